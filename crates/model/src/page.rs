@@ -1,6 +1,52 @@
 //! A page load as a browser saw it. Travels as the JSON text of a fact (`stream/NAME/page-load`), one a load.
 
 use serde::{Deserialize, Serialize};
+use std::str::FromStr;
+
+/// A version of HTTP.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HttpVersion {
+    /// HTTP/1.1 (RFC 9112).
+    #[default]
+    #[serde(rename = "1.1")]
+    One,
+    /// HTTP/2 (RFC 9113), over TLS.
+    #[serde(rename = "2")]
+    Two,
+    /// HTTP/3 (RFC 9114), over QUIC.
+    #[serde(rename = "3")]
+    Three,
+}
+
+impl HttpVersion {
+    /// As people write it.
+    pub fn number(self) -> &'static str {
+        match self {
+            Self::One => "1.1",
+            Self::Two => "2",
+            Self::Three => "3",
+        }
+    }
+
+    /// Whether an answer came by it, by its protocol in the word of ALPN. A server that answers with HTTP/1.0 is asked by HTTP/1.1.
+    pub fn is_of(self, protocol: &str) -> bool {
+        match self {
+            Self::One => protocol.starts_with("http/1"),
+            Self::Two => protocol == "h2",
+            Self::Three => protocol == "h3",
+        }
+    }
+}
+
+impl FromStr for HttpVersion {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = [Self::One, Self::Two, Self::Three];
+        let found = all.into_iter().find(|version| version.number() == text);
+        found.ok_or_else(|| "give 1.1, 2 or 3".into())
+    }
+}
 
 /// One load of a page. Times are milliseconds from its start (Navigation Timing, `navigationStart`), unless they say otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -55,6 +101,23 @@ impl PageLoad {
         Some(sum)
     }
 
+    /// Requests of the page that failed or were answered with an error; not the document itself, which is the page. What the browser gave up
+    /// because the page went elsewhere did not fail, and the picture for its tab that it looks for unasked is none of the page's.
+    pub fn failed_requests(&self) -> impl Iterator<Item = &PageRequest> {
+        let mut document = match self.end {
+            PageEnd::Answered(status) => Some(status),
+            _ => None,
+        };
+        self.requests.iter().filter(move |request| {
+            let is_document = request.kind == "Document" && document.is_some();
+            if is_document && request.status == document {
+                document = None;
+                return false;
+            }
+            request.trouble().is_some() && !request.is_the_browsers()
+        })
+    }
+
     /// Requests that the browser's cache answered.
     pub fn from_cache(&self) -> usize {
         self.requests.iter().filter(|r| r.from_cache).count()
@@ -82,6 +145,21 @@ pub enum PageEnd {
     Unfinished,
     /// The browser could not load it; its words.
     Failed(String),
+    /// The server answered with an error, this status: what came is no page, whatever it looks like.
+    Answered(u16),
+}
+
+impl PageEnd {
+    /// Why the page did not come, in words; none where it did.
+    pub fn why(&self) -> Option<String> {
+        match self {
+            Self::Loaded => None,
+            Self::TimedOut => Some("its time was over".into()),
+            Self::Unfinished => Some("the measurement was over".into()),
+            Self::Failed(why) => Some(why.clone()),
+            Self::Answered(status) => Some(format!("the server answered {status}")),
+        }
+    }
 }
 
 /// One request of a page.
@@ -117,4 +195,92 @@ pub struct PageRequest {
     pub from_cache: bool,
     /// Why it failed, in the browser's words.
     pub failed: Option<String>,
+}
+
+/// What the browser says of a request that it gave up itself, as those of a page that goes elsewhere.
+const GIVEN_UP: &str = "net::ERR_ABORTED";
+
+impl PageRequest {
+    /// Whether the browser asked by itself, for a picture that the page does not name.
+    fn is_the_browsers(&self) -> bool {
+        self.kind == "Other" && self.url.ends_with("/favicon.ico")
+    }
+
+    /// What went wrong with it: the status of an error, or the browser's words.
+    pub fn trouble(&self) -> Option<String> {
+        match (self.status, &self.failed) {
+            (Some(status @ 400..), _) => Some(status.to_string()),
+            (_, Some(why)) if why != GIVEN_UP => Some(why.clone()),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(kind: &str, status: Option<u16>, failed: Option<&str>) -> PageRequest {
+        PageRequest {
+            url: String::new(),
+            kind: kind.into(),
+            protocol: String::new(),
+            status,
+            start_ms: 0.0,
+            queued_ms: None,
+            dns_ms: None,
+            connect_ms: None,
+            tls_ms: None,
+            wait_ms: None,
+            receive_ms: None,
+            end_ms: None,
+            bytes: 0,
+            from_cache: false,
+            failed: failed.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn an_object_that_is_missing_or_breaks_off_failed_and_one_that_was_given_up_did_not() {
+        let load = |end| PageLoad {
+            number: 0,
+            warm: false,
+            t_ns: 0,
+            end,
+            doc_ms: None,
+            paint_ms: None,
+            fcp_ms: None,
+            lcp_ms: None,
+            load_ms: None,
+            moved: Vec::new(),
+            requests: vec![
+                request("Document", Some(404), None),
+                request("Image", Some(404), None),
+                request("Image", Some(200), Some("net::ERR_CONNECTION_RESET")),
+                request("Image", None, Some("net::ERR_ABORTED")),
+                PageRequest {
+                    url: "https://a.test/favicon.ico".into(),
+                    ..request("Other", Some(404), None)
+                },
+                request("Image", Some(304), None),
+                // A frame within the page.
+                request("Document", Some(404), None),
+            ],
+        };
+        let trouble = |end| {
+            let load = load(end);
+            load.failed_requests().filter_map(PageRequest::trouble).collect::<Vec<_>>()
+        };
+        assert_eq!(trouble(PageEnd::Answered(404)), ["404", "net::ERR_CONNECTION_RESET", "404"]);
+        assert_eq!(trouble(PageEnd::Loaded).len(), 4);
+    }
+
+    #[test]
+    fn a_version_of_http_is_read_as_it_is_written() {
+        for version in [HttpVersion::One, HttpVersion::Two, HttpVersion::Three] {
+            assert_eq!(version.number().parse(), Ok(version));
+        }
+        assert!("h3".parse::<HttpVersion>().is_err());
+        assert!(HttpVersion::One.is_of("http/1.0") && !HttpVersion::One.is_of("h2"));
+    }
 }

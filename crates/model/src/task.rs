@@ -3,6 +3,7 @@
 //! Clients run from `start` for `duration`; servers listen from *prepare* until told to stop. Times count from the start of the
 //! measurement, so that loads that warm up start at a negative time.
 
+use crate::page::HttpVersion;
 use quell_units::{Bytes, Rate, Span, Tos};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -118,6 +119,8 @@ pub enum TaskKind {
         bind: SocketAddr,
         /// What its certificate comes from.
         seed: u64,
+        /// What it speaks.
+        http: HttpVersion,
     },
 }
 
@@ -367,6 +370,8 @@ pub struct PageClient {
     pub warm: bool,
     /// How long a load may take.
     pub patience: Span,
+    /// By which version of HTTP the page comes.
+    pub http: HttpVersion,
 }
 
 /// How requests and replies follow each other.

@@ -12,6 +12,7 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{AccessFlags, Pid, access, pipe2};
+use quell_model::page::HttpVersion;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pidfd;
@@ -54,10 +55,14 @@ pub struct Options {
     pub compiles_at_once: bool,
     /// Names that lead to addresses of ours, as `*.page.test` to `10.0.3.2`.
     pub names: BTreeMap<String, String>,
-    /// The SHA-256 of the public key of a certificate that is taken though nobody vouches for it, in base64.
-    pub pinned: Option<String>,
+    /// The SHA-256 of the public keys of certificates that are taken though nobody vouches for them, in base64.
+    pub pinned: Vec<String>,
     /// Whether any certificate is taken, whoever made it.
     pub insecure: bool,
+    /// The version of HTTP by which pages are to come; what browser and server agree on where absent.
+    pub http: Option<HttpVersion>,
+    /// The origins, as `example.org:443`, that are asked over QUIC and in no other way, where that version is the third.
+    pub over_quic: Vec<String>,
     /// How long it may take to start, and then to answer what asks nothing of the network; a minute where absent.
     pub patience: Option<Span>,
     /// Whether time is virtual: the browser then takes all randomness from the kernel, and runs as few processes as it can.
@@ -104,6 +109,7 @@ pub struct Browser {
     /// What it says that it is, as `Chrome/156.0.8078.79`.
     pub version: String,
     pub(crate) patience_ns: u64,
+    pub(crate) http: Option<HttpVersion>,
     child: Child,
     ended: OwnedFd,
     words: File,
@@ -182,7 +188,8 @@ impl Browser {
         let version =
             version.get("product").and_then(Value::as_str).unwrap_or("unknown").to_owned();
         let child = child.0.take().expect("it was put there, and nobody took it");
-        Ok(Self { devtools, version, patience_ns, child, ended, words, _profile: profile })
+        let http = options.http;
+        Ok(Self { devtools, version, patience_ns, http, child, ended, words, _profile: profile })
     }
 
     /// What it said last on its standard error, as the end of a sentence.
@@ -306,8 +313,21 @@ fn arguments(options: &Options, profile: &Path) -> Vec<OsString> {
         let rules = rules.collect::<Vec<_>>().join(",");
         all.push(format!("--host-resolver-rules={rules}").into());
     }
-    if let Some(pin) = &options.pinned {
-        all.push(format!("--ignore-certificate-errors-spki-list={pin}").into());
+    if !options.pinned.is_empty() {
+        let pins = options.pinned.join(",");
+        all.push(format!("--ignore-certificate-errors-spki-list={pins}").into());
+    }
+    match options.http {
+        None => {}
+        Some(HttpVersion::One) => all.extend(["--disable-http2", "--disable-quic"].map(Into::into)),
+        Some(HttpVersion::Two) => all.push("--disable-quic".into()),
+        Some(HttpVersion::Three) => {
+            let origins = options.over_quic.join(",");
+            all.extend([
+                "--enable-quic".into(),
+                format!("--origin-to-force-quic-on={origins}").into(),
+            ]);
+        }
     }
     if options.insecure {
         all.push("--ignore-certificate-errors".into());

@@ -9,7 +9,8 @@
 //!   kernel    devtools    the protocol, over two pipes
 //!             browser     the process: found, started, ended with all that it started
 //!             load        one page load
-//!             server      serves the site: HTTP/1.1 over TLS
+//!             server      serves the site over TLS: HTTP/1.1, or HTTP/2
+//!             shown       which key a server shows
 //!             script      how fast the browser's scripts are, with its compiler and without
 //!   both      task        loads and server as tasks of an experiment
 //! ```
@@ -24,6 +25,7 @@ mod loading;
 mod marks;
 pub mod script;
 pub mod server;
+pub mod shown;
 pub mod site;
 pub mod task;
 pub mod waterfall;

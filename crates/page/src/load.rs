@@ -13,7 +13,7 @@ use crate::browser::Browser;
 use crate::devtools::{Told, Until};
 use crate::loading::Loading;
 use crate::marks::{Marks, SCRIPT};
-use quell_model::page::{PageEnd, PageLoad};
+use quell_model::page::{HttpVersion, PageEnd, PageLoad};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::Bell;
 use serde_json::{Value, json};
@@ -100,6 +100,10 @@ impl Browser {
                 "it does not tell its times: its scripts leave no time for that".into(),
             );
         }
+        if matches!(end, PageEnd::Failed(_)) {
+            self.catch_up(&session, &mut loading, stop)?;
+        }
+        end = judged(end, loading.waterfall.answer(&loading.document), self.http);
         let params = json!({ "targetId": target });
         // A tab whose process crashed may be gone.
         match self.ask("", "Target.closeTarget", params, stop) {
@@ -213,12 +217,23 @@ impl Browser {
         };
         // Only a browser that still answers can say that a page does not.
         self.ask("", "Browser.getVersion", json!({}), stop)?;
+        self.catch_up(session, loading, stop)?;
+        Ok(marks)
+    }
+
+    /// Takes what was told already and not looked at.
+    fn catch_up(
+        &mut self,
+        session: &str,
+        loading: &mut Loading,
+        stop: &Bell,
+    ) -> Result<(), PageError> {
         while let Some(told) = self.devtools.next_told(Until { deadline_ns: 0, stop })? {
             if told.session == session {
                 loading.take(&told);
             }
         }
-        Ok(marks)
+        Ok(())
     }
 
     /// The script's answer, out of a world of its own in this frame.
@@ -280,7 +295,50 @@ impl Browser {
     }
 }
 
+/// How a load ended, where the document's answer is known: an error is no page, and one by another version of HTTP none that was asked for.
+fn judged(end: PageEnd, document: Option<(u16, &str, bool)>, http: Option<HttpVersion>) -> PageEnd {
+    match (&end, document, http) {
+        // An error without a word of its own is told by the browser as a failure.
+        (PageEnd::Loaded | PageEnd::Failed(_), Some((status @ 400.., ..)), _) => {
+            PageEnd::Answered(status)
+        }
+        // The cache keeps what it was by, however that came about.
+        (PageEnd::Loaded, Some((_, protocol, false)), Some(http)) if !http.is_of(protocol) => {
+            PageEnd::Failed(format!(
+                "the page came by {protocol} and not by HTTP/{}: where it came from does not offer that",
+                http.number()
+            ))
+        }
+        _ => end,
+    }
+}
+
 fn text(answer: &Value, key: &str) -> Result<String, PageError> {
     let text = answer.get(key).and_then(Value::as_str);
     text.map(str::to_owned).ok_or_else(|| PageError::Nonsense(format!("an answer without {key}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_no_page_and_neither_is_one_by_another_version_of_http() {
+        let of = |end: PageEnd, status, protocol, http| {
+            judged(end, Some((status, protocol, false)), http)
+        };
+        assert_eq!(of(PageEnd::Loaded, 404, "h2", None), PageEnd::Answered(404));
+        let failed = PageEnd::Failed("net::ERR_HTTP_RESPONSE_CODE_FAILURE".into());
+        assert_eq!(of(failed, 500, "h2", None), PageEnd::Answered(500));
+        assert_eq!(of(PageEnd::TimedOut, 200, "h2", Some(HttpVersion::Three)), PageEnd::TimedOut);
+        assert_eq!(of(PageEnd::Loaded, 200, "h2", Some(HttpVersion::Two)), PageEnd::Loaded);
+        assert_eq!(of(PageEnd::Loaded, 200, "h2", None), PageEnd::Loaded);
+        let other = of(PageEnd::Loaded, 200, "http/1.1", Some(HttpVersion::Two));
+        assert!(
+            matches!(&other, PageEnd::Failed(why) if why.contains("not by HTTP/2")),
+            "{other:?}"
+        );
+        let cached = Some((200, "h2", true));
+        assert_eq!(judged(PageEnd::Loaded, cached, Some(HttpVersion::Three)), PageEnd::Loaded);
+    }
 }

@@ -1,15 +1,20 @@
-//! The server of the lab's site: HTTP/1.1 (RFC 9112) over TLS, connections that stay, a thread each.
+//! The server of the lab's site: HTTP/1.1 (RFC 9112) or HTTP/2 over TLS, connections that stay, a thread each.
 //!
 //! ```text
-//!   listener ──► connection ──► head ──► site::object ──► answer ──► head …
+//!   listener ──► connection ──► head ──► site::object ──► answer ──► head …      HTTP/1.1
+//!                          └──► http2: many heads and answers at once            HTTP/2
 //!      bell ──► all connections are shut, and their threads end
 //! ```
 //!
 //! It serves one site to a browser in a lab, no one else: GET alone, no bodies. What a client can make it keep is bounded.
 
+mod answer;
+mod http2;
+
 use crate::PageError;
 use crate::identity::{Identity, identity};
-use crate::site;
+use answer::Answer;
+use quell_model::page::HttpVersion;
 use quell_sys::SysError;
 use quell_sys::wait::{Bell, came, readable, wait};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
@@ -28,20 +33,30 @@ pub struct Server {
     listener: TcpListener,
     tls: Arc<ServerConfig>,
     port: u16,
+    http: HttpVersion,
 }
 
 impl Server {
-    /// Listens; its certificate is that of the seed.
+    /// Listens, and speaks this version of HTTP; its certificate is that of the seed.
     ///
     /// # Errors
-    /// When the port is in use.
-    pub fn prepare(bind: SocketAddr, seed: u64) -> Result<Self, PageError> {
+    /// When the port is in use, or the version is one that it does not speak.
+    pub fn prepare(bind: SocketAddr, seed: u64, http: HttpVersion) -> Result<Self, PageError> {
+        let alpn: &[u8] = match http {
+            HttpVersion::One => b"http/1.1",
+            HttpVersion::Two => quell_tls::trust::HTTP2,
+            HttpVersion::Three => {
+                let why = "the lab's page comes by HTTP/1.1 or HTTP/2, and not by HTTP/3";
+                return Err(PageError::Parameter(why.into()));
+            }
+        };
         let failed = |what: &str, e: &std::io::Error| SysError::io(format!("{what} TCP {bind}"), e);
         let listener = TcpListener::bind(bind).map_err(|e| failed("listen on", &e))?;
         listener.set_nonblocking(true).map_err(|e| failed("listen on", &e))?;
         let port = listener.local_addr().map_err(|e| failed("listen on", &e))?.port();
-        let tls = tls(seed).map_err(|e| PageError::Parameter(format!("setting up TLS: {e}")))?;
-        Ok(Self { listener, tls: Arc::new(tls), port })
+        let tls =
+            tls(seed, alpn).map_err(|e| PageError::Parameter(format!("setting up TLS: {e}")))?;
+        Ok(Self { listener, tls: Arc::new(tls), port, http })
     }
 
     /// The port that it listens on.
@@ -77,9 +92,13 @@ impl Server {
                     Ok((stream, _)) if open.len() < MOST => {
                         let Ok(ours) = stream.try_clone() else { continue };
                         let (tls, port, done) = (Arc::clone(&self.tls), self.port, &done);
+                        let speak = match self.http {
+                            HttpVersion::Two => http2::converse,
+                            _ => converse,
+                        };
                         let thread = scope.spawn(move || {
                             // Whoever breaks off has his reasons.
-                            let _ = converse(stream, tls, port);
+                            let _ = speak(stream, tls, port);
                             done.ring();
                         });
                         open.push((ours, thread));
@@ -104,7 +123,7 @@ impl Server {
     }
 }
 
-fn tls(seed: u64) -> Result<ServerConfig, rustls::Error> {
+fn tls(seed: u64, alpn: &[u8]) -> Result<ServerConfig, rustls::Error> {
     let Identity { certificate, key, .. } = identity(seed);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
@@ -114,7 +133,7 @@ fn tls(seed: u64) -> Result<ServerConfig, rustls::Error> {
             vec![CertificateDer::from(certificate)],
             PrivatePkcs8KeyDer::from(key).into(),
         )?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![alpn.to_vec()];
     Ok(config)
 }
 
@@ -176,33 +195,24 @@ fn request(stream: &mut impl BufRead) -> std::io::Result<Option<Request>> {
 
 /// Head and body, and whether the connection stays.
 fn answer(request: &Request, port: u16) -> (Vec<u8>, bool) {
-    let path = request.path.split('?').next().unwrap_or_default();
-    let object = site::object(path, port);
-    let (status, object, stays) = match (request.method.as_str(), object) {
-        ("GET" | "HEAD", Some(object)) => ("200 OK", object, request.stays),
-        ("GET" | "HEAD", None) => {
-            ("404 Not Found", note("There is no such object.\n"), request.stays)
-        }
-        // It may have a body, which nobody reads.
-        _ => ("405 Method Not Allowed", note("GET alone is answered here.\n"), false),
-    };
-    let keeps = if object.keeps { "public, max-age=86400, immutable" } else { "no-cache" };
+    let answer = Answer::to(&request.method, &request.path, port);
+    // A request that is not known may have a body, which nobody reads.
+    let stays = request.stays && answer.status != 405;
     let connection = if stays { "keep-alive" } else { "close" };
     let mut bytes = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {}\r\nContent-Length: {}\r\nCache-Control: {keeps}\r\n\
+        "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nCache-Control: {}\r\n\
          Access-Control-Allow-Origin: *\r\nTiming-Allow-Origin: *\r\nConnection: {connection}\r\n\r\n",
-        object.media,
-        object.body.len()
+        answer.status,
+        answer.reason,
+        answer.object.media,
+        answer.object.body.len(),
+        answer.keeps(),
     )
     .into_bytes();
     if request.method != "HEAD" {
-        bytes.extend_from_slice(&object.body);
+        bytes.extend_from_slice(&answer.object.body);
     }
     (bytes, stays)
-}
-
-fn note(text: &str) -> site::Object {
-    site::Object { media: "text/plain", keeps: false, body: text.into() }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::identity::pin;
 use crate::load::Wanted;
 use crate::server::Server;
 use crate::site;
-use quell_model::page::{PageEnd, PageLoad};
+use quell_model::page::{HttpVersion, PageEnd, PageLoad};
 use quell_model::task::PageClient;
 use quell_model::{Event, Fact, Subject, Told, When};
 use quell_sys::clock::{is_virtual, monotonic_ns};
@@ -30,8 +30,10 @@ impl BrowserTask {
         };
         let options = Options {
             names: BTreeMap::from([(format!("*.{}", site::DOMAIN), address)]),
-            pinned: Some(pin(client.seed)),
+            pinned: vec![pin(client.seed)],
             is_virtual: is_virtual(),
+            // The server offers one version alone: the browser is told nothing of it, so that its first words stay what they were.
+            http: (client.http != HttpVersion::One).then_some(client.http),
             ..Options::default()
         };
         let browser = Browser::start(&options, &Bell::new()?)?;
@@ -98,8 +100,8 @@ pub struct SiteTask(Server);
 
 impl SiteTask {
     /// Listens. Errors when the port is in use.
-    pub fn prepare(bind: SocketAddr, seed: u64) -> Result<Self, PageError> {
-        Server::prepare(bind, seed).map(Self)
+    pub fn prepare(bind: SocketAddr, seed: u64, http: HttpVersion) -> Result<Self, PageError> {
+        Server::prepare(bind, seed, http).map(Self)
     }
 
     /// Serves until the bell rings.

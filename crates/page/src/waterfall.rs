@@ -64,7 +64,8 @@ impl Waterfall {
                 self.over(id, at, bytes, None);
             }
             "Network.loadingFailed" => {
-                let why = p.get("errorText").and_then(Value::as_str).unwrap_or("it failed");
+                let why = p.get("errorText").and_then(Value::as_str);
+                let why = why.filter(|why| !why.is_empty()).unwrap_or("it failed");
                 let at = p.get("timestamp").and_then(Value::as_f64);
                 self.over(id, at, None, Some(why.to_owned()));
             }
@@ -85,6 +86,12 @@ impl Waterfall {
     /// When a request was first made, whatever redirections it met.
     pub fn asked_ms(&self, id: &str) -> Option<f64> {
         self.rows.iter().find(|row| row.id == id).map(|row| row.request.start_ms)
+    }
+
+    /// The last answer to a request, whatever redirections it met: its status, its protocol, whether the cache gave it.
+    pub fn answer(&self, id: &str) -> Option<(u16, &str, bool)> {
+        let request = &self.rows.iter().rev().find(|row| row.id == id)?.request;
+        Some((request.status?, &request.protocol, request.from_cache))
     }
 
     fn row(&mut self, id: &str) -> Option<&mut Row> {

@@ -1,6 +1,6 @@
 //! Chromium itself, against servers on loopback. Where it is not installed these stories are left out, which is said.
 
-use quell_model::page::{PageEnd, PageLoad};
+use quell_model::page::{HttpVersion, PageEnd, PageLoad};
 use quell_page::browser::{Browser, Options, find};
 use quell_page::identity::pin;
 use quell_page::load::Wanted;
@@ -25,7 +25,7 @@ fn lacks_chromium() -> bool {
 
 fn browser(pinned: Option<String>) -> Browser {
     let names = BTreeMap::from([(format!("*.{}", site::DOMAIN), "127.0.0.1".to_owned())]);
-    let options = Options { names, pinned, ..Options::default() };
+    let options = Options { names, pinned: pinned.into_iter().collect(), ..Options::default() };
     Browser::start(&options, &bell()).expect("Chromium starts")
 }
 
@@ -51,7 +51,8 @@ fn the_labs_page_comes_with_all_its_objects_and_a_warm_cache_spares_them() {
     if lacks_chromium() {
         return;
     }
-    let server = Server::prepare((Ipv4Addr::LOCALHOST, 0).into(), 7).expect("it listens");
+    let server =
+        Server::prepare((Ipv4Addr::LOCALHOST, 0).into(), 7, HttpVersion::One).expect("it listens");
     let url = format!("https://{}:{}/", site::HOSTS[0], server.port());
     let stop = bell();
     std::thread::scope(|scope| {
@@ -87,6 +88,31 @@ fn the_labs_page_comes_with_all_its_objects_and_a_warm_cache_spares_them() {
         stop.ring();
         thread.join().expect("it does not panic").expect("it ends well");
     });
+}
+
+#[test]
+fn by_http_2_all_objects_of_the_labs_page_come_in_one_connection() {
+    if lacks_chromium() {
+        return;
+    }
+    let listens = Server::prepare((Ipv4Addr::LOCALHOST, 0).into(), 7, HttpVersion::Two);
+    let server = listens.expect("it listens");
+    let url = format!("https://{}:{}/", site::HOSTS[0], server.port());
+    let stop = bell();
+    let load = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| server.run(&stop));
+        let load = loads(&mut browser(Some(pin(7))), &url, 1, LONG_NS).remove(0);
+        stop.ring();
+        thread.join().expect("it does not panic").expect("it ends well");
+        load
+    });
+    assert_eq!((&load.end, load.requests.len()), (&PageEnd::Loaded, 61));
+    assert!(load.requests.iter().all(|r| r.protocol == "h2" && r.status == Some(200)));
+    assert!((550_000..750_000).contains(&load.bytes()), "{} bytes", load.bytes());
+    // The three names lead to one address, and the certificate is that of all: one handshake is enough, and none is told where the browser
+    // had connected before it sent its first request.
+    let made = load.requests.iter().filter(|r| r.tls_ms.is_some()).count();
+    assert!(made <= 1, "{made} connections");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The lab's site as a client meets it: TLS by its certificate alone, connections that stay, an end when its server is told.
 
+use quell_model::page::HttpVersion;
 use quell_page::identity::identity;
 use quell_page::server::Server;
 use quell_page::site;
@@ -12,7 +13,8 @@ use std::sync::Arc;
 
 /// Has a server of this seed while something happens.
 fn serving<T>(seed: u64, happens: impl FnOnce(SocketAddr) -> T) -> T {
-    let server = Server::prepare((Ipv4Addr::LOCALHOST, 0).into(), seed).expect("it listens");
+    let server = Server::prepare((Ipv4Addr::LOCALHOST, 0).into(), seed, HttpVersion::One)
+        .expect("it listens");
     let to = SocketAddr::from((Ipv4Addr::LOCALHOST, server.port()));
     let stop = Bell::new().expect("a bell");
     std::thread::scope(|scope| {

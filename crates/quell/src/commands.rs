@@ -113,13 +113,17 @@ quell page https://example.org
 quell page example.org example.com -c 10 --warm
 quell page https://192.0.2.7/ --waterfall --no-scripts
 quell page https://192.0.2.7:5201/.well-known/nq --insecure
+quell page example.org --http 3       (by HTTP/3 and no other version)
+quell page example.org -c 10 --save   (a run, for show, compare and report)
 quell page example.org --no-jit       (what a slow browser makes of it)
 quell page --browser /opt/chrome/chrome example.org --timeout 2min
 quell page example.org --json | jq .pages[0].loads[0].load_ms",
         notes: "It needs Chromium (Debian's package chromium) or a browser that is one inside. Each load has a cache and connections of \
                 its own, in a folder that is removed. \"net ms\" is for how long something was waited for from the network; what \
                 is left of the total is the browser's own work. As root a browser has no sandbox. docs/pages.md tells more.",
-        fails: Fails::When("a page was not there in time or could not be loaded"),
+        fails: Fails::When(
+            "a page was not there in time, could not be loaded or was answered with an error",
+        ),
         call: calls!(page::PageArgs, page::page),
     },
     Command {

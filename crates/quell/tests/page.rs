@@ -4,10 +4,14 @@
 mod browser;
 mod support;
 
+#[path = "page/http3.rs"]
+mod http3;
 #[path = "serve/server.rs"]
 mod server;
 
 use browser::lacks_chromium;
+use http3::Http3;
+use quell_model::page::HttpVersion;
 use quell_page::identity::pin;
 use quell_page::server::Server;
 use quell_sys::wait::Bell;
@@ -111,6 +115,14 @@ fn answer(mut stream: TcpStream) {
                 std::thread::sleep(FAR);
                 ("image/svg+xml", picture.to_owned())
             }
+            // With a page of its own for what is not there, one without a word, and one that lacks a picture.
+            "/gone" => ("text/html", "<h1>There is no such page</h1>".to_owned()),
+            "/broken" => ("text/html", String::new()),
+            "/holes" => {
+                let body = "<!doctype html><p>Words.</p><img src=1.svg><img src=gone.svg><img src=reset.svg>";
+                ("text/html", body.to_owned())
+            }
+            "/reset.svg" => return,
             "/next" => ("text/html", "<p>The next page.</p>".to_owned()),
             "/a.css" => ("text/css", "p { color: #123 }".to_owned()),
             // Until the browser goes away.
@@ -121,8 +133,13 @@ fn answer(mut stream: TcpStream) {
             "/1.svg" | "/2.svg" | "/3.svg" => ("image/svg+xml", picture.to_owned()),
             _ => ("text/plain", String::new()),
         };
+        let status = match &*path {
+            "/gone" | "/gone.svg" => "404 Not Found",
+            "/broken" => "500 Internal Server Error",
+            _ => "200 OK",
+        };
         let head = format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\ncache-control: max-age=600\r\n\r\n",
+            "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {}\r\ncache-control: max-age=600\r\n\r\n",
             body.len()
         );
         if stream.write_all(format!("{head}{body}").as_bytes()).is_err() {
@@ -204,7 +221,8 @@ fn a_certificate_that_nobody_vouches_for_is_no_page() {
         return;
     }
     let folder = TestFolder::new();
-    let server = Server::prepare((Ipv4Addr::LOCALHOST, 0).into(), 7).expect("it listens");
+    let server =
+        Server::prepare((Ipv4Addr::LOCALHOST, 0).into(), 7, HttpVersion::One).expect("it listens");
     assert!(!pin(7).is_empty(), "a certificate of its own making");
     let url = format!("https://127.0.0.1:{}/", server.port());
     let stop = Bell::new().expect("a bell");
@@ -305,6 +323,209 @@ fn over_tls_a_page_comes_by_http_2_in_one_connection() {
     let refused = folder.quell(&arguments);
     assert_eq!(refused.code, Some(1), "{}", refused.error);
     assert!(refused.out.contains("--insecure"), "{}", refused.out);
+}
+
+/// The steps of a request that it was told of, in milliseconds, and how long it took from its start to its end.
+fn steps(request: &Value) -> (f64, f64) {
+    let ms = |key: &str| request[key].as_f64();
+    let steps = ["queued_ms", "dns_ms", "connect_ms", "tls_ms", "wait_ms", "receive_ms"];
+    let took = ms("end_ms").zip(ms("start_ms")).map(|(end, start)| end - start);
+    let all: Vec<f64> = steps.iter().filter_map(|step| ms(step)).collect();
+    assert!(all.iter().all(|step| *step >= 0.0), "no step is negative: {request:#}");
+    (all.iter().sum(), took.expect("it has an end"))
+}
+
+#[test]
+fn over_quic_a_page_comes_by_http_3_and_its_one_connection_is_told_once() {
+    if lacks_chromium() {
+        return;
+    }
+    let (folder, server) = (TestFolder::new(), Http3::new());
+    let url = format!("https://{}/", server.at);
+    let arguments = [&*url, "-c", "2", "--http", "3", "--insecure"];
+    // Where the browser has connected before it sent its first request, as it may on a busy machine, the handshake is told as 0.
+    let mut handshake = 0.0_f64;
+    for _ in 0..10 {
+        let (code, told, error) = json(&folder, &arguments);
+        assert_eq!((code, &told["http"]), (Some(0), &"3".into()), "{error}{told:#}");
+        for load in told["pages"][0]["loads"].as_array().expect("loads") {
+            assert_eq!(load["end"], "loaded", "{load:#}");
+            let requests = load["requests"].as_array().expect("requests");
+            assert_eq!(requests.len(), 5, "a document, a style sheet, three pictures: {load:#}");
+            for (number, request) in requests.iter().enumerate() {
+                assert_eq!((&request["protocol"], &request["status"]), (&"h3".into(), &200.into()));
+                let (steps, took) = steps(request);
+                // Each step is told to the thousandth; were the handshake told as connect and as TLS, the steps would take longer than the request.
+                assert!(steps > 0.0 && steps <= took + 1.0, "{steps} of {took}: {request:#}");
+                let tls = request["tls_ms"].as_f64();
+                assert_eq!(tls.is_some(), number == 0, "all share the first one's: {load:#}");
+                handshake = handshake.max(tls.unwrap_or(0.0));
+            }
+            // QUIC connects by its TLS handshake: beside that there is no connecting.
+            assert_eq!(requests[0]["connect_ms"], 0.0, "{load:#}");
+            assert!(load["doc_ms"].as_f64() > requests[0]["tls_ms"].as_f64(), "{load:#}");
+            assert!(load["network_ms"].as_f64() <= load["load_ms"].as_f64(), "{load:#}");
+        }
+        if handshake > 0.0 {
+            break;
+        }
+    }
+    assert!(handshake > 0.0, "no load told how long its handshake took");
+    let text = [&["page", "--no-scripts", "--waterfall"], &arguments[..]].concat();
+    let text = folder.quell(&text).fine();
+    let row = text.lines().find(|line| line.starts_with("   1 cold")).expect("a load");
+    assert!(row.ends_with(" h3") && text.contains("by HTTP/3 alone"), "{text}");
+}
+
+#[test]
+fn a_version_of_http_that_the_server_does_not_have_is_said() {
+    if lacks_chromium() {
+        return;
+    }
+    let (folder, served) = (TestFolder::new(), Served::new(&["--web"]));
+    let url = format!("https://127.0.0.1:{}/.well-known/nq", served.at.port());
+    let page = |url: &str, http: &str| {
+        let arguments = ["page", url, "-c", "1", "--no-scripts", "--insecure", "--http", http];
+        folder.quell(&arguments)
+    };
+    // It speaks HTTP/2 over TLS, and nothing else.
+    let two = page(&url, "2").fine();
+    assert!(two.lines().any(|line| line.ends_with(" h2")), "{two}");
+    let three = page(&url, "3");
+    assert_eq!(three.code, Some(1), "{}", three.error);
+    let words = three.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("without --http 3"), "{words}");
+    assert_eq!(page(&url, "1.1").code, Some(1));
+    // Over TLS of Quell's page in the lab there is HTTP/1.1 alone.
+    let server =
+        Server::prepare((Ipv4Addr::LOCALHOST, 0).into(), 7, HttpVersion::One).expect("it listens");
+    let url = format!("https://127.0.0.1:{}/style-1.css", server.port());
+    let stop = Bell::new().expect("a bell");
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| server.run(&stop));
+        let (one, two) = (page(&url, "1.1"), page(&url, "2"));
+        stop.ring();
+        thread.join().expect("it ends").expect("it served");
+        assert!(one.fine().lines().any(|line| line.ends_with(" h1")));
+        assert_eq!(two.code, Some(1), "{}", two.error);
+        let words = two.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("came by http/1.1 and not by HTTP/2"), "{words}");
+    });
+    // Without TLS there is no way to ask for the others.
+    let said = folder.quell(&["page", "http://127.0.0.1:9/", "--http", "3"]).refused(2);
+    assert!(said.contains("TLS alone"), "{said}");
+    let said = folder.quell(&["page", "https://127.0.0.1:9/", "--http", "4"]).refused(2);
+    assert!(said.contains("1.1, 2 or 3"), "{said}");
+}
+
+#[test]
+fn an_error_is_no_page_and_what_is_missing_within_a_page_is_told() {
+    if lacks_chromium() {
+        return;
+    }
+    let (folder, site) = (TestFolder::new(), Site::new());
+    for (path, status) in [("/gone", "404"), ("/broken", "500")] {
+        let (code, told, error) = json(&folder, &[&site.url(path), "-c", "1"]);
+        assert_eq!(code, Some(1), "{error}");
+        let load = &told["pages"][0]["loads"][0];
+        assert_eq!((&load["end"], &load["load_ms"]), (&"error-status".into(), &Value::Null));
+        assert_eq!(load["why"], format!("the server answered {status}"), "{load:#}");
+    }
+    let text = folder.quell(&["page", &site.url("/gone"), "-c", "2", "--no-scripts"]);
+    assert_eq!(text.code, Some(1), "{}", text.error);
+    assert!(text.out.contains("the server answered 404"), "{}", text.out);
+    assert!(!text.out.contains("mean cold"), "no page, no mean: {}", text.out);
+    // The page came; two of its pictures did not.
+    let url = site.url("/holes");
+    let (code, told, error) = json(&folder, &[&url, "-c", "1"]);
+    assert_eq!(code, Some(0), "{error}{told:#}");
+    let load = &told["pages"][0]["loads"][0];
+    assert_eq!((&load["end"], &load["failed_requests"]), (&"loaded".into(), &2.into()), "{load:#}");
+    let text = folder.quell(&["page", &url, "-c", "1", "--no-scripts"]).fine();
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("! 2 of ") && words.contains(" requests failed, the first"), "{words}");
+    assert!(words.contains("gone.svg: 404"), "{words}");
+}
+
+#[test]
+fn page_loads_are_kept_shown_compared_and_exported_as_runs() {
+    if lacks_chromium() {
+        return;
+    }
+    let (folder, site) = (TestFolder::new(), Site::new());
+    let (one, gone) = (site.url("/"), site.url("/gone"));
+    let mut medians = Vec::new();
+    for _ in 0..2 {
+        let (code, told, error) = json(&folder, &[&one, &gone, "-c", "2", "--warm", "--save"]);
+        assert_eq!(code, Some(1), "{error}");
+        let run = told["run"].as_str().expect("a run").to_owned();
+        let loads = told["pages"][0]["loads"].as_array().expect("loads");
+        let cold: Vec<f64> = loads
+            .iter()
+            .filter(|load| load["warm"] == false)
+            .map(|load| load["load_ms"].as_f64().expect("it came"))
+            .collect();
+        let shown = folder.quell(&["show", &run, "--json"]).fine();
+        let shown: Value = serde_json::from_str(&shown).expect("JSON");
+        let rows = shown["results"].as_array().expect("results");
+        let of = |stream: &str| {
+            let row = rows.iter().find(|row| row["stream"] == stream);
+            row.unwrap_or_else(|| panic!("{stream}: {shown:#}"))["pages"].clone()
+        };
+        // A page goes by its address; the slash at its end says nothing.
+        let name = one.trim_end_matches('/');
+        let page = of(name);
+        assert_eq!((&page["begun"], &page["loaded"]), (&2.into(), &2.into()));
+        let mean = cold.iter().sum::<f64>() / 2.0;
+        assert!((page["load_ms"].as_f64().expect("a mean") - mean).abs() < 0.01, "{page}");
+        let by = page["protocols"].as_object().expect("protocols");
+        assert_eq!(by.keys().collect::<Vec<_>>(), ["http/1.1"], "{page}");
+        assert_eq!(of(&format!("warm {name}"))["loaded"], 2);
+        let none = of(&gone);
+        assert_eq!((&none["loaded"], &none["load_ms"]), (&0.into(), &Value::Null), "{none}");
+        medians.push((run, mean));
+    }
+    let [(first, mean), (second, _)] = &medians[..] else { panic!("two runs") };
+    let text = folder.quell(&["show", first]).fine();
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("the server answered 404"), "{text}");
+    let compared = folder.quell(&["compare", first, second]).fine();
+    assert!(compared.contains("load ms"), "{compared}");
+    let metrics = folder.quell(&["export", "prometheus", first]).fine();
+    let of = |name: &str, word: &str| {
+        let mut lines = metrics.lines().filter(|line| line.starts_with(name));
+        let stream = format!("stream=\"{}\"", one.trim_end_matches('/'));
+        let line = lines.find(|line| line.contains(&stream) && line.contains(word));
+        let value = line.and_then(|line| line.rsplit(' ').next()).map(str::parse::<f64>);
+        value.unwrap_or_else(|| panic!("{name} {word}: {metrics}")).expect("a number")
+    };
+    assert!((of("quell_page_seconds", "mark=\"load\"") * 1e3 - mean).abs() < 0.01);
+    assert_eq!((of("quell_pages_begun", ""), of("quell_pages_loaded", "")), (2.0, 2.0));
+    assert!(!metrics.contains("quell_packets"), "a page is no packet: {metrics}");
+    let facts = folder.quell(&["export", "csv", first, "--table", "facts"]).fine();
+    assert_eq!(facts.matches("/page-load").count(), 8, "{facts}");
+}
+
+#[test]
+fn where_no_browser_is_installed_it_is_said_and_nothing_is_begun() {
+    let folder = TestFolder::new();
+    std::fs::create_dir(folder.path("empty")).expect("a folder");
+    let without = |arguments: &[&str]| {
+        let mut command = folder.command(arguments);
+        command.env("PATH", folder.path("empty"));
+        support::said(command, arguments)
+    };
+    let said = without(&["page", "http://127.0.0.1:9/", "--save"]).refused(3);
+    assert!(said.contains("no Chromium") && said.contains("`chromium`"), "{said}");
+    let said = without(&["page", "http://127.0.0.1:9/", "--browser", "firefox"]).refused(3);
+    assert!(said.contains("`firefox`"), "{said}");
+    // An experiment with pages is refused before anything of it runs.
+    let said = without(&["run", "home-link-pages"]).refused(3);
+    assert!(said.contains("no Chromium") && said.contains("`chromium`"), "{said}");
+    assert_eq!(folder.names(), ["empty"], "nothing was begun");
+    // What has no pages in it needs none, and is refused for what it lacks itself.
+    let other = without(&["run", "home-link", "--kernel-file", "no-such-kernel"]).refused(3);
+    assert!(other.contains("no-such-kernel") && !other.contains("Chromium"), "{other}");
 }
 
 #[test]

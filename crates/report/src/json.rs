@@ -8,6 +8,7 @@ use crate::analysis::{
 use quell_model::Manifest;
 use quell_model::manifest::ExpectationRecord;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -106,6 +107,9 @@ struct Pages {
     load_ms: Option<f64>,
     load_sd_ms: Option<f64>,
     each_load_ms: Vec<Option<f64>>,
+    /// Answers by protocol.
+    protocols: BTreeMap<String, u64>,
+    failed_requests: u64,
 }
 
 impl Pages {
@@ -120,6 +124,8 @@ impl Pages {
             load_ms: pages.load_ms.map(tidy),
             load_sd_ms: pages.load_sd_ms.map(tidy),
             each_load_ms: pages.loads.iter().map(|load| load.load_ms.map(tidy)).collect(),
+            protocols: pages.protocols().into_iter().map(|(p, n)| (p.to_owned(), n)).collect(),
+            failed_requests: pages.failed_requests(),
         }
     }
 }

@@ -200,3 +200,80 @@ fn json_and_page_have_the_same_figures_and_claims_find_them_in_seconds() {
     assert_eq!(values(Metric::Received), [Some((2.0, 2.0)), Some((0.0, 0.0))]);
     assert_eq!(values(Metric::Loss), [Some((0.0, 0.0)), Some((1.0, 1.0))]);
 }
+
+/// A request that came by HTTP/2 with this status.
+fn request(kind: &str, status: u16) -> PageRequest {
+    PageRequest {
+        url: format!("https://page.test/{status}"),
+        kind: kind.into(),
+        protocol: "h2".into(),
+        status: Some(status),
+        start_ms: 0.0,
+        queued_ms: None,
+        dns_ms: None,
+        connect_ms: None,
+        tls_ms: None,
+        wait_ms: None,
+        receive_ms: None,
+        end_ms: Some(10.0),
+        bytes: 1000,
+        from_cache: false,
+        failed: None,
+    }
+}
+
+#[test]
+fn an_error_is_no_page_and_what_a_page_misses_and_came_by_is_told() {
+    let load = |number, end, load_ms, requests| PageLoad {
+        number,
+        warm: false,
+        t_ns: 0,
+        end,
+        doc_ms: Some(100.0),
+        paint_ms: None,
+        fcp_ms: None,
+        lcp_ms: None,
+        load_ms,
+        moved: Vec::new(),
+        requests,
+    };
+    let loads = [
+        load(
+            0,
+            PageEnd::Loaded,
+            Some(500.0),
+            vec![request("Document", 200), request("Image", 404)],
+        ),
+        load(1, PageEnd::Answered(503), None, vec![request("Document", 503)]),
+    ];
+    let facts = loads.iter().map(|load| {
+        let text = serde_json::to_string(load).expect("a load is JSON");
+        Fact::new(When::During, Subject::stream("page", Told::PageLoad), text)
+    });
+    let cell = CellData { facts: facts.collect(), ..CellData::default() };
+    let run = run(vec![("unloaded", "page", 0, cell)]);
+    let results = Results::from(&run);
+    let text = json::render(&run.manifest, &results).expect("JSON");
+    let shown: Value = serde_json::from_str(&text).expect("JSON");
+    let pages = &shown["results"][0]["pages"];
+    assert_eq!((&pages["begun"], &pages["loaded"]), (&2.into(), &1.into()));
+    assert_eq!(pages["load_ms"], 500.0, "of the one that came");
+    assert_eq!(pages["protocols"], serde_json::json!({ "h2": 2 }));
+    assert_eq!(pages["failed_requests"], 1);
+    let said = results.warnings().join("\n");
+    assert!(
+        said.contains("1 of 2 page loads did not come to their end: the server answered 503"),
+        "{said}"
+    );
+    assert!(
+        said.contains("1 of 2 requests of pages that came failed, as https://page.test/404: 404"),
+        "{said}"
+    );
+    let metrics = quell_report::export::prometheus(&run.manifest, &results);
+    let labels = metrics.lines().find(|line| line.starts_with("quell_pages_loaded{"));
+    assert!(labels.is_some_and(|line| line.ends_with("} 1")), "{metrics}");
+    for line in ["mark=\"load\"} 0.5", "mark=\"doc\"} 0.1", "quell_page_failed_requests{"] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    assert!(!metrics.contains("quell_packets"), "a page is no packet: {metrics}");
+}

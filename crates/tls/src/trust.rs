@@ -10,6 +10,7 @@ use rustls::server::ParsedCertificate;
 use rustls::{
     ClientConfig, DigitallySignedStruct, Error, RootCertStore, ServerConfig, SignatureScheme,
 };
+use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -171,6 +172,15 @@ pub fn server(identity: &Shown) -> Result<Arc<ServerConfig>, TrustError> {
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
     Ok(Arc::new(config))
+}
+
+/// SHA-256 of a certificate's public key (RFC 7469).
+///
+/// # Errors
+/// When it is no certificate.
+pub fn key_pin(certificate: &CertificateDer<'_>) -> Result<[u8; 32], TrustError> {
+    let parsed = ParsedCertificate::try_from(certificate).map_err(tls)?;
+    Ok(Sha256::digest(parsed.subject_public_key_info().as_ref()).into())
 }
 
 /// Believes who is named, or anybody. That the other end has the key of its certificate is always looked at.

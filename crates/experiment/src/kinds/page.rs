@@ -3,11 +3,13 @@
 use super::kind::{Bad, Kind, Opening, Works, from_to, opens};
 use super::maker::Maker;
 use crate::plan::PlanError;
+use quell_model::page::HttpVersion;
 use quell_model::task::PageClient;
 use quell_model::{Metric, Task, TaskKind};
 use quell_page::task::{BrowserTask, SiteTask};
 use quell_units::Span;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Loads of the lab's own page in Chromium, one after the other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,9 +30,27 @@ pub struct PageProbe {
     /// How long a load may take.
     #[serde(default = "two_minutes")]
     pub timeout: Span,
+    /// By which version of HTTP it comes: `"1.1"` or `"2"`.
+    #[serde(default, deserialize_with = "version")]
+    pub http: HttpVersion,
     /// Over IPv6.
     #[serde(default)]
     pub ipv6: bool,
+}
+
+/// A version of HTTP as people write it: a text, or the number that it looks like.
+fn version<'de, D: Deserializer<'de>>(from: D) -> Result<HttpVersion, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Text(String),
+        Number(f64),
+    }
+    let text = match Written::deserialize(from)? {
+        Written::Text(text) => text,
+        Written::Number(number) => number.to_string(),
+    };
+    text.parse().map_err(|why| D::Error::custom(format!("`{text}` is no version of HTTP: {why}")))
 }
 
 fn some_loads() -> u32 {
@@ -66,6 +86,9 @@ impl Kind for PageProbe {
         if !(1..=10_000).contains(&self.loads) {
             bad("loads", format!("{} loads can't be; give 1 to 10000", self.loads));
         }
+        if self.http == HttpVersion::Three {
+            bad("http", "the lab's page comes by HTTP/1.1 or HTTP/2; give \"1.1\" or \"2\"".into());
+        }
         if self.timeout < Span::from_millis(100) {
             let why = format!("no page is there within {}; give at least 100ms", self.timeout);
             bad("timeout", why);
@@ -74,7 +97,8 @@ impl Kind for PageProbe {
 
     fn plan(&self, maker: &mut Maker<'_>) -> Result<(), PlanError> {
         let seed = maker.seed("certificate");
-        let server = |bind| TaskKind::PageServer { bind, seed };
+        let http = self.http;
+        let server = |bind| TaskKind::PageServer { bind, seed, http };
         let client = PageClient {
             stream: self.name.clone(),
             to: maker.server(&self.to, self.ipv6, server)?,
@@ -82,6 +106,7 @@ impl Kind for PageProbe {
             loads: self.loads,
             warm: self.warm,
             patience: self.timeout,
+            http,
         };
         maker.client(&self.from, maker.measured(), TaskKind::Page(client));
         Ok(())
@@ -92,8 +117,8 @@ impl Works for PageProbe {
     fn work(task: &Task) -> Option<Opening<'_>> {
         match &task.kind {
             TaskKind::Page(it) => opens(|| BrowserTask::prepare(it), BrowserTask::run),
-            TaskKind::PageServer { bind, seed } => {
-                opens(|| SiteTask::prepare(*bind, *seed), |it, _, stop, _| it.run(stop))
+            TaskKind::PageServer { bind, seed, http } => {
+                opens(|| SiteTask::prepare(*bind, *seed, *http), |it, _, stop, _| it.run(stop))
             }
             _ => None,
         }

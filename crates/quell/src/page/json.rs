@@ -1,15 +1,17 @@
 //! What `quell page` measured, as JSON.
 
 use super::measured::Measured;
-use quell_model::page::{PageEnd, PageLoad};
+use quell_model::page::{HttpVersion, PageEnd, PageLoad};
 use quell_page::PageError;
 use quell_page::script::Score;
 use serde_json::{Value, json};
+use std::path::Path;
 
 /// All of it, with the reason where it broke off.
 pub(super) fn render(
     m: &Measured,
     failed: Option<&PageError>,
+    run: Option<&Path>,
 ) -> Result<String, serde_json::Error> {
     let pages = m.pages.iter().map(|(url, loads)| {
         let loads = loads.iter().map(load).collect::<Result<Vec<_>, _>>()?;
@@ -21,11 +23,13 @@ pub(super) fn render(
         "virtual_time": m.is_virtual,
         "no_jit": m.no_jit,
         "insecure": m.insecure,
+        "http": m.http.map(HttpVersion::number),
         "pages": pages.collect::<Result<Vec<_>, serde_json::Error>>()?,
         "scripts": m.scripts.as_ref().map(|[with, without]| {
             json!({ "with_compiler": of_score(with), "without_compiler": of_score(without) })
         }),
         "error": failed.map(ToString::to_string),
+        "run": run.map(|run| run.display().to_string()),
     });
     serde_json::to_string_pretty(&value)
 }
@@ -33,14 +37,19 @@ pub(super) fn render(
 /// A load, with its end in two keys and its sums.
 fn load(load: &PageLoad) -> Result<Value, serde_json::Error> {
     let mut value = serde_json::to_value(load)?;
-    let (end, why) = match &load.end {
-        PageEnd::Loaded => ("loaded", None),
-        PageEnd::TimedOut => ("timed-out", None),
-        PageEnd::Unfinished => ("unfinished", None),
-        PageEnd::Failed(why) => ("failed", Some(why)),
+    let end = match &load.end {
+        PageEnd::Loaded => "loaded",
+        PageEnd::TimedOut => "timed-out",
+        PageEnd::Unfinished => "unfinished",
+        PageEnd::Failed(_) => "failed",
+        PageEnd::Answered(_) => "error-status",
     };
     value["end"] = end.into();
-    value["why"] = why.map(String::as_str).into();
+    value["why"] = match &load.end {
+        PageEnd::Failed(_) | PageEnd::Answered(_) => load.end.why().into(),
+        _ => Value::Null,
+    };
+    value["failed_requests"] = load.failed_requests().count().into();
     value["bytes"] = load.bytes().into();
     value["network_ms"] = load.network_ms().into();
     Ok(value)

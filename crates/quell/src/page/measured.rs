@@ -1,6 +1,6 @@
 //! What `quell page` measured: its text and its JSON are made of it.
 
-use quell_model::page::PageLoad;
+use quell_model::page::{HttpVersion, PageLoad};
 use quell_page::script::Score;
 
 /// What was measured.
@@ -15,6 +15,8 @@ pub(super) struct Measured {
     pub no_jit: bool,
     /// Whether it took any certificate.
     pub insecure: bool,
+    /// The version of HTTP that was asked for.
+    pub http: Option<HttpVersion>,
     /// Each page with its loads.
     pub pages: Vec<(String, Vec<PageLoad>)>,
     /// How fast its scripts are: as it loaded pages, and without its compiler.

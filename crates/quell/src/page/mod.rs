@@ -2,25 +2,32 @@
 
 mod json;
 mod measured;
+mod save;
 mod text;
 
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::options::Json;
+use crate::keep::End;
+use crate::options::{Json, Place};
+use crate::results;
 use crate::text::columns;
 use clap::Args;
 use measured::Measured;
-use quell_model::page::{PageEnd, PageLoad};
+use quell_model::page::{HttpVersion, PageEnd, PageLoad};
 use quell_page::PageError;
 use quell_page::browser::{Browser, Options, find, is_without_sandbox};
 use quell_page::load::Wanted;
 use quell_page::script::{Score, score};
+use quell_page::shown::shown_pin;
 use quell_sys::clock::{is_virtual, monotonic_ns};
 use quell_sys::wait::Bell;
 use quell_units::Span;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+
+/// The port of https:.
+const HTTPS: u16 = 443;
 
 /// Options of `quell page`.
 #[derive(Debug, Args)]
@@ -52,9 +59,17 @@ pub struct PageArgs {
     /// Take any certificate: for a server that made its own, as `quell serve --web` does
     #[arg(long)]
     pub insecure: bool,
+    /// Have pages come by this version of HTTP and no other: 1.1, 2 or 3; what browser and server agree on where absent
+    #[arg(long, value_name = "VERSION")]
+    pub http: Option<HttpVersion>,
+    /// Keep every load with its requests as a run, for `quell show`, `compare`, `plot` and `report`
+    #[arg(long)]
+    pub save: bool,
     /// Also take addresses that are neither http: nor https:, as file:
     #[arg(long)]
     pub any_scheme: bool,
+    #[command(flatten)]
+    pub place: Place,
     #[command(flatten)]
     pub json: Json,
 }
@@ -66,12 +81,16 @@ pub fn page(args: &PageArgs) -> Result<ExitCode, Failure> {
     if args.timeout == Span::ZERO {
         return Err(Failure::usage("no page is there within no time; give a --timeout above 0"));
     }
+    let origins = origins(&urls, args.http).map_err(Failure::usage)?;
     let program = find(args.browser.as_deref()).map_err(Failure::system)?;
     let options = Options {
         program: Some(program),
         is_virtual: is_virtual(),
         jitless: args.no_jit,
         insecure: args.insecure,
+        http: args.http,
+        pinned: if args.insecure { pins(&origins, args.timeout)? } else { Vec::new() },
+        over_quic: origins.iter().map(|(host, port)| format!("{host}:{port}")).collect(),
         ..Options::default()
     };
     let stop = Arc::new(Bell::new().map_err(Failure::system)?);
@@ -83,9 +102,15 @@ pub fn page(args: &PageArgs) -> Result<ExitCode, Failure> {
         is_virtual: is_virtual(),
         no_jit: args.no_jit,
         insecure: args.insecure,
+        http: args.http,
         pages: Vec::new(),
         scripts: None,
     };
+    let mut keep = match args.save {
+        true => Some(save::begin(&args.place.base, &measured)?),
+        false => None,
+    };
+    let origin_ns = monotonic_ns();
     let live = !args.json.json;
     let width = columns();
     if live {
@@ -96,13 +121,20 @@ pub fn page(args: &PageArgs) -> Result<ExitCode, Failure> {
         if live {
             print!("{}", text::page_head(&url, width));
         }
-        let mut loads = Vec::new();
-        let series = series(&mut browser, &url, args, &stop, &mut |load| {
+        let (mut loads, mut unkept) = (Vec::new(), None);
+        let series = series(&mut browser, &url, args, origin_ns, &stop, &mut |load| {
             if live {
                 print!("{}", text::row(&load, width));
             }
+            if let Some(Err(error)) = keep.as_mut().map(|keep| keep.event(&save::told(&url, &load)))
+            {
+                unkept.get_or_insert(error);
+            }
             loads.push(load);
         });
+        if let Some(error) = unkept {
+            return Err(error);
+        }
         if live {
             print!("{}", text::page_foot(&loads, args.waterfall, width));
         }
@@ -124,9 +156,17 @@ pub fn page(args: &PageArgs) -> Result<ExitCode, Failure> {
             Err(error) => failed = Some(error),
         }
     }
+    let ended = End::of(failed.as_ref().map(ToString::to_string).as_deref(), stop.rings());
+    let run = keep.map(|keep| keep.finish(ended)).transpose()?;
     match args.json.json {
-        true => println!("{}", json::render(&measured, failed.as_ref()).map_err(Failure::system)?),
+        true => {
+            let text = json::render(&measured, failed.as_ref(), run.as_deref());
+            println!("{}", text.map_err(Failure::system)?);
+        }
         false => print!("{}", text::closing(&measured, width)),
+    }
+    if let Some(run) = run.filter(|_| live) {
+        println!("\nkept as {}", results::shown(&run));
     }
     if let Some(error) = failed {
         return Err(Failure::system(error));
@@ -141,10 +181,10 @@ fn series(
     browser: &mut Browser,
     url: &str,
     args: &PageArgs,
+    origin_ns: u64,
     stop: &Bell,
     each: &mut dyn FnMut(PageLoad),
 ) -> Result<(), PageError> {
-    let origin_ns = monotonic_ns();
     for number in 0..args.count {
         let context = browser.context(stop)?;
         for warm in if args.warm { &[false, true][..] } else { &[false] } {
@@ -162,6 +202,46 @@ fn scripts(options: &Options, stop: &Bell) -> Result<[Score; 2], PageError> {
     let with = score(options, stop)?;
     let without = score(&Options { jitless: true, ..options.clone() }, stop)?;
     Ok([with, without])
+}
+
+/// The hosts that are asked over QUIC and in no other way, where that is asked for; an address for which there is no such version is refused.
+fn origins(urls: &[String], http: Option<HttpVersion>) -> Result<Vec<(String, u16)>, String> {
+    let Some(http) = http.filter(|http| *http != HttpVersion::One) else { return Ok(Vec::new()) };
+    let mut all = Vec::new();
+    for url in urls {
+        let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
+        if !scheme.eq_ignore_ascii_case("https") {
+            return Err(format!(
+                "browsers speak HTTP/{} over TLS alone, and `{}` is without; give https://",
+                http.number(),
+                quell_wire::text::printable(url, 200)
+            ));
+        }
+        let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        // A name and a password may stand before it.
+        let host = host.rsplit('@').next().unwrap_or_default();
+        let port = host.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
+        let (host, port) = port.unwrap_or((host, HTTPS));
+        let origin = (host.to_ascii_lowercase(), port);
+        if http == HttpVersion::Three && !all.contains(&origin) {
+            all.push(origin);
+        }
+    }
+    Ok(all)
+}
+
+/// The keys that these hosts show over TCP: over QUIC Chromium takes no certificate that nobody vouches for, but one whose key it was told.
+fn pins(origins: &[(String, u16)], patience: Span) -> Result<Vec<String>, Failure> {
+    let pin = |(host, port): &(String, u16)| {
+        shown_pin(host, *port, patience).map_err(|why| {
+            Failure::check(format!(
+                "which certificate {} has is not known: {why}. Over QUIC the browser takes one that nobody vouches for only where it is \
+                 told its key, and that is asked for over TCP, at the same port",
+                quell_wire::text::printable(&format!("{host}:{port}"), 200)
+            ))
+        })
+    };
+    origins.iter().map(pin).collect()
 }
 
 /// A whole address out of what a person types.
@@ -200,7 +280,7 @@ fn address(typed: &str, any_scheme: bool) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::address;
+    use super::{HttpVersion, address, origins};
 
     #[test]
     fn an_address_without_a_scheme_is_that_of_a_secure_page() {
@@ -223,5 +303,21 @@ mod tests {
         for typed in ["", "a b", "https://", "a\nb", "\u{1b}[31m"] {
             assert!(address(typed, true).is_err(), "{typed:?}");
         }
+    }
+
+    #[test]
+    fn a_page_over_quic_is_asked_for_at_its_host_and_port_and_over_tls_alone() {
+        let of = |url: &str, http| origins(&[url.to_owned()], Some(http));
+        let three = HttpVersion::Three;
+        assert_eq!(of("https://Example.org/a:1", three), Ok(vec![("example.org".into(), 443)]));
+        assert_eq!(of("https://[::1]:8443/?x", three), Ok(vec![("[::1]".into(), 8443)]));
+        assert_eq!(of("https://[::1]", three), Ok(vec![("[::1]".into(), 443)]));
+        assert_eq!(of("https://a:b@c:9#d", three), Ok(vec![("c".into(), 9)]));
+        assert_eq!(of("https://a", HttpVersion::Two), Ok(Vec::new()));
+        for http in [HttpVersion::Two, three] {
+            let error = of("http://a/", http).expect_err("it is without TLS");
+            assert!(error.contains("give https://"), "{error}");
+        }
+        assert_eq!(of("http://a/", HttpVersion::One), Ok(Vec::new()));
     }
 }

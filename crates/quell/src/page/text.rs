@@ -23,6 +23,9 @@ pub(super) fn headline(m: &Measured, width: usize) -> String {
     if m.insecure {
         text += "any certificate is taken (--insecure)\n";
     }
+    if let Some(http) = m.http {
+        text += &format!("pages are asked for by HTTP/{} alone (--http)\n", http.number());
+    }
     if m.is_virtual {
         text += "virtual time: this is the network's share of a page load; programs, the browser too, take none\n";
     }
@@ -68,7 +71,28 @@ pub(super) fn row(load: &PageLoad, width: usize) -> String {
     cells.push(format!("{:.1}", load.bytes() as f64 / 1e3));
     cells.push(protocols(load));
     let text = fitted(&(columns(width).row(&cells) + "\n"), width);
-    text + &moves(load, width) + &end(load, width)
+    text + &moves(load, width) + &failures(load, width) + &end(load, width)
+}
+
+/// What of a page did not come, though the page did.
+fn failures(load: &PageLoad, width: usize) -> String {
+    let failed: Vec<_> = load.failed_requests().collect();
+    let Some((first, trouble)) = failed.first().and_then(|r| Some((r, r.trouble()?))) else {
+        return String::new();
+    };
+    // The page's own request stands below, with what became of it.
+    if matches!(load.end, PageEnd::Failed(_)) {
+        return String::new();
+    }
+    let as_the_first = if failed.len() == 1 { ":" } else { ", the first" };
+    let said = format!(
+        "{} of {} requests failed{as_the_first} {}: {}",
+        failed.len(),
+        load.requests.len(),
+        printable(&first.url, 200),
+        line(&trouble)
+    );
+    wrapped("     ! ", &said, width)
 }
 
 /// Where it went by itself.
@@ -121,6 +145,9 @@ fn end(load: &PageLoad, width: usize) -> String {
             Some(advice) => format!("{}: {advice}", line(why)),
             None => line(why),
         },
+        PageEnd::Answered(status) => format!(
+            "the server answered {status}: what came is its page for that, which counts in no mean"
+        ),
     };
     wrapped("     ✗ ", &said, width)
 }
@@ -138,6 +165,10 @@ fn advice(why: &str) -> Option<&'static str> {
             "the certificate is too old or too young; is this machine's clock right?",
         ),
         ("ERR_CERT", "the certificate is not valid"),
+        (
+            "ERR_QUIC",
+            "nothing speaks HTTP/3 there, or what does broke off; without --http 3 the browser takes what the server has",
+        ),
         (
             "ERR_SSL",
             "what answers there does not speak TLS as it should; is it http: that is meant?",
@@ -203,8 +234,8 @@ fn requests(load: &PageLoad, width: usize) -> String {
         cells.push(format!("{:.1}", request.bytes as f64 / 1e3));
         let by = if request.from_cache { "cache" } else { short(&request.protocol) };
         cells.push(by.to_owned());
-        let what = match (&request.failed, request.end_ms) {
-            (Some(why), _) => line(why),
+        let what = match (request.trouble().or(request.failed.clone()), request.end_ms) {
+            (Some(why), _) => line(&why),
             (None, None) => "no end".to_owned(),
             (None, Some(_)) => String::new(),
         };

@@ -159,9 +159,11 @@ impl Results {
             rows.map(|(r, said)| format!("{} ({}): {said}", r.stream, r.cell)).collect()
         };
         let (unsure, not_sent) = (told(EchoResult::unsure), told(EchoResult::not_sent));
-        let pages = self.rows.iter().filter_map(|r| {
-            Some(format!("{} ({}): {}", r.stream, r.cell, r.pages.as_ref()?.missing()?))
-        });
+        let of_pages = |of: fn(&PageResult) -> Option<String>| {
+            let rows = self.rows.iter().filter_map(move |r| Some((r, of(r.pages.as_ref()?)?)));
+            rows.map(|(r, said)| format!("{} ({}): {said}", r.stream, r.cell)).collect()
+        };
+        let (pages, incomplete) = (of_pages(PageResult::missing), of_pages(PageResult::incomplete));
         let held_back = self
             .rows
             .iter()
@@ -171,7 +173,8 @@ impl Results {
             unsure,
             not_sent,
             held_back,
-            pages.collect(),
+            pages,
+            incomplete,
             minorities.collect(),
             awaited.collect(),
             self.own_times(),

@@ -4,6 +4,7 @@ use quell_model::page::{PageEnd, PageLoad};
 use quell_model::{Subject, Told};
 use quell_stats::{mean, sd};
 use quell_store::CellData;
+use std::collections::BTreeMap;
 
 /// What the page loads of one stream showed in one cell. Times are means in milliseconds over the loads that came so far; none where
 /// none did.
@@ -72,13 +73,39 @@ impl PageResult {
         (begun > 0).then(|| (begun - self.loaded) as f64 / begun as f64)
     }
 
+    /// Answers that came over the network within the loads that came, by their protocol in the word of ALPN.
+    pub fn protocols(&self) -> BTreeMap<&str, u64> {
+        let mut counts = BTreeMap::new();
+        let requests = self.whole().flat_map(|load| &load.requests);
+        for request in requests.filter(|r| !r.protocol.is_empty() && !r.from_cache) {
+            *counts.entry(&*request.protocol).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Requests within the loads that came which failed.
+    pub fn failed_requests(&self) -> u64 {
+        self.whole().map(|load| load.failed_requests().count() as u64).sum()
+    }
+
+    fn whole(&self) -> impl Iterator<Item = &PageLoad> {
+        self.loads.iter().filter(|load| load.end == PageEnd::Loaded)
+    }
+
+    /// What has to be said where pages came without some of what belongs to them.
+    pub(super) fn incomplete(&self) -> Option<String> {
+        let mut failed = self.whole().flat_map(PageLoad::failed_requests);
+        let first = failed.next()?;
+        let all = self.whole().map(|load| load.requests.len()).sum::<usize>();
+        let (url, trouble) = (&first.url, first.trouble()?);
+        let failed = failed.count() + 1;
+        Some(format!("{failed} of {all} requests of pages that came failed, as {url}: {trouble}"))
+    }
+
     /// What has to be said where pages did not come.
     pub(super) fn missing(&self) -> Option<String> {
         let missing = || self.loads.iter().filter(|load| load.end != PageEnd::Loaded);
-        let why = match &missing().next()?.end {
-            PageEnd::Failed(why) => why.clone(),
-            _ => "its time was over".to_owned(),
-        };
+        let why = missing().next()?.end.why()?;
         let (missing, begun) = (missing().count(), self.begun());
         Some(format!("{missing} of {begun} page loads did not come to their end: {why}"))
     }
@@ -116,6 +143,17 @@ mod tests {
         assert!(of.load_sd_ms.is_some_and(|sd| (sd - 5000_f64.sqrt()).abs() < 1e-9), "{of:?}");
         let said = of.missing().expect("one is missing");
         assert_eq!(said, "1 of 3 page loads did not come to their end: its time was over");
+    }
+
+    #[test]
+    fn an_error_of_the_server_is_no_page() {
+        let of = PageResult::of(vec![
+            load(0, PageEnd::Answered(404), None),
+            load(1, PageEnd::Loaded, Some(500.0)),
+        ]);
+        assert_eq!((of.begun(), of.loaded, of.load_ms), (2, 1, Some(500.0)));
+        let said = of.missing().expect("one is missing");
+        assert_eq!(said, "1 of 2 page loads did not come to their end: the server answered 404");
     }
 
     #[test]

@@ -21,12 +21,19 @@ fn count(value: Option<u64>) -> Vec<(&'static str, f64)> {
     plain(value.map(|value| value as f64))
 }
 
-const GAUGES: [Kind; 8] = [
+/// Of a stream of packets: a page is none.
+fn packets<T>(r: &StreamResult, of: impl Fn(&StreamResult) -> Option<T>) -> Option<T> {
+    if r.pages.is_some() { None } else { of(r) }
+}
+
+const GAUGES: [Kind; 13] = [
     ("quell_loss_ratio", "ratio", "Packets lost, as a part of those sent.", |r| {
-        plain(r.loss_ratio())
+        plain(packets(r, StreamResult::loss_ratio))
     }),
-    ("quell_packets_sent", "", "Packets sent.", |r| count(r.sent())),
-    ("quell_packets_received", "", "Packets received or answered.", |r| count(r.received())),
+    ("quell_packets_sent", "", "Packets sent.", |r| count(packets(r, StreamResult::sent))),
+    ("quell_packets_received", "", "Packets received or answered.", |r| {
+        count(packets(r, StreamResult::received))
+    }),
     (
         "quell_jitter_seconds",
         "seconds",
@@ -56,6 +63,40 @@ const GAUGES: [Kind; 8] = [
     ("quell_reordered", "", "Packets whose answers came after one to a later packet.", |r| {
         count(r.echo().map(|e| e.reordered))
     }),
+    ("quell_pages_begun", "", "Page loads that were begun and had their time.", |r| {
+        count(r.pages.as_ref().map(|p| p.begun()))
+    }),
+    ("quell_pages_loaded", "", "Page loads that came to their end.", |r| {
+        count(r.pages.as_ref().map(|p| p.loaded))
+    }),
+    (
+        "quell_page_seconds",
+        "seconds",
+        "Mean time from the start of a page load to a mark of it, of the loads that came to their end.",
+        |r| {
+            let Some(pages) = &r.pages else { return Vec::new() };
+            let marks = [
+                ("mark=\"doc\"", pages.doc_ms),
+                ("mark=\"paint\"", pages.paint_ms),
+                ("mark=\"fcp\"", pages.fcp_ms),
+                ("mark=\"lcp\"", pages.lcp_ms),
+                ("mark=\"load\"", pages.load_ms),
+            ];
+            marks.into_iter().filter_map(|(label, ms)| Some((label, ms? / 1e3))).collect()
+        },
+    ),
+    (
+        "quell_page_load_deviation_seconds",
+        "seconds",
+        "Standard deviation of the time until all of a page was there.",
+        |r| plain(r.pages.as_ref().and_then(|p| p.load_sd_ms).map(|ms| ms / 1e3)),
+    ),
+    (
+        "quell_page_failed_requests",
+        "",
+        "Requests that failed within page loads that came to their end.",
+        |r| count(r.pages.as_ref().map(|p| p.failed_requests())),
+    ),
 ];
 
 /// Delays: name, what it is, its values in milliseconds.
