@@ -17,6 +17,7 @@ mod keep;
 mod kernel;
 mod lab;
 mod lacking;
+mod look;
 mod mark;
 mod options;
 mod pace;
