@@ -174,6 +174,24 @@ fn experiment_of(run: &Run) -> Option<Experiment> {
     load_file::parse("manifest.json", &run.manifest.experiment_text).ok()
 }
 
+/// What the other kernels of an experiment changed against its first, in sentences; none where it has one, or nothing that they have in common.
+pub fn kernels(run: &Run, results: &Results, experiment: &Experiment) -> Vec<String> {
+    if experiment.kernels.len() < 2 {
+        return Vec::new();
+    }
+    let field = |_: usize, scenario: &str| value_of(run, Some(experiment), sweep::KERNEL, scenario);
+    let metrics = [Metric::Loss, Metric::RttP50, Metric::RttP99, Metric::Goodput, Metric::Load];
+    let wanted = Wanted {
+        by: Some(By::Field(sweep::KERNEL, &field)),
+        scenarios: Vec::new(),
+        streams: Vec::new(),
+        metrics: metrics.to_vec(),
+        margin: 0.0,
+    };
+    let sources = [Source { run, results }];
+    Comparison::of(&sources, &wanted).map_or(Vec::new(), |found| compare::changed(&found))
+}
+
 /// What a field was in a scenario of a run.
 fn value_of(
     run: &Run,

@@ -465,7 +465,8 @@ fn the_page_opens_with_what_came_out_then_tables_then_figures_then_how_it_was_me
     ];
     let published = published("about 1/4 of the link");
     let about = "What a full line does.\n\n    a ──── b";
-    let given = html::Given { published: &published, about, swept: &[], capacities: &[] };
+    let given =
+        html::Given { published: &published, about, swept: &[], capacities: &[], changed: &[] };
     let page = html::render_with(&run, &Results::from(&run), &given);
     let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what} is missing"));
     let order = [
