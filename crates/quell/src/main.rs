@@ -69,7 +69,8 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(failure) => {
             // Standard error may be closed; the exit code still tells.
-            let _ = writeln!(std::io::stderr(), "quell: {failure}");
+            let told = text::complaint(&format!("quell: {failure}"));
+            let _ = writeln!(std::io::stderr(), "{told}");
             ExitCode::from(failure.code())
         }
     }
