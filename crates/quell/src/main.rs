@@ -8,6 +8,7 @@ mod compare;
 mod doctor;
 mod documents;
 mod export;
+mod factor;
 mod failure;
 mod flow;
 mod host;

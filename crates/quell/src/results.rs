@@ -79,7 +79,7 @@ fn judged(mut run: Run) -> Opened {
     if let Ok(experiment) = load_file::parse("manifest.json", &run.manifest.experiment_text) {
         published = experiment.published();
         footnote = self::footnote(&experiment);
-        changed = crate::compare::kernels(&run, &results, &experiment);
+        changed = crate::factor::kernels(&run, &results, &experiment);
         swept = crate::sweep::swept(&experiment, &run.manifest);
         capacities = crate::capacity::capacities(&run.manifest.experiment_text, &experiment);
         about.clone_from(&experiment.about);
