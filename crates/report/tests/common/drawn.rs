@@ -1,4 +1,5 @@
 //! What stands in a picture, read back from its SVG: lines in the units of their axes, and all words with their places.
+#![allow(dead_code)]
 
 /// A picture.
 pub struct Drawn {
@@ -14,6 +15,8 @@ pub struct Plane {
     y: [f64; 2],
     /// Lines of series by their colour's number, as points in the units of the axes.
     pub lines: Vec<(usize, Vec<(f64, f64)>)>,
+    /// From where to where the bars and boxes of series stand, by their colour's number.
+    pub bars: Vec<(usize, f64, f64)>,
 }
 
 struct Word {
@@ -37,6 +40,7 @@ impl Drawn {
     pub fn of(svg: &str) -> Self {
         let mut drawn = Drawn { panels: Vec::new(), words: Vec::new() };
         let mut paths: Vec<(usize, usize, String)> = Vec::new();
+        let mut rects: Vec<(usize, usize, f64, f64)> = Vec::new();
         let mut inside = false;
         for line in svg.lines() {
             if line.starts_with("<svg x=") {
@@ -47,6 +51,7 @@ impl Drawn {
                     x: [f64::NAN; 2],
                     y: [f64::NAN; 2],
                     lines: Vec::new(),
+                    bars: Vec::new(),
                 });
                 inside = true;
             } else if line == "</svg>" {
@@ -56,6 +61,12 @@ impl Drawn {
                 let anchor = attribute(line, "text-anchor").unwrap_or_default();
                 let text = text.unwrap_or_default().replace("&#39;", "'").replace("&amp;", "&");
                 drawn.words.push(Word { x: number(line, "x"), y: number(line, "y"), anchor, text });
+            } else if inside && line.starts_with("<rect") {
+                let class = attribute(line, "class").unwrap_or_default();
+                if let Some(n) = class.strip_prefix("qf-s").and_then(|n| n.parse().ok()) {
+                    let (y, h) = (number(line, "y"), number(line, "height"));
+                    rects.push((drawn.panels.len() - 1, n, y + h, y));
+                }
             } else if inside && line.starts_with("<path") {
                 let class = attribute(line, "class").unwrap_or_default();
                 if let Some(n) = class.strip_prefix("qs-s").and_then(|n| n.parse().ok()) {
@@ -65,11 +76,17 @@ impl Drawn {
             }
         }
         drawn.measure();
+        for (panel, series, from, to) in rects {
+            let plane = &mut drawn.panels[panel];
+            let value = |y: f64| plane.y[0] + plane.y[1] * (y + plane.at[1]);
+            let bar = (series, value(from), value(to));
+            plane.bars.push(bar);
+        }
         for (panel, series, path) in paths {
             let plane = &mut drawn.panels[panel];
             let points = path.split(['M', 'L']).filter(|p| !p.is_empty());
             let points =
-                points.filter_map(|p| p.trim_end_matches('Z').split_once(' ')).map(|(x, y)| {
+                points.filter_map(|p| p.trim_end_matches("h0").split_once(' ')).map(|(x, y)| {
                     let [x, y] = [x, y].map(|n| n.trim().parse().unwrap_or(f64::NAN));
                     (
                         plane.x[0] + plane.x[1] * (x + plane.at[0]),
