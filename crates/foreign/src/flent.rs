@@ -19,7 +19,10 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use std::fmt;
 
+mod raw;
 mod sockets;
+
+use raw::Raw;
 
 /// The newest version of the format that is known; Flent 2.1 writes it.
 const NEWEST: u64 = 4;
@@ -60,24 +63,6 @@ struct SeriesMeta {
     units: Option<String>,
     runner: Option<String>,
     command: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Raw {
-    t: Option<f64>,
-    val: Option<f64>,
-    seq: Option<f64>,
-    dur: Option<f64>,
-    owd_up: Option<f64>,
-    owd_down: Option<f64>,
-    lost: Option<bool>,
-    lost_dir: Option<String>,
-    /// What `ss` told of the series' socket: segments, ms, Mbit/s twice. Short, since there may be many.
-    tcp_cwnd: Option<f32>,
-    tcp_rtt: Option<f32>,
-    tcp_pacing_rate: Option<f32>,
-    tcp_delivery_rate: Option<f32>,
 }
 
 struct Whole<'a>(&'a Budget);

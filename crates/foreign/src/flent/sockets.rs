@@ -5,7 +5,7 @@
 //!   results     "TCP upload": […], "TCP upload::tcp_cwnd": […], "TCP upload::tcp_rtt": […] …
 //! ```
 
-use super::Raw;
+use super::raw::Raw;
 use crate::imported::from_s;
 use quell_model::{FlowSample, Side, TcpState};
 
