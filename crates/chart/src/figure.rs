@@ -175,12 +175,13 @@ impl Figure {
         any.then_some(self)
     }
 
-    /// Every axis of time shows this range alone.
+    /// Every axis of time shows this range alone; the end stays where none is told.
     #[must_use]
-    pub fn between(mut self, from: f64, to: f64) -> Self {
+    pub fn between(mut self, from: f64, to: Option<f64>) -> Self {
         for axis in self.panels.iter_mut().flat_map(|panel| [&mut panel.x, &mut panel.y]) {
             if axis.time {
-                *axis = axis.clone().from(from).to(to);
+                let begun = axis.clone().from(from);
+                *axis = to.map_or(begun.clone(), |to| begun.to(to));
             }
         }
         self

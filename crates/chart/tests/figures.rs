@@ -51,6 +51,16 @@ fn check(drawing: &Drawing) {
     assert!(!drawing.svg.contains("NaN") && !drawing.svg.contains("inf"), "{}", drawing.svg);
 }
 
+#[test]
+fn long_words_above_and_below_leave_room_for_a_wider_font() {
+    let long = "share of the packets that were sent, of all repeats; a line that ends below 100 % shows the loss ".repeat(4);
+    let figure = plain(Polyline::new("a", [(0.0, 1.0), (1.0, 2.0)]));
+    let drawing = figure.title(&*long).subtitle(&*long).note(&*long).draw(Theme::Light);
+    let lines = drawing.texts.iter().filter(|t| t.role == TextRole::Heading);
+    let widest = lines.map(|t| t.rect.x + t.rect.w * 1.1).fold(0.0, f64::max);
+    assert!((300.0..=f64::from(drawing.width)).contains(&widest), "{widest}");
+}
+
 fn says(drawing: &Drawing, words: &str) -> bool {
     let all: Vec<&str> = drawing.texts.iter().map(|t| t.text.as_str()).collect();
     all.join(" ").contains(words)

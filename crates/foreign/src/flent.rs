@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Pings become packets, sent their round trip before the answer that Flent stamps. Rates become a receiver's bytes, since that is what they are
-//! shown as. Sums and averages are computed anew from their parts.
+//! shown as. Sums and averages are computed anew from their parts. What `--socket-stats` had of an upload's socket becomes its sender's.
 
 use crate::bounded::{Budget, Few, ListOf, ListsOf};
 use crate::bounds::{MOST_SAMPLES, MOST_STREAMS};
@@ -18,6 +18,11 @@ use quell_model::{EchoSample, EchoStatus, FlowSample, Side};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use std::fmt;
+
+mod raw;
+mod sockets;
+
+use raw::Raw;
 
 /// The newest version of the format that is known; Flent 2.1 writes it.
 const NEWEST: u64 = 4;
@@ -58,20 +63,6 @@ struct SeriesMeta {
     units: Option<String>,
     runner: Option<String>,
     command: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Raw {
-    t: Option<f64>,
-    val: Option<f64>,
-    seq: Option<f64>,
-    dur: Option<f64>,
-    owd_up: Option<f64>,
-    owd_down: Option<f64>,
-    lost: Option<bool>,
-    lost_dir: Option<String>,
-    tcp_cwnd: Option<f64>,
 }
 
 struct Whole<'a>(&'a Budget);
@@ -152,15 +143,12 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
         }
     };
     let metadata = &document.metadata;
-    let (mut computed, mut other, mut sockets) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut computed, mut other) = (Vec::new(), Vec::new());
     let mut means = Vec::new();
     let mut left = MOST_SAMPLES;
     for (name, values) in series {
         let meta = metadata.series_meta.get(&name);
         let kind = kind(&name, meta, &values);
-        if values.iter().any(|v| v.tcp_cwnd.is_some()) {
-            sockets.push(name.clone());
-        }
         let mut stream = Stream { name: unused(&imported.streams, &name), ..Stream::default() };
         match kind {
             Kind::Computed => computed.push(name),
@@ -182,6 +170,8 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
             Kind::Rate => {
                 stream.way = way(&name, meta);
                 stream.flow = flow(&values, zero, metadata.step_size);
+                let states = sockets::states(&values, zero, &stream.flow);
+                stream.flow.extend(states);
                 let direction = stream.way.map_or("an unknown way", Way::word);
                 stream
                     .facts
@@ -215,7 +205,13 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
                 .to_owned(),
         );
     }
-    leave_out(&mut imported, &computed, &sockets, &other);
+    if imported.streams.iter().any(|s| s.flow.iter().any(|f| f.tcp.is_some())) {
+        imported.notes.push(
+            "Of sockets Flent stores window, round trip and rates, and not what was sent again."
+                .to_owned(),
+        );
+    }
+    leave_out(&mut imported, &computed, &other);
     Ok(imported)
 }
 
@@ -234,17 +230,13 @@ fn begin_at_0(imported: &mut Imported) {
     }
 }
 
-fn leave_out(imported: &mut Imported, computed: &[String], sockets: &[String], other: &[String]) {
+fn leave_out(imported: &mut Imported, computed: &[String], other: &[String]) {
     let mut out = |names: &[String], why: &str| {
         if !names.is_empty() {
             imported.left_out.push(format!("{}: {why}.", listed(names)));
         }
     };
     out(computed, "computed from others");
-    out(
-        sockets,
-        "window and round trip of its socket, which Flent stores without what was sent again",
-    );
     out(other, "neither round trips of pings nor rates");
 }
 
@@ -300,7 +292,12 @@ fn of_grid(x: &[Option<f64>], results: Vec<(String, Vec<Option<f64>>)>) -> Vec<(
         Some(Raw { t: Some(t), val: Some(val?), ..Raw::default() })
     };
     let of = |values: Vec<Option<f64>>| x.iter().zip(values).filter_map(value).collect();
-    results.into_iter().map(|(name, values)| (name, of(values))).collect()
+    let (told, series): (Vec<_>, Vec<_>) =
+        results.into_iter().partition(|(name, _)| sockets::is_told_of_one(name));
+    let mut series: Vec<(String, Vec<Raw>)> =
+        series.into_iter().map(|(name, values)| (name, of(values))).collect();
+    sockets::add(&mut series, x, &told);
+    series
 }
 
 fn kind(name: &str, meta: Option<&SeriesMeta>, values: &[Raw]) -> Kind {

@@ -369,7 +369,7 @@ impl Counted {
         self.lost += part.lost_packets.unwrap_or(0);
         self.retransmits += part.retransmits.unwrap_or(0);
         let tcp = part.retransmits.filter(|_| self.sends && !is_udp).map(|_| TcpState {
-            retransmits: u64::try_from(self.retransmits).unwrap_or(0),
+            retransmits: Some(u64::try_from(self.retransmits).unwrap_or(0)),
             cwnd: small(part.snd_cwnd.unwrap_or(0) / i64::from(mss.max(1))),
             srtt_us: small(part.rtt.unwrap_or(0)),
             pacing_rate: u64::MAX,

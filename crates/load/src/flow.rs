@@ -109,7 +109,7 @@ pub(crate) fn info(stream: &TcpSocket) -> Option<TcpInfo> {
 /// What tables keep of it.
 pub(crate) fn state(info: &TcpInfo) -> TcpState {
     TcpState {
-        retransmits: info.total_retrans.into(),
+        retransmits: Some(info.total_retrans.into()),
         cwnd: info.snd_cwnd,
         srtt_us: info.rtt,
         min_rtt_us: info.min_rtt.unwrap_or(0),

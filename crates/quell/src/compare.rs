@@ -1,17 +1,17 @@
 //! `quell compare`: runs, or scenarios of one, beside each other.
 
+use crate::factor::value_of;
 use crate::failure::Failure;
+use crate::look::{Format, Look, Part, write_figure};
 use crate::options::{Json, Place};
-use crate::plot::{Format, USUAL_DPI, write_figure};
 use crate::results::{self, shown, write};
 use crate::text::columns;
 use clap::Args;
 use quell_experiment::nearest;
-use quell_experiment::spec::{Experiment, load_file, set};
-use quell_experiment::sweep;
+use quell_experiment::spec::{Experiment, load_file};
 use quell_model::metric::Metric;
 use quell_report::Results;
-use quell_report::compare::{self, By, CompareError, Comparison, Source, Value, Wanted, figures};
+use quell_report::compare::{self, By, CompareError, Comparison, Source, Wanted, figures};
 use quell_report::figures::Shape;
 use quell_store::{Run, RunState};
 use quell_units::Ratio;
@@ -29,12 +29,8 @@ pub struct CompareArgs {
     /// What tells groups apart: run, scenario, probe, or a field, as kernel or topology.link.dsl.up.rate
     #[arg(long, value_name = "FACTOR")]
     pub by: Option<String>,
-    /// Only these scenarios, in this order
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    pub scenarios: Vec<String>,
-    /// Only these streams, those of loads too
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    pub streams: Vec<String>,
+    #[command(flatten)]
+    pub part: Part,
     /// Only these metrics, as rtt.p99 (docs/experiments.md names them)
     #[arg(long = "metric", value_name = "METRICS", value_delimiter = ',')]
     pub metrics: Vec<String>,
@@ -47,6 +43,8 @@ pub struct CompareArgs {
     /// Which figure -o draws: cdf, box, bar, qq, time or goodput
     #[arg(long, value_name = "FIGURE", requires = "output")]
     pub figure: Option<String>,
+    #[command(flatten)]
+    pub look: Look,
     /// File to write: a page (.html), or with --figure a picture (.svg, .png, .pdf)
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -57,8 +55,13 @@ pub struct CompareArgs {
 /// `quell compare`.
 pub fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
     let metrics = metrics(args)?;
-    let output =
-        args.output.as_deref().map(|path| Output::of(path, args.figure.as_deref())).transpose()?;
+    let output = args.output.as_deref().map(|path| Output::of(path, args)).transpose()?;
+    let span = args.part.span()?;
+    if args.figure.is_none() && (span != (0.0, None) || !args.look.is_usual()) {
+        return Err(Failure::usage(
+            "--from, --to, --title, --legend, --size, --log and --dpi are of one figure: say which, with --figure NAME -o FILE",
+        ));
+    }
     let folders = folders(args)?;
     let read = read(&folders)?;
     let sources: Vec<Source> = read.iter().map(|(run, results)| Source { run, results }).collect();
@@ -75,8 +78,8 @@ pub fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
     });
     let wanted = Wanted {
         by,
-        scenarios: args.scenarios.clone(),
-        streams: args.streams.clone(),
+        scenarios: args.part.scenarios.clone(),
+        streams: args.part.named(read.iter().map(|(run, _)| run)),
         metrics,
         margin: args.margin.as_f64(),
     };
@@ -171,49 +174,17 @@ fn experiment_of(run: &Run) -> Option<Experiment> {
     load_file::parse("manifest.json", &run.manifest.experiment_text).ok()
 }
 
-/// What a field was in a scenario of a run.
-fn value_of(
-    run: &Run,
-    experiment: Option<&Experiment>,
-    field: &str,
-    scenario: &str,
-) -> Option<Value> {
-    let m = &run.manifest;
-    let of_run = |value: String| Some(Value { value, scenario: scenario.to_owned() });
-    let placed = experiment.and_then(|e| sweep::place(e, scenario));
-    let is_swept = |path: &str| {
-        placed
-            .as_ref()
-            .is_some_and(|(_, point)| point.values.iter().any(|(field, _)| field == path))
-    };
-    match field {
-        "kernel" if !is_swept(sweep::KERNEL) => of_run(m.kernel.version.clone()),
-        "quell" => of_run(m.quell.clone()),
-        "seed" => of_run(m.seed.to_string()),
-        path => match placed {
-            Some((base, point)) if point.values.iter().any(|(field, _)| field == path) => {
-                let is_path = |value: &&(String, String)| value.0 == path;
-                let value = point.values.iter().find(is_path)?.1.clone();
-                let others =
-                    point.values.iter().filter(|v| !is_path(v)).map(|(_, v)| format!(" at {v}"));
-                Some(Value { value, scenario: base + &others.collect::<String>() })
-            }
-            _ => of_run(set::get(&m.experiment_text, path)?),
-        },
-    }
-}
-
 /// Where the page or the figure goes.
 enum Output<'a> {
     Page(&'a Path),
-    Figure(&'a Path, Format, &'a str),
+    Figure(&'a Path, Format, &'a str, &'a CompareArgs),
 }
 
 impl<'a> Output<'a> {
-    fn of(path: &'a Path, figure: Option<&'a str>) -> Result<Self, Failure> {
+    fn of(path: &'a Path, args: &'a CompareArgs) -> Result<Self, Failure> {
         let is_page = path.extension().is_some_and(|e| e == "html");
         let names = figures::NAMES.map(|n| n.name);
-        match figure {
+        match args.figure.as_deref() {
             None if is_page => Ok(Output::Page(path)),
             None => Err(Failure::usage(format!(
                 "{}: a page is written as .html; for a picture say which, with --figure {}",
@@ -224,21 +195,28 @@ impl<'a> Output<'a> {
                 "there is no figure `{name}`{}",
                 nearest::hint(name, &names)
             ))),
-            Some(name) => Ok(Output::Figure(path, Format::of(path)?, name)),
+            Some(name) => Ok(Output::Figure(path, Format::of(path)?, name, args)),
         }
     }
 
     fn write(self, comparison: &Comparison) -> Result<&'a Path, Failure> {
         match self {
             Output::Page(path) => write(path, compare::page(comparison).as_bytes()).map(|()| path),
-            Output::Figure(path, format, name) => {
-                let figure = figures::Delays::of(comparison).figure(name, Shape::Wide);
+            Output::Figure(path, format, name, args) => {
+                let span = args.part.span()?;
+                if name == figures::BAR && span != (0.0, None) {
+                    return Err(Failure::usage(
+                        "the figure bar is of whole measurements: --from and --to have no place in it",
+                    ));
+                }
+                let figure = figures::Delays::within(comparison, span).figure(name, Shape::Wide);
                 let none = || {
                     Failure::usage(format!(
                         "the figure {name} would be empty: nothing that it shows was measured"
                     ))
                 };
-                write_figure(&figure.ok_or_else(none)?, path, format, USUAL_DPI).map(|()| path)
+                let figure = args.look.of(figure.ok_or_else(none)?)?;
+                write_figure(&figure, path, format, args.look.dpi).map(|()| path)
             }
         }
     }

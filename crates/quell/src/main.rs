@@ -8,6 +8,7 @@ mod compare;
 mod doctor;
 mod documents;
 mod export;
+mod factor;
 mod failure;
 mod flow;
 mod host;
@@ -17,6 +18,7 @@ mod keep;
 mod kernel;
 mod lab;
 mod lacking;
+mod look;
 mod mark;
 mod options;
 mod pace;
@@ -68,7 +70,8 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(failure) => {
             // Standard error may be closed; the exit code still tells.
-            let _ = writeln!(std::io::stderr(), "quell: {failure}");
+            let told = text::complaint(&format!("quell: {failure}"));
+            let _ = writeln!(std::io::stderr(), "{told}");
             ExitCode::from(failure.code())
         }
     }

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::options::{Json, Place, RunName};
 use crate::progress::words;
-use crate::text::{columns, fitted, say};
+use crate::text::{columns, fitted, lines, say};
 use clap::Args;
 use quell_experiment::judge::judge;
 use quell_experiment::run::Finished;
@@ -50,6 +50,7 @@ struct Opened {
     capacities: Vec<Capacity>,
     about: String,
     footnote: String,
+    changed: Vec<String>,
 }
 
 impl Opened {
@@ -59,6 +60,7 @@ impl Opened {
             about: &self.about,
             swept: &self.swept,
             capacities: &self.capacities,
+            changed: &self.changed,
         };
         html::render_with(&self.run, &self.results, &given)
     }
@@ -72,18 +74,19 @@ fn judged(mut run: Run) -> Opened {
     let results = Results::from(&run);
     let mut published = BTreeMap::new();
     let (mut swept, mut capacities, mut about) = (Vec::new(), Vec::new(), String::new());
-    let mut footnote = String::new();
+    let (mut footnote, mut changed) = (String::new(), Vec::new());
     // The text was an experiment when it was run; one that a newer version of Quell no longer takes is shown without its claims.
     if let Ok(experiment) = load_file::parse("manifest.json", &run.manifest.experiment_text) {
         published = experiment.published();
         footnote = self::footnote(&experiment);
+        changed = crate::factor::kernels(&run, &results, &experiment);
         swept = crate::sweep::swept(&experiment, &run.manifest);
         capacities = crate::capacity::capacities(&run.manifest.experiment_text, &experiment);
         about.clone_from(&experiment.about);
         run.manifest.expectations =
             judge(&run.manifest.cells, &experiment, &|metric| results.values(metric));
     }
-    Opened { run, results, published, swept, capacities, about, footnote }
+    Opened { run, results, published, swept, capacities, about, footnote, changed }
 }
 
 fn open_named(name: &RunName) -> Result<Opened, Failure> {
@@ -151,6 +154,7 @@ pub fn after_run(
         print!("{}", table::render_in(columns(), manifest, &opened.results, &opened.published));
         say(&opened.footnote);
         say(&verdicts(&manifest.expectations));
+        print!("{}", kernels(&opened.changed));
         println!();
         println!("run     {}", finished.folder.display());
         println!("report  {}", own_report.unwrap_or(&report).display());
@@ -252,6 +256,15 @@ fn failed_tasks(manifest: &Manifest) -> Option<String> {
     Some(text)
 }
 
+/// What the kernels of an experiment changed.
+fn kernels(changed: &[String]) -> String {
+    if changed.is_empty() {
+        return String::new();
+    }
+    let all = changed.iter().map(|said| lines("  ", said, columns()));
+    "\nkernels\n".to_owned() + &all.collect::<String>()
+}
+
 /// Each claim with what was found; that stands below where it has no room beside.
 fn verdicts(expectations: &[ExpectationRecord]) -> String {
     if expectations.is_empty() {
@@ -339,6 +352,7 @@ pub fn whole(run: Run, form: Json) -> Result<String, Failure> {
         more += &format!("\n{failed}\n");
     }
     out += &fitted(&more, columns());
+    out += &kernels(&opened.changed);
     Ok(out)
 }
 

@@ -9,8 +9,10 @@
 //!
 //! What is for a program (JSON, a command to be typed again, a path) is never broken.
 
+mod complaint;
 mod table;
 
+pub use complaint::complaint;
 pub use quell_finding::WIDEST;
 pub use table::{Column, Columns};
 

@@ -157,3 +157,30 @@ fn what_is_said_of_settings() {
     fits(|| program(&["tune", "explain", "others"]));
     same_in_a_pipe(|| program(&["tune", "explain"]));
 }
+
+#[test]
+fn errors() {
+    let folder = "/a/folder/of/a/long/name/which/stays/in/one/piece/so/that/it/can/be/copied";
+    let command = || {
+        let mut command = program(&["show", "--out", folder]);
+        command.stdin(Stdio::null());
+        command
+    };
+    let piped = String::from_utf8(command().output().expect("it starts").stderr).expect("text");
+    assert_eq!(piped.lines().count(), 1, "a pipe gets it as ever: {piped}");
+    let (mut ours, theirs) = terminal(24, 80);
+    let mut on = command();
+    on.env("TERM", "dumb").stdout(Stdio::null()).stderr(theirs);
+    let mut child = on.spawn().expect("the program starts");
+    drop(on);
+    let (mut bytes, mut some) = (Vec::new(), [0; 4096]);
+    while let Ok(got @ 1..) = ours.read(&mut some) {
+        bytes.extend_from_slice(&some[..got]);
+    }
+    child.wait().expect("it ends");
+    let told = String::from_utf8(bytes).expect("text").replace('\r', "");
+    assert!(told.contains(folder) && told.contains("`quell run home-link`"), "{told}");
+    assert!(told.lines().count() > 1 && told.lines().all(|l| l.chars().count() <= 80), "{told}");
+    let joined = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(joined(&told), joined(&piped));
+}

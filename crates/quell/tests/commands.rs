@@ -89,32 +89,33 @@ fn a_kernel_that_is_carried_is_there_afterwards_and_one_that_was_cut_is_refused(
 #[test]
 fn of_runs_with_the_same_name_the_latest_is_meant_and_named() {
     let dir = dir();
-    for _ in 0..2 {
-        let out = dir.quell(&[
-            "ping",
-            "-m",
-            "tcp",
-            "127.0.0.1:9",
-            "-c",
-            "1",
-            "-W",
-            "200ms",
-            "-w",
-            "mine",
-            "-q",
-        ]);
-        assert!(out.out.contains("kept as"), "{}{}", out.out, out.error);
+    // The same file of a ping, whose answers took 10 ms, 20 ms and 30 ms: three runs of one name, a second apart.
+    for (n, ms) in [(0, 10), (1, 20), (2, 30)] {
+        let line = format!(
+            "[{}.500000] 192.0.2.7 : [0], 64 bytes, {ms}.0 ms (1.0 avg, 0% loss)\n",
+            1_700_000_000 + n
+        );
+        dir.write("mine.txt", line);
+        dir.quell(&["import", "fping", "mine.txt"]).fine();
     }
-    let names: Vec<String> = std::fs::read_dir(dir.path("runs"))
-        .expect("there are runs")
-        .map(|e| e.expect("an entry").file_name().to_string_lossy().into_owned())
-        .collect();
-    let same: Vec<&String> = names.iter().filter(|n| n.ends_with("-mine")).collect();
-    let read = dir.quell(&["ping", "-r", "mine"]);
-    assert_eq!(read.code, Some(0), "{}", read.error);
-    if same.len() > 1 {
-        let latest = same.iter().max().expect("there are two");
-        says(&read.error, &["2 runs are called mine; this is the latest", latest]);
+    let latest = "20231114T221322-mine";
+    for command in ["show", "report", "export"] {
+        let arguments: &[&str] = match command {
+            "export" => &["export", "csv", "mine", "--table", "samples"],
+            command => &[command, "mine"],
+        };
+        let read = dir.quell(arguments);
+        assert_eq!(read.code, Some(0), "{}", read.error);
+        says(&read.error, &["3 runs are called mine; this is the latest", latest]);
+        if command == "show" {
+            says(&read.out, &[latest]);
+        }
+    }
+    // Who names one of them wholly meant that one, and nothing is said.
+    for name in ["20231114T221320-mine", "20231114T221321-mine"] {
+        let read = dir.quell(&["show", name]);
+        assert_eq!(read.error, "", "{name}");
+        says(&read.out, &[name]);
     }
 }
 

@@ -1,7 +1,10 @@
 //! `quell compare` as a person calls it: runs that were kept, wrong names, runs that can't be read.
 
+#[path = "../../report/tests/common/drawn.rs"]
+mod drawn;
 mod support;
 
+use drawn::{Drawn, near};
 use serde_json::Value;
 use support::{TestFolder, nothing_at, says};
 
@@ -48,6 +51,58 @@ fn what_can_t_be_meant_is_refused_before_anything_is_read() {
     says(&dir.quell(&["compare", "before"]).refused(2), &["nothing to compare", "second run"]);
     says(&dir.quell(&["compare", "before", "never"]).refused(2), &["no run \"never\""]);
     nothing_at(&dir.path("x.svg"));
+}
+
+/// A ping every 0.2 s for ten seconds, in whose second half packets take longer.
+fn pings(first_ms: u32, then_ms: u32) -> String {
+    let line = |n: u32| {
+        let ms = if n < 25 { first_ms } else { then_ms };
+        let (s, us) = (1_700_000_000 + n / 5, (n % 5) * 200_000);
+        format!("[{s}.{us:06}] 192.0.2.7 : [{n}], 64 bytes, {ms}.0 ms (50.0 avg, 0% loss)\n")
+    };
+    (0..50).map(line).collect()
+}
+
+#[test]
+fn a_figure_of_a_comparison_looks_as_it_is_wanted() {
+    let dir = TestFolder::new();
+    dir.write("before.txt", pings(10, 200));
+    dir.write("after.txt", pings(20, 300));
+    dir.quell(&["import", "before.txt", "after.txt"]).fine();
+    let draw = |file: &str, more: &[&str]| {
+        dir.quell(&[&["compare", "before", "after", "-o", file], more].concat()).fine();
+        std::fs::read(dir.path(file)).expect("it was written")
+    };
+    let svg = |more: &[&str]| String::from_utf8(draw("x.svg", more)).expect("text");
+    let look = ["--title", "Mine", "--legend", "none", "--size", "600x400"];
+    let time = svg(&[&["--figure", "time", "--from", "5s", "--to", "8s"], &look[..]].concat());
+    assert!(time.contains("width=\"600\"") && !time.contains(">A</text>"), "{time}");
+    let drawn = Drawn::of(&time);
+    assert!(drawn.says("Mine") && drawn.says("From 5 s to 8 s alone"));
+    // fping stamps answers: a packet left its round trip before.
+    let course =
+        |ms: f64| -> Vec<(f64, f64)> { (0..15).map(|n| (5.0 + 0.2 * f64::from(n), ms)).collect() };
+    let lines = &drawn.panels[0].lines;
+    assert_eq!(lines.len(), 2);
+    for (line, ms) in lines.iter().zip([200.0, 300.0]) {
+        let first = line.1[0].0;
+        assert!((5.0..5.35).contains(&first) && line.1.len() >= 14, "{line:?}");
+        let moved: Vec<_> = line.1.iter().map(|(t, ms)| (t - first + 5.0, *ms)).collect();
+        near(&moved, &course(ms)[..moved.len()], (0.02, 1.0));
+    }
+    // Equal ratios in equal space: 10 and 100 have labels, which none of a linear axis from 10 to 200 would have beside each other.
+    let log = svg(&["--figure", "box", "--log"]);
+    assert!(log.contains(">10<") && log.contains(">100<"), "{log}");
+    let png = draw("x.png", &["--figure", "qq", "--dpi", "96", "--size", "600x400"]);
+    assert_eq!(png[16..20], 600_u32.to_be_bytes());
+    let refused =
+        |more: &[&str]| dir.quell(&[&["compare", "before", "after"], more].concat()).refused(2);
+    says(&refused(&["--title", "Mine", "-o", "x.html"]), &["are of one figure", "--figure NAME"]);
+    says(&refused(&["--from", "5s"]), &["are of one figure"]);
+    let bar = ["--figure", "bar", "--from", "5s", "-o", "x.svg"];
+    says(&refused(&bar), &["of whole measurements"]);
+    let late = ["--figure", "cdf", "--from", "50s", "-o", "x.svg"];
+    says(&refused(&late), &["would be empty"]);
 }
 
 #[test]

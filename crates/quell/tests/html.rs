@@ -135,6 +135,16 @@ fn the_view_opens_on_the_worst_measurement_and_fits_every_screen() {
     let answered = tab.value(answered).as_u64().expect("a number");
     let blue = tab.value(BLUE).as_u64().expect("a number");
     assert!(blue > 2 * answered, "{blue} pixels of {answered} packets");
+    // Measurements with long names leave all tools in one row.
+    tab.run(
+        "for (const select of [document.getElementById('cell'), document.getElementById('beside')]) {
+            const option = document.createElement('option');
+            option.textContent = 'unloaded-shaped-10Mbit: ping and udp, repeat 12';
+            select.append(option);
+        }",
+    );
+    let tops = "new Set([...document.querySelectorAll('#tools > *')].map(e => Math.round(e.getBoundingClientRect().top))).size";
+    assert_eq!(tab.value(tops).as_u64(), Some(1), "one row");
     let mut pictures = Vec::new();
     for scheme in browser::looks::SCHEMES {
         tab.looks(1280, 1000, scheme);

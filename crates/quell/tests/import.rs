@@ -1,7 +1,10 @@
 //! `quell import`: what other programs measured, as a run: ping-exp years ago, Flent, irtt, iperf3, fping; and a pickle that would run a program.
 
+#[path = "../../report/tests/common/drawn.rs"]
+mod drawn;
 mod support;
 
+use drawn::{Drawn, near};
 use serde_json::Value;
 use support::{TestFolder, says};
 
@@ -207,4 +210,40 @@ fn a_file_that_is_refused_keeps_no_other_out() {
     says(&dir.quell(&["import", "x"]).refused(2), &["x is not imported", "no file of Flent"]);
     says(&dir.quell(&["import", "missing"]).refused(2), &["missing", "No such file"]);
     says(&dir.quell(&["import"]).refused(2), &["Usage"]);
+}
+
+/// By what real Flent makes of what `ss` prints, where it is installed.
+#[test]
+fn a_socket_of_flents_is_drawn_as_any_sender() {
+    let dir = TestFolder::new();
+    let mut python = std::process::Command::new("python3");
+    python.args(["-c", include_str!("support/flent_sockets.py")]).current_dir(dir.path("."));
+    let made = python.env("HOME", dir.path(".")).stdin(std::process::Stdio::null()).output();
+    if !dir.path("sockets.flent.gz").exists() {
+        let said = made.map(|made| String::from_utf8_lossy(&made.stdout).into_owned());
+        assert!(said.as_ref().is_ok_and(|said| said.contains("not installed")), "{said:?}");
+        println!("Left out: flent is not installed (Debian's package flent).");
+        return;
+    }
+    let told = dir.quell(&["import", "sockets.flent.gz"]).fine();
+    says(&told, &["TCP upload::1: up, 5.00 MB in 5.0 s", "window, round trip and rates"]);
+    // A row of the sender: window, microseconds, bytes a second; what was sent again is not told.
+    let table = dir.quell(&["export", "csv", "sockets", "--table", "flows"]).fine();
+    let rows: Vec<&str> = table.lines().filter(|l| l.contains(",sender,")).collect();
+    assert_eq!(rows.len(), 5, "{table}");
+    says(rows[1], &["1500000000,tcp_nup,", ",1500000,0,,11,21500,0,1225000,1562500,"]);
+    let show = dir.quell(&["show", "sockets", "--json"]).fine();
+    let row = row(&serde_json::from_str(&show).expect("JSON"), "TCP upload::1");
+    assert_eq!((&row["retransmits"], row["goodput_mbps"].as_f64()), (&Value::Null, Some(8.0)));
+    dir.quell(&["plot", "sockets", "--figure", "tcp", "-o", "tcp.svg"]).fine();
+    let drawn = std::fs::read_to_string(dir.path("tcp.svg")).expect("it was written");
+    let drawn = Drawn::of(&drawn);
+    assert!(drawn.says("Congestion window (segments)"));
+    let at = |value: fn(f64) -> f64| -> Vec<(f64, f64)> {
+        (0..5).map(|n| (f64::from(n) + 0.5, value(f64::from(n)))).collect()
+    };
+    let wanted = [at(|n| 10.0 + n), at(|n| 20.5 + n), at(|_| 12.5), at(|_| 9.8)];
+    for (panel, wanted) in drawn.panels.iter().zip(wanted) {
+        near(&panel.lines[0].1, &wanted, (0.01, 0.1));
+    }
 }

@@ -28,11 +28,17 @@ pub struct Given<'a> {
     pub swept: &'a [Sweep],
     /// The rates of lines.
     pub capacities: &'a [Capacity],
+    /// What the kernels of an experiment changed, in sentences; none where it has one.
+    pub changed: &'a [String],
 }
 
 /// The whole page as HTML. `published` has texts by scenario that stand beside each row: figures that others published.
 pub fn render(run: &Run, results: &Results, published: &BTreeMap<String, String>) -> String {
-    render_with(run, results, &Given { published, about: "", swept: &[], capacities: &[] })
+    render_with(
+        run,
+        results,
+        &Given { published, about: "", swept: &[], capacities: &[], changed: &[] },
+    )
 }
 
 /// The same with what the experiment's file tells.
@@ -43,6 +49,7 @@ pub fn render_with(run: &Run, results: &Results, given: &Given) -> String {
     let mut page = header(m, title);
     page.push_str("<main>\n");
     page += &conclusion::section(m, &summary);
+    page += &conclusion::changed(given.changed);
     page += &about(given.about);
     page.push_str("<section id=\"tables\">\n<h2>Results</h2>\n");
     page += &tables::summary(m, results, &summary, given.published);

@@ -128,9 +128,9 @@ const FLOWS: [ColumnMeaning; 16] = [
     column(
         "retransmits",
         "",
-        "segments sent again so far; with all that follow empty but of a TCP sender",
+        "segments sent again so far; empty where not known, and with all that follow but of a TCP sender",
     ),
-    column("cwnd", "segments", "congestion window"),
+    column("cwnd", "segments", "congestion window; 0 where not known"),
     column("srtt_us", "us", "smoothed round-trip time; 0 where not known"),
     column("min_rtt_us", "us", "least round-trip time seen; 0 where not known"),
     column("delivery_rate", "B/s", "the kernel's estimate of what arrives; 0 where not known"),

@@ -64,7 +64,7 @@ pub(crate) fn flow_columns<'a>() -> [Column<Row<'a, FlowSample>>; 16] {
         side          Text     |r| r.sample.side.name();
         bytes         Count    |r| r.sample.bytes;
         packets       Count    |r| r.sample.packets;
-        retransmits   OptCount |r| r.sample.tcp.map(|t| t.retransmits);
+        retransmits   OptCount |r| r.sample.tcp.and_then(|t| t.retransmits);
         cwnd          OptSmall |r| r.sample.tcp.map(|t| t.cwnd);
         srtt_us       OptSmall |r| r.sample.tcp.map(|t| t.srtt_us);
         min_rtt_us    OptSmall |r| r.sample.tcp.map(|t| t.min_rtt_us);
@@ -275,9 +275,9 @@ impl<'a> Reader<'a> {
         let (delivery, pacing) = (g.opt_count("delivery_rate")?, g.opt_count("pacing_rate")?);
         let (unacked, notsent) = (g.opt_small("unacked")?, g.opt_small("notsent_bytes")?);
         for i in 0..g.rows() {
-            let tcp = retransmits[i].map(|retransmits| TcpState {
-                retransmits,
-                cwnd: cwnd[i].unwrap_or(0),
+            let tcp = cwnd[i].map(|cwnd| TcpState {
+                retransmits: retransmits[i],
+                cwnd,
                 srtt_us: srtt[i].unwrap_or(0),
                 min_rtt_us: min_rtt[i].unwrap_or(0),
                 delivery_rate: delivery[i].unwrap_or(0),

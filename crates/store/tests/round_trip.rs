@@ -197,11 +197,11 @@ fn any_echo() -> impl Strategy<Value = EchoSample> {
 }
 
 fn any_flow() -> impl Strategy<Value = FlowSample> {
-    let tcp = any::<(u64, u32, u32, u32, u64, u64, u32, u32)>().prop_map(
+    let tcp = any::<(Option<u32>, u32, u32, u32, u64, u64, u32, u32)>().prop_map(
         |(retransmits, cwnd, srtt_us, min_rtt_us, delivery_rate, pacing_rate, unacked, notsent)| {
             let notsent_bytes = notsent;
             TcpState {
-                retransmits,
+                retransmits: retransmits.map(u64::from),
                 cwnd,
                 srtt_us,
                 min_rtt_us,

@@ -81,3 +81,103 @@ fn help_names_every_group_and_every_command_once() {
     }
     assert!(!help.contains("host-cell"), "no person is told of those: {help}");
 }
+
+/// The documents, by name.
+fn documents() -> Vec<(String, String)> {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let pages = std::fs::read_dir(root.join("docs")).expect("there are documents");
+    let pages = pages.map(|page| page.expect("an entry").path());
+    let pages = pages.filter(|page| page.extension().is_some_and(|e| e == "md"));
+    let all = pages.chain([root.join("README.md")]);
+    let read = |path: std::path::PathBuf| {
+        let text = std::fs::read_to_string(&path).expect("it can be read");
+        (path.file_name().expect("a name").to_string_lossy().into_owned(), text)
+    };
+    all.map(read).collect()
+}
+
+/// The calls of the program that a document shows: in lines of their own, and in the text between backticks.
+fn calls(text: &str) -> Vec<String> {
+    let (mut found, mut is_shown) = (Vec::new(), false);
+    for line in text.lines() {
+        if line.starts_with("```") {
+            is_shown = !is_shown;
+        } else if is_shown {
+            let call = line.trim_start().trim_start_matches(['$', '#']).trim_start();
+            found.extend(call.starts_with("quell ").then(|| call.to_owned()));
+        } else {
+            // Every second piece stands between backticks.
+            let between = line.split('`').skip(1).step_by(2);
+            found.extend(between.filter(|call| call.starts_with("quell ")).map(str::to_owned));
+        }
+    }
+    found
+}
+
+/// The words of a call, as a shell takes them apart; what stands behind it is another's.
+fn words(call: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    let mut letters = call.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match (letter, quote) {
+            (_, Some(open)) if letter == open => quote = None,
+            ('\'' | '"', None) => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            ('|' | '>' | ';' | '&' | '(', None) => break,
+            // A remark.
+            ('#', None) if word.is_none() => break,
+            (' ', None) => {
+                words.extend(word.take());
+                if letters.peek() == Some(&' ') {
+                    break;
+                }
+            }
+            _ => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+/// Faults of what a document tells to type: commands and options that there are not.
+fn faults(name: &str, text: &str) -> Vec<String> {
+    use clap::error::ErrorKind;
+    let parser = parser(COMMANDS);
+    let fault = |call: String| {
+        // A word in capitals stands for one that a reader chooses.
+        let is_any = words(&call).get(1).is_some_and(|w| w.chars().all(char::is_uppercase));
+        let error = parser.clone().try_get_matches_from(words(&call)).err().filter(|_| !is_any)?;
+        let is_fault = matches!(
+            error.kind(),
+            ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand | ErrorKind::ArgumentConflict
+        );
+        let said = error.to_string();
+        is_fault.then(|| format!("{name}: {call}: {}", said.lines().next().unwrap_or_default()))
+    };
+    calls(text).into_iter().filter_map(fault).collect()
+}
+
+#[test]
+fn what_documents_tell_to_type_there_is() {
+    let mut count = 0;
+    let mut found = Vec::new();
+    for (name, text) in documents() {
+        count += calls(&text).len();
+        found.extend(faults(&name, &text));
+    }
+    assert!(count > 200, "only {count} calls in all documents");
+    assert!(found.is_empty(), "{found:#?}");
+    // It can be seen to fail.
+    let wrong = "```\n$ quell compare a b --figure cdf --dots 7\n```\nand `quell cmopare a`";
+    assert_eq!(faults("x", wrong).len(), 2);
+}
+
+#[test]
+fn no_document_speaks_of_cells() {
+    for (name, text) in documents() {
+        let mut words = text.split(|c: char| !c.is_alphanumeric());
+        assert!(!words.any(|w| matches!(w, "cell" | "cells")), "{name}");
+    }
+}

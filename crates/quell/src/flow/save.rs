@@ -108,7 +108,7 @@ fn flow(stream: &str, side: Side, moments: &[Moment], mss: u32, end_ns: i64) -> 
 fn state(moment: &Moment, mss: u32) -> TcpState {
     let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     TcpState {
-        retransmits: moment.retransmits,
+        retransmits: Some(moment.retransmits),
         cwnd: small(moment.cwnd / u64::from(mss.max(1))),
         srtt_us: small(moment.srtt_us),
         min_rtt_us: small(moment.min_rtt_us),

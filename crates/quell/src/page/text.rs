@@ -346,6 +346,8 @@ mod tests {
     fn in_a_pipe_the_tables_are_as_wide_as_ever() {
         let text = all(WIDEST);
         let head = "load cache    doc ms  paint ms    FCP ms    LCP ms  total ms    net ms requests       kB  by\n";
+        let document = include_str!("../../../../docs/pages.md");
+        assert!(document.contains(head), "docs/pages.md shows these columns");
         assert!(text.contains(head), "{text}");
         let row = " 123 cold     1001.1    1002.2    1003.3   11004.4   12005.5";
         assert!(text.contains(row), "{text}");

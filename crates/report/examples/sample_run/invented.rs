@@ -282,7 +282,8 @@ fn page(scenario: &Scenario, number: u32, dice: &mut Dice) -> Event {
 fn flow(stream: &str, kbit: f64, start: i64, dice: &mut Dice) -> Event {
     let (mut bytes, mut samples) = (0.0, Vec::new());
     for t_ns in (start..=DURATION).step_by(100_000_000) {
-        let tcp = TcpState { cwnd: 20, retransmits: (bytes / 1e5) as u64, ..Default::default() };
+        let tcp =
+            TcpState { cwnd: 20, retransmits: Some((bytes / 1e5) as u64), ..Default::default() };
         let sample = |side, tcp| FlowSample { t_ns, side, bytes: bytes as u64, packets: 0, tcp };
         samples.push(sample(Side::Receiver, None));
         samples.push(sample(Side::Sender, Some(tcp)));

@@ -33,7 +33,7 @@ impl Counters {
             t_ns: sample.t_ns,
             bytes: sample.bytes,
             packets: sample.packets,
-            retransmits: sample.tcp.map_or(0, |tcp| tcp.retransmits),
+            retransmits: sample.tcp.and_then(|tcp| tcp.retransmits).unwrap_or(0),
         };
         let order = |c: &Counted| (c.t_ns, c.bytes, c.packets);
         // Nearly all come in their order.

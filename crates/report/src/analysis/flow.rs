@@ -262,7 +262,8 @@ impl FlowFold {
         };
         let within = |end: Option<&Counters>, of| Some(end?.within(0, window?, of));
         let bytes = within(self.receiver(), |c| c.bytes);
-        let tcp_sender = self.sender().filter(|end| end.tcp().is_some());
+        let told = |end: &&Counters| end.tcp().is_some_and(|tcp| tcp.retransmits.is_some());
+        let tcp_sender = self.sender().filter(told);
         let datagrams = self.measured.and_then(|measured| measured.datagrams);
         let (sent, received) = self.datagrams(is_complete);
         let lost = sent.zip(received).map(|(sent, got)| sent.saturating_sub(got));

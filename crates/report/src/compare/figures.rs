@@ -12,15 +12,19 @@ use crate::figures::{Name, Shape};
 use quell_chart::{Axis, Bars, Boxes, Ecdf, Figure, Panel, Polyline};
 use quell_model::metric::Metric;
 use quell_store::EchoSeries;
+use std::borrow::Cow;
 
 /// Most panels of a figure: more can't be read.
 const MOST_PANELS: usize = 12;
+
+/// The figure of whole measurements: what is in the table.
+pub const BAR: &str = "bar";
 
 /// All figures, in the order of the page.
 pub const NAMES: [Name; 6] = [
     Name { name: "cdf", shows: "distribution of the round-trip time, groups over each other" },
     Name { name: "box", shows: "round-trip time as boxes, groups beside each other" },
-    Name { name: "bar", shows: "each figure with its interval, as bars beside each other" },
+    Name { name: BAR, shows: "each figure with its interval, as bars beside each other" },
     Name { name: "qq", shows: "round-trip time, quantiles of groups against those of the first" },
     Name { name: "time", shows: "round-trip time over time, groups over each other" },
     Name { name: "goodput", shows: "goodput over time, groups over each other" },
@@ -30,31 +34,50 @@ pub const NAMES: [Name; 6] = [
 pub struct Delays<'a> {
     sets: Vec<(String, Vec<Option<StreamDelays>>)>,
     comparison: &'a Comparison<'a>,
+    span: (f64, Option<f64>),
 }
 
 impl<'a> Delays<'a> {
     /// Of all sets whose packets have round trips.
     pub fn of(comparison: &'a Comparison<'a>) -> Self {
+        Self::within(comparison, (0.0, None))
+    }
+
+    /// Of what was sent in a part of the measurement alone, in seconds.
+    pub fn within(comparison: &'a Comparison<'a>, span: (f64, Option<f64>)) -> Self {
         let of_group = |members: &Vec<Member>| {
-            let series: Vec<&EchoSeries> = members.iter().filter_map(find).collect();
+            let series: Vec<Cow<EchoSeries>> =
+                members.iter().filter_map(find).map(|series| part(series, span)).collect();
+            let series: Vec<&EchoSeries> = series.iter().map(Cow::as_ref).collect();
             let stream = series.first()?.stream.clone();
             Some(stream_delays(stream, &series)).filter(|d| d.answered > 0)
         };
         let of_set = |set: &Set| (set.name(), set.members.iter().map(of_group).collect::<Vec<_>>());
         let sets =
             comparison.sets.iter().map(of_set).filter(|(_, all)| all.iter().any(Option::is_some));
-        Self { sets: sets.collect(), comparison }
+        Self { sets: sets.collect(), comparison, span }
     }
 
     /// The figure of this name; none where there is nothing that it could show.
     pub fn figure(&self, name: &str, shape: Shape) -> Option<Figure> {
+        let figure = self.whole(name, shape)?;
+        let (from, to) = self.span;
+        let words = match (from, to) {
+            (0.0, None) => return Some(figure),
+            (from, Some(to)) => format!("From {from} s to {to} s alone."),
+            (from, None) => format!("From {from} s on alone."),
+        };
+        Some(figure.between(from, to).also(&words))
+    }
+
+    fn whole(&self, name: &str, shape: Shape) -> Option<Figure> {
         match name {
             "cdf" => self.distribution(shape),
             "box" => self.boxes(shape),
-            "bar" => bars(self.comparison, shape),
+            BAR => bars(self.comparison, shape),
             "qq" => self.quantiles(shape),
             "time" => self.over_time(shape),
-            "goodput" => goodput(self.comparison, shape),
+            "goodput" => goodput(self.comparison, self.span, shape),
             _ => None,
         }
     }
@@ -197,19 +220,39 @@ fn bars(comparison: &Comparison, shape: Shape) -> Option<Figure> {
     arranged(framed(comparison, "Figures with their intervals", &how, left_out), panels, shape, 230)
 }
 
+/// The packets that were sent in a part of the measurement.
+fn part(series: &EchoSeries, (from, to): (f64, Option<f64>)) -> Cow<'_, EchoSeries> {
+    if (from, to) == (0.0, None) {
+        return Cow::Borrowed(series);
+    }
+    let mut series = series.clone();
+    let (from, to) = ((from * 1e9) as i64, to.map_or(i64::MAX, |to| (to * 1e9) as i64));
+    series.samples.retain(|s| (from..to).contains(&s.t_ns));
+    Cow::Owned(series)
+}
+
 fn find<'a>(member: &Member<'a>) -> Option<&'a EchoSeries> {
     member.data.echo(&member.row.stream)
 }
 
-fn goodput(comparison: &Comparison, shape: Shape) -> Option<Figure> {
-    let flows = |set: &&Set| set.members.iter().flatten().any(|m| m.row.flow().is_some());
+fn goodput(
+    comparison: &Comparison,
+    (from, to): (f64, Option<f64>),
+    shape: Shape,
+) -> Option<Figure> {
+    let shown = |(t, _): &(f64, f64)| (from..=to.unwrap_or(f64::INFINITY)).contains(t);
+    let course = |members: &Vec<Member>| {
+        let points = members.iter().find_map(|m| goodput_of(m.record, m.data, &m.row.stream))?;
+        Some(points.into_iter().filter(shown).collect())
+            .filter(|points: &Vec<_>| !points.is_empty())
+    };
+    let flows = |set: &&Set| set.members.iter().any(|members| course(members).is_some());
     let sets: Vec<&Set> = comparison.sets.iter().filter(flows).collect();
     let panel = |set: &&Set| {
         let axis = Axis::linear("Goodput").unit("Mbit/s").with_zero();
-        let panel = Panel::new(Axis::linear("Time").unit("s").from(0.0), axis).title(set.name());
+        let panel = Panel::new(Axis::time("Time").from(0.0), axis).title(set.name());
         set.members.iter().zip(&comparison.groups).fold(panel, |panel, (members, group)| {
-            let first = members.iter().find_map(|m| goodput_of(m.record, m.data, &m.row.stream));
-            match first {
+            match course(members) {
                 Some(points) => panel.mark(Polyline::new(group.label.clone(), points).stepped()),
                 None => panel,
             }

@@ -4,6 +4,7 @@
 //!   runs with their results ──factor──► groups × what is alike in all of them ──measure──► differences, with intervals
 //!                                                                                  ├─► text    for the terminal
 //!                                                                                  ├─► json    for other programs
+//!                                                                                  ├─► changed what the others changed, in words
 //!                                                                                  ├─► worse   for a check that fails
 //!                                                                                  └─► figures, page
 //! ```
@@ -11,6 +12,7 @@
 //! What is compared is held against the first group. Repeats that began alike (the same seed) are compared pair by pair; else the two
 //! figures' own intervals are taken together. Of many figures some differ by chance: those that differ beyond that are told from those that may.
 
+mod changed;
 mod comparison;
 mod factor;
 pub mod figures;
@@ -21,6 +23,7 @@ mod pages;
 mod text;
 mod worse;
 
+pub use changed::sentences as changed;
 pub use comparison::Comparison;
 pub use factor::{By, CompareError, Group, Source, Value, Wanted};
 pub use json::render as json;

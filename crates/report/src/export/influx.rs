@@ -57,7 +57,7 @@ pub fn influx(run: &Run, zero_s: f64) -> String {
                 let fields = [
                     ("bytes", int(Some(s.bytes))),
                     ("packets", int(Some(s.packets))),
-                    ("retransmits", int(tcp.map(|t| t.retransmits))),
+                    ("retransmits", int(tcp.and_then(|t| t.retransmits))),
                     ("cwnd", int(tcp.map(|t| t.cwnd.into()))),
                     ("srtt_us", int(tcp.map(|t| t.srtt_us.into()))),
                     ("min_rtt_us", int(tcp.map(|t| t.min_rtt_us.into()))),

@@ -13,7 +13,7 @@ const MOST_LINES: usize = 12;
 type Kind = (&'static str, &'static str, fn(&TcpState) -> Option<f64>);
 
 const KINDS: [Kind; 4] = [
-    ("Congestion window", "segments", |s| Some(f64::from(s.cwnd))),
+    ("Congestion window", "segments", |s| (s.cwnd > 0).then(|| f64::from(s.cwnd))),
     ("Smoothed round-trip time", "ms", |s| (s.srtt_us > 0).then(|| f64::from(s.srtt_us) / 1e3)),
     ("Pacing rate", "Mbit/s", |s| {
         (s.pacing_rate < u64::MAX).then_some(s.pacing_rate as f64 * 8e-6)

@@ -25,6 +25,18 @@ pub(super) fn section(m: &Manifest, summary: &Summary) -> String {
     }
 }
 
+/// What kernels changed.
+pub(super) fn changed(sentences: &[String]) -> String {
+    if sentences.is_empty() {
+        return String::new();
+    }
+    let items = sentences.iter().map(|said| format!("<li>{}</li>\n", escape(said)));
+    let items: String = items.collect();
+    format!(
+        "<section id=\"kernels\">\n<h2>What the kernel changed</h2>\n<ul>\n{items}</ul>\n</section>\n"
+    )
+}
+
 fn expectations(m: &Manifest) -> String {
     let failed: Vec<_> = m.expectations.iter().filter(|e| !e.held).collect();
     let all = m.expectations.len();

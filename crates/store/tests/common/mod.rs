@@ -81,7 +81,8 @@ pub fn echo(seq: u64, status: EchoStatus) -> EchoSample {
 }
 
 pub fn flow(side: Side, n: u64) -> FlowSample {
-    let tcp = TcpState { retransmits: n, cwnd: 10, pacing_rate: u64::MAX, ..Default::default() };
+    let tcp =
+        TcpState { retransmits: Some(n), cwnd: 10, pacing_rate: u64::MAX, ..Default::default() };
     FlowSample {
         t_ns: n as i64 * 100_000_000,
         side,

@@ -1,0 +1,58 @@
+//! What a field was in each scenario of a run, and what the kernels of an experiment changed.
+
+use quell_experiment::spec::{Experiment, set};
+use quell_experiment::sweep;
+use quell_model::metric::Metric;
+use quell_report::Results;
+use quell_report::compare::{self, By, Comparison, Source, Value, Wanted};
+use quell_store::Run;
+
+/// What the other kernels of an experiment changed against its first, in sentences; none where it has one, or nothing that they have in common.
+pub fn kernels(run: &Run, results: &Results, experiment: &Experiment) -> Vec<String> {
+    if experiment.kernels.len() < 2 {
+        return Vec::new();
+    }
+    let field = |_: usize, scenario: &str| value_of(run, Some(experiment), sweep::KERNEL, scenario);
+    let metrics = [Metric::Loss, Metric::RttP50, Metric::RttP99, Metric::Goodput, Metric::Load];
+    let wanted = Wanted {
+        by: Some(By::Field(sweep::KERNEL, &field)),
+        scenarios: Vec::new(),
+        streams: Vec::new(),
+        metrics: metrics.to_vec(),
+        margin: 0.0,
+    };
+    let sources = [Source { run, results }];
+    Comparison::of(&sources, &wanted).map_or(Vec::new(), |found| compare::changed(&found))
+}
+
+/// What a field was in a scenario of a run.
+pub fn value_of(
+    run: &Run,
+    experiment: Option<&Experiment>,
+    field: &str,
+    scenario: &str,
+) -> Option<Value> {
+    let m = &run.manifest;
+    let of_run = |value: String| Some(Value { value, scenario: scenario.to_owned() });
+    let placed = experiment.and_then(|e| sweep::place(e, scenario));
+    let is_swept = |path: &str| {
+        placed
+            .as_ref()
+            .is_some_and(|(_, point)| point.values.iter().any(|(field, _)| field == path))
+    };
+    match field {
+        "kernel" if !is_swept(sweep::KERNEL) => of_run(m.kernel.version.clone()),
+        "quell" => of_run(m.quell.clone()),
+        "seed" => of_run(m.seed.to_string()),
+        path => match placed {
+            Some((base, point)) if point.values.iter().any(|(field, _)| field == path) => {
+                let is_path = |value: &&(String, String)| value.0 == path;
+                let value = point.values.iter().find(is_path)?.1.clone();
+                let others =
+                    point.values.iter().filter(|v| !is_path(v)).map(|(_, v)| format!(" at {v}"));
+                Some(Value { value, scenario: base + &others.collect::<String>() })
+            }
+            _ => of_run(set::get(&m.experiment_text, path)?),
+        },
+    }
+}
