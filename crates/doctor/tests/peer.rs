@@ -320,7 +320,9 @@ fn connections_that_are_forgotten_are_told_beside_flows_of_udp() {
     let mut silent = Idle { unknown: vec![2_000, 33_000], told: true, ..Idle::default() };
     for lived in [vec![], vec![1_000]] {
         silent.lived = lived;
-        assert_eq!(seen_as(|ends| ends.idle_tcp = Some(silent.clone())), [""; 0]);
+        let peer = told(|ends| ends.idle_tcp = Some(silent.clone()));
+        let said = format!("{:?}", outcomes(peer, &["forgotten-state"]));
+        assert!(said.contains("CouldNotLook(\"the other end promised a word"), "{said}");
     }
 }
 
