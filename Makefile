@@ -17,6 +17,8 @@ SHARE   := $(DESTDIR)$(PREFIX)/share
 # Where the system looks for services.
 UNITS   ?= $(PREFIX)/lib/systemd/system
 
+# Where tests write that they were left out, and why.
+LEFT_OUT := $(TARGET)/tests-left-out
 # Where runs of `make demo` are kept.
 RUNS ?= runs
 # How long `make fuzz` gives each target, in seconds.
@@ -54,7 +56,9 @@ test: cargo ## Run all tests, those in the lab's kernel included (installs what 
 	@tools/need-packages qemu-system-x86 mmdebstrap e2fsprogs && tools/debian --make || echo "The tests on a real Debian machine are left out."
 	$(CARGO) build --locked --workspace --all-targets
 	@$(TARGET)/debug/quell kernel path $(KERNEL_OPTIONS) >/dev/null 2>&1 || $(TARGET)/debug/quell kernel build $(KERNEL_OPTIONS)
-	@QUELL_TEST_PYTHON="$(abspath $(TARGET))/python/bin/python3" tools/tests $(CARGO)
+	@rm -f "$(LEFT_OUT)"
+	@export QUELL_TESTS_LEFT_OUT="$(abspath $(LEFT_OUT))" QUELL_TEST_PYTHON="$(abspath $(TARGET))/python/bin/python3"; \
+	tools/tests $(CARGO); status=$$?; tools/left-out "$(LEFT_OUT)" || status=1; exit $$status
 
 check: cargo ## Check format, lints, layers, licences and documents
 	@tools/need-packages $(BUILD_PACKAGES)

@@ -1,5 +1,8 @@
 //! The running kernel, in a namespace of the test's own: what else than queues is changed and comes back.
 
+#[path = "../../quell/tests/support/left_out.rs"]
+mod left_out;
+
 use quell_act::{
     ActError, Applied, Asked, Change, DeviceGoal, FileGoal, Goal, Kernel, Leave, LinkGoal, Log,
     Machine, Now, Off, OffloadGoal, Refusal, Standing, SysctlGoal, Watchdog, apply, off, roll_back,
@@ -692,9 +695,7 @@ fn may_classify() -> bool {
     match Classifier::load(&Config::cake(HostKey::Src).unwrap()) {
         Ok(_) => true,
         Err(error) if error.proves_no_program_loads() => {
-            let test = std::thread::current();
-            let line = format!("skipped {}: {error}\n", test.name().unwrap_or_default());
-            std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
+            left_out::kernel_lacks(error);
             false
         }
         Err(error) => panic!("{error}"),

@@ -80,6 +80,8 @@ pub struct Idle {
     pub lived: Vec<u32>,
     /// What was sent after so long did not arrive.
     pub died: Vec<u32>,
+    /// Nobody knows: the other end did not say its word after so long, over a connection that lives, or that it had ended itself.
+    pub unknown: Vec<u32>,
     /// Whether the other end told of each that it sent it. Only what it sent is among them then.
     pub told: bool,
 }
@@ -197,7 +199,7 @@ impl Idle {
             .copied()
             .filter(|ms| said.is_none_or(|said| said.contains(ms)) || came.contains(ms));
         let (lived, died) = tried.partition(|ms| came.contains(ms));
-        Self { lived, died, told: said.is_some() }
+        Self { lived, died, unknown: Vec::new(), told: said.is_some() }
     }
 
     /// The longest that a flow lived, and the shortest after which one was dead; none where that is no clear line, or none died.

@@ -196,7 +196,7 @@ fn told(change: impl FnOnce(&mut Ends)) -> Peer {
         to_there: way(),
         to_here: way(),
         echo: None,
-        idle: Some(Idle { lived: vec![2_000, 60_000, 180_000], died: vec![], told: true }),
+        idle: Some(Idle { lived: vec![2_000, 60_000, 180_000], told: true, ..Idle::default() }),
         idle_tcp: None,
     };
     change(&mut ends);
@@ -307,7 +307,8 @@ fn echoes_that_fare_otherwise_than_datagrams_are_told() {
 
 #[test]
 fn connections_that_are_forgotten_are_told_beside_flows_of_udp() {
-    let idle = |lived: Vec<u32>, died: Vec<u32>| Some(Idle { lived, died, told: true });
+    let idle =
+        |lived: Vec<u32>, died: Vec<u32>| Some(Idle { lived, died, told: true, ..Idle::default() });
     let found = seen(|ends| {
         ends.idle = idle(vec![2_000], vec![33_000]);
         ends.idle_tcp = idle(vec![2_000, 300_000], vec![900_000]);
@@ -315,6 +316,14 @@ fn connections_that_are_forgotten_are_told_beside_flows_of_udp() {
     assert_eq!(ids(&found), ["forgotten-state", "forgotten-state"]);
     assert!(found[1].says.contains("TCP") && found[1].severity.name() == "warning", "{found:?}");
     assert_eq!(seen_as(|ends| ends.idle_tcp = idle(vec![900_000], vec![])), [""; 0]);
+    // It promised a word and said none over connections that live: of the path that says nothing, and it is no clean bill.
+    let mut silent = Idle { unknown: vec![2_000, 33_000], told: true, ..Idle::default() };
+    for lived in [vec![], vec![1_000]] {
+        silent.lived = lived;
+        let peer = told(|ends| ends.idle_tcp = Some(silent.clone()));
+        let said = format!("{:?}", outcomes(peer, &["forgotten-state"]));
+        assert!(said.contains("CouldNotLook(\"the other end promised a word"), "{said}");
+    }
 }
 
 #[test]
@@ -326,7 +335,8 @@ fn translation_idle_times_and_speeds_are_told() {
         ["address-translation"]
     );
     let after = |lived: Vec<u32>, died: Vec<u32>| {
-        let found = seen(|ends| ends.idle = Some(Idle { lived, died, told: true }));
+        let found =
+            seen(|ends| ends.idle = Some(Idle { lived, died, told: true, ..Idle::default() }));
         found.first().map(|finding| finding.severity.name())
     };
     assert_eq!(after(vec![2_000, 25_000], vec![33_000, 60_000]), Some("warning"));

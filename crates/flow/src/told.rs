@@ -75,7 +75,7 @@ impl Known<'_> {
         if all.iter().any(|share| share.is_none_or(|share| share > most)) {
             all.into_iter().for_each(|share| *share = None);
             let says = match told_share > most {
-                true => format!("{told_share:.3e} % of a CPU"),
+                true => format!("{} % of a CPU", quoted(told_share)),
                 false => "none that can be".into(),
             };
             let can_be = match (&told.quell, cpus) {
@@ -187,7 +187,7 @@ impl Known<'_> {
         let jitter = told.jitter.filter(|jitter| *jitter <= self.took_s);
         if jitter.is_none() {
             let says = match told.jitter {
-                Some(jitter) => format!("{jitter:.3e} s"),
+                Some(jitter) => format!("{} s", quoted(jitter)),
                 None => "none that can be".into(),
             };
             doubts.push(format!(
@@ -224,9 +224,11 @@ impl Known<'_> {
         // Versions before 3.2 tell no times.
         match told == 0.0 || (least..=most).contains(&told) {
             true => Ok(()),
-            false => {
-                Err(format!("it says it took {told:.3e} s; here it took {:.3} s", self.seconds))
-            }
+            false => Err(format!(
+                "it says it took {} s; here it took {:.3} s",
+                quoted(told),
+                self.seconds
+            )),
         }
     }
 
@@ -308,6 +310,14 @@ fn all(counted: &HostCounters) -> [u64; 9] {
         counted.device_errors,
         counted.queue_dropped,
     ]
+}
+
+/// A figure of the peer's as people write it, and only what nobody would write out as a power of ten.
+fn quoted(figure: f64) -> String {
+    match figure.abs() {
+        0.0 | 0.001..1e6 => format!("{figure:.3}"),
+        _ => format!("{figure:.1e}"),
+    }
 }
 
 #[cfg(test)]

@@ -5,8 +5,10 @@
 
 use crate::build::{self, Built};
 use crate::cell::CellPlan;
+use crate::guest::vanishing::left_file;
 use quell_sys::clock;
 use quell_units::Span;
+use quell_wire::text::line;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::io::Read;
@@ -138,6 +140,15 @@ pub fn exec(plan: &ExecPlan, output: &mut dyn FnMut(Output)) -> Result<i32, Exec
     }
     if (code != 0 || failed) && !plan.show_with {
         companions.iter_mut().for_each(|companion| companion.tell(output));
+    }
+    if !plan.interactive
+        && let Some(file) = left_file()
+    {
+        let said = format!(
+            "quell: what was written to /tmp and /dev/shm in the guest is lost with it, as {}; have the program print what is to be kept\n",
+            line(&file.to_string_lossy())
+        );
+        output(Output { stderr: true, bytes: said.into_bytes() });
     }
     Ok(code)
 }

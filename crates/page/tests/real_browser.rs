@@ -1,5 +1,8 @@
 //! Chromium itself, against servers on loopback. Where it is not installed these stories are left out, which is said.
 
+#[path = "../../quell/tests/support/left_out.rs"]
+mod left_out;
+
 use quell_model::page::{HttpVersion, PageEnd, PageLoad};
 use quell_page::browser::{Browser, Options, find};
 use quell_page::identity::pin;
@@ -18,7 +21,7 @@ const LONG_NS: u64 = 600_000_000_000;
 fn lacks_chromium() -> bool {
     let lacks = find(None).err();
     if let Some(error) = &lacks {
-        eprintln!("skipped: {error}");
+        left_out::for_want_of(error);
     }
     lacks.is_some()
 }

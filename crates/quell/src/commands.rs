@@ -450,7 +450,8 @@ quell lab exec home-link a --with 'server: iperf3 -s -1' -- iperf3 -c {server}
 quell lab exec home-link a --with 'server: python3 -m http.server' \\
     --after 1min -- \\
     curl -s -o /dev/null -w '%{time_total}' http://{server}:8000/",
-        notes: "{NAME} stands for the IPv4 address of the host NAME, {NAME/6} for its IPv6 address.",
+        notes: "{NAME} stands for the IPv4 address of the host NAME, {NAME/6} for its IPv6 address. What the program writes to files of a guest \
+                (/tmp, /dev/shm, /run) is lost when it ends: have it print what is to be kept, as \"tcpdump -w - > FILE\" does.",
         fails: Fails::AsProgram,
         call: calls!(lab::ExecArgs, lab::exec),
     },

@@ -360,7 +360,12 @@ fn verdict(session: &Session, tallies: &[Tally]) -> Result<ExitCode, Failure> {
         _ => {
             let refused =
                 tallies.iter().map(|t| t.fold.counts()).all(|c| c.answered() == 0 && c.errors > 0);
+            let too_large =
+                |tally: &Tally| tally.kinds.first().is_some_and(|(kind, _)| kind == "EMSGSIZE");
             let hint = match session.method {
+                _ if refused && tallies.iter().all(too_large) => {
+                    "; packets of that size may not leave uncut: take a smaller -s, or leave out -M"
+                }
                 Method::Udp if refused => {
                     "; is `quell serve` running there, bound to that address?"
                 }

@@ -5,6 +5,7 @@ mod support;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use support::left_out;
 use support::{TestFolder, says};
 
 /// The first block of Python below a heading.
@@ -33,7 +34,7 @@ fn printed(heading: &str, packages: &str) -> Option<String> {
     let dir = TestFolder::new();
     let there = python(&["-c", &format!("import {packages}")], &dir);
     if !there.is_some_and(|said| said.status.success()) {
-        println!("Left out: Python has no {packages}.");
+        left_out::for_want_of(format!("Python has no {packages}"));
         return None;
     }
     dir.write("both.json", include_bytes!("../../foreign/tests/data/iperf3-bidir.json"));

@@ -6,6 +6,7 @@ use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 use std::io::Read;
 use std::process::{Command, Stdio};
+use support::left_out;
 use support::{TestFolder, says};
 
 /// A minute of two uploads, a download and two pings, of which one in ten is lost; a file as Flent writes it.
@@ -108,7 +109,7 @@ fn what_went_out_to_flent_comes_back_the_same() {
 fn flent_itself_opens_the_file() {
     let version = Command::new("flent").arg("--version").stdin(Stdio::null()).output();
     if version.is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound) {
-        println!("Left out: flent is not installed (Debian's package flent).");
+        left_out::for_want_of("there is no flent on this machine (package flent)");
         return;
     }
     let dir = TestFolder::new();

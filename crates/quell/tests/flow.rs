@@ -1,6 +1,8 @@
 //! `quell flow` as a person calls it: against `iperf3 -s` where that is installed, and against nobody. Where iperf3 is missing the tests
 //! say so; trying to start it proves it.
 
+#[path = "flow/liar.rs"]
+mod liar;
 mod support;
 
 use serde_json::Value;

@@ -7,6 +7,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
+use support::left_out;
 #[path = "serve/server.rs"]
 mod server;
 
@@ -247,7 +248,7 @@ fn fping(options: &[&str]) -> Option<(i32, String)> {
     let output = match Command::new("fping").args(options).stdin(Stdio::null()).output() {
         Ok(output) => output,
         Err(error) => {
-            eprintln!("skipped: there is no fping on this machine ({error})");
+            left_out::for_want_of(format!("there is no fping on this machine ({error})"));
             return None;
         }
     };
@@ -260,7 +261,7 @@ fn may_ping() -> bool {
     let arguments = ["ping", "127.0.0.1", "-c", "1", "-q"];
     let tried = said(program(&arguments), &arguments);
     if tried.code == Some(3) {
-        eprintln!("skipped: {}", tried.error);
+        left_out::kernel_lacks(tried.error);
     }
     tried.code == Some(0)
 }

@@ -15,6 +15,7 @@ fn icmp() -> bool {
     let got = said(program(&probe), &probe);
     if got.code == Some(3) {
         says(&got.error, &["ping_group_range", "cap_net_raw", "as root", "--method udp"]);
+        support::left_out::kernel_lacks(got.error);
         return false;
     }
     true
@@ -130,6 +131,24 @@ fn what_can_not_be_is_told_before_anything_is_sent() {
         (&["ping", "-m", "udp", "-I", "::1", "127.0.0.1"], &["-I ::1", "no IPv6"]),
     ] {
         says(&said(program(arguments), arguments).refused(2), words);
+    }
+}
+
+#[test]
+fn a_size_that_the_path_does_not_take_is_told_with_what_to_do_and_no_server_is_asked_for() {
+    // 65,507 bytes are 20 more than loopback's 65,536 with the headers of IPv6, and fit with those of IPv4.
+    let asked = ["ping", "-c", "2", "-i", "10ms", "-m", "udp", "-p", "9", "-s", "65507", "-M"];
+    let arguments = [&asked[..], &["::1"]].concat();
+    let got = said(program(&arguments), &arguments);
+    assert_eq!(got.code, Some(1), "{}", got.error);
+    says(&got.out, &["EMSGSIZE: larger than the path takes (its MTU)"]);
+    says(&got.error, &["take a smaller -s, or leave out -M"]);
+    assert!(!got.error.contains("quell serve"), "{}", got.error);
+    let arguments = [&asked[..], &["127.0.0.1"]].concat();
+    assert!(!said(program(&arguments), &arguments).out.contains("EMSGSIZE"));
+    for size in ["65508", "70000"] {
+        let arguments = ["ping", "-s", size, "::1"];
+        says(&said(program(&arguments), &arguments).refused(2), &["--size", "65507"]);
     }
 }
 

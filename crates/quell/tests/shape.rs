@@ -12,9 +12,9 @@ use nix::sched::CloneFlags;
 use quell_netlink::link::{LinkChange, LinkName};
 use quell_netlink::{Stack, hosts_table, nat};
 use quell_tc::{Place, Thing};
-use std::io::Write;
 use std::os::unix::process::CommandExt;
 use support::cable::{Cable, THEIRS, wide};
+use support::left_out;
 use support::{TestFolder, said, says};
 
 #[test]
@@ -410,8 +410,7 @@ fn may_classify() -> bool {
     match Classifier::load(&Config::cake(HostKey::Src).unwrap()) {
         Ok(_) => true,
         Err(error) if error.proves_no_program_loads() => {
-            let line = format!("skipped a story of hosts that are found: {error}\n");
-            std::io::stderr().write_all(line.as_bytes()).unwrap();
+            left_out::kernel_lacks(error);
             false
         }
         Err(error) => panic!("{error}"),
@@ -463,8 +462,7 @@ fn where_addresses_are_translated_a_table_notes_whose_a_packet_is_until_off() {
     let masquerade = || nat::masquerade(std::slice::from_ref(&a0));
     match cable.here.run(masquerade).unwrap() {
         Err(error) if error.proves_kernel_lacks_feature() => {
-            let line = format!("skipped a story of translated addresses: {error}\n");
-            std::io::stderr().write_all(line.as_bytes()).unwrap();
+            left_out::kernel_lacks(format!("a story of translated addresses: {error}"));
             return;
         }
         made => made.unwrap(),

@@ -7,8 +7,8 @@ use quell_netlink::link::{LinkKind, LinkName, NewLink};
 use quell_netlink::{Stack, nat, tc};
 use quell_tc::qdisc::{Mq, Pfifo};
 use quell_tc::{Handle, Places, Step, Thing};
-use std::io::Write;
 use support::cable::Cable;
+use support::left_out;
 use support::says;
 
 /// What is said beside the steps.
@@ -28,8 +28,7 @@ fn who_is_named_where_addresses_are_translated_is_found_or_it_is_said_that_nobod
     let masquerade = || nat::masquerade(std::slice::from_ref(&a0));
     match cable.here.run(masquerade).unwrap() {
         Err(error) if error.proves_kernel_lacks_feature() => {
-            let line = format!("skipped a story of translated addresses: {error}\n");
-            std::io::stderr().write_all(line.as_bytes()).unwrap();
+            left_out::kernel_lacks(format!("a story of translated addresses: {error}"));
             return;
         }
         made => made.unwrap(),

@@ -28,6 +28,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::CommandExt;
 use std::time::Instant;
+use support::left_out;
 use support::{Said, TestFolder, said, says};
 
 /// A cable with addresses, and a folder for the logs.
@@ -218,7 +219,7 @@ fn can() -> bool {
     match quell_classify::roster::RosterProgram::load(quell_tc::Side::From) {
         Ok(_) => true,
         Err(error) if error.proves_no_program_loads() => {
-            eprintln!("skipped: {error}");
+            left_out::kernel_lacks(error);
             false
         }
         Err(error) => panic!("{error}"),

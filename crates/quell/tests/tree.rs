@@ -10,6 +10,7 @@ use quell_sys::netns::NetNs;
 use quell_tc::Tree;
 use std::process::{Command, Output};
 use support::TestFolder;
+use support::left_out;
 
 const ROUTER: &str = include_str!("../../hierarchy/tests/data/ingress-ifb.txt");
 
@@ -43,7 +44,7 @@ fn router(eth0: &str, ifb0: &str) -> Option<NetNs> {
     match made.expect("the namespace can be entered") {
         Ok(()) => Some(namespace),
         Err(error) if error.proves_kernel_lacks_feature() => {
-            println!("skipped: {error}");
+            left_out::kernel_lacks(error);
             None
         }
         Err(error) => panic!("{error}"),

@@ -44,6 +44,8 @@ pub struct Limits {
     pub time_ns: u64,
     /// Longest time from connecting to being known, and of each step until a test runs, in nanoseconds.
     pub handshake_ns: u64,
+    /// CPU time that all handshakes of TLS may take together, in nanoseconds a second.
+    pub handshakes_cpu_ns: u64,
 }
 
 impl Default for Limits {
@@ -61,6 +63,8 @@ impl Default for Limits {
             rate: None,
             time_ns: 3_600_000_000_000,
             handshake_ns: 5_000_000_000,
+            // A fifth of a CPU: some 500 handshakes a second.
+            handshakes_cpu_ns: 200_000_000,
         }
     }
 }

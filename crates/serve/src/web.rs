@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   admission ── GET, POST … ──► converse  heads, answers, one after the other; an unknown connection all the while
-//!        ── TLS ────────► secure    HTTP/2: the draft's addresses alone; many requests at once (crowd: how many connections; unasked: what nobody takes)
+//!        ── TLS ────────► secure    HTTP/2: the draft's addresses alone; many requests at once (handshakes: how many a second; crowd: how many connections; unasked: what nobody takes)
 //!                                  │
 //!                                route    what is asked for, by whom
 //!                                  ├─► the page, small answers
@@ -18,6 +18,7 @@ mod carry;
 mod control;
 mod converse;
 mod crowd;
+mod handshakes;
 mod queue;
 mod route;
 mod secure;
@@ -74,6 +75,7 @@ pub struct Web<'h> {
     /// How a connection over TLS begins.
     tls: Arc<rustls::ServerConfig>,
     secure: crowd::Crowd,
+    handshakes: handshakes::Handshakes,
     tests: tests::Tests<'h>,
     results: Mutex<VecDeque<(IpAddr, Sent)>>,
 }
@@ -92,6 +94,7 @@ impl<'h> Web<'h> {
             hub,
             tls,
             secure: crowd::Crowd::new(&hub.limits),
+            handshakes: handshakes::Handshakes::new(hub.limits.handshakes_cpu_ns),
             config,
             keys: Keys::new(own),
             tests: tests::Tests::new(hub),

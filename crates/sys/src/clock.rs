@@ -8,6 +8,7 @@ use crate::SysError;
 use nix::errno::Errno;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
+use std::sync::OnceLock;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -26,8 +27,11 @@ fn nanos_of(time: TimeSpec) -> u64 {
 
 /// Whether time is that of the lab's guest kernel, where programs take none.
 pub fn is_virtual() -> bool {
+    static IS_VIRTUAL: OnceLock<bool> = OnceLock::new();
     // `show_cpuinfo`, arch/um/kernel/um_arch.c.
-    std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains("User Mode Linux"))
+    *IS_VIRTUAL.get_or_init(|| {
+        std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains("User Mode Linux"))
+    })
 }
 
 /// CPU time of the calling thread so far, in nanoseconds; none in virtual time, of which programs take none.

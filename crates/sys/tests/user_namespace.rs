@@ -2,6 +2,9 @@
 //!
 //! The test becomes an ordinary user first when root runs it.
 
+#[path = "../../quell/tests/support/left_out.rs"]
+mod left_out;
+
 use nix::errno::Errno;
 use nix::unistd::{Gid, Uid, geteuid, setresgid, setresuid};
 use quell_sys::netns::{Isolation, NetNs, enter_user_namespace};
@@ -11,7 +14,7 @@ fn main() {
     let home = NetNs::current().unwrap();
     match enter_user_namespace(Isolation { network: true, mounts: true, processes: false }) {
         Err(error) if error.errno != Errno::EINVAL && switched_off() => {
-            println!("skipped: {error}");
+            left_out::kernel_lacks(error);
             return;
         }
         result => result.unwrap(),

@@ -5,16 +5,17 @@
 
 #![allow(dead_code, reason = "each test program uses its own part")]
 
-use std::io::Write as _;
+#[path = "../../../quell/tests/support/left_out.rs"]
+mod left_out;
 
 use quell_classify::twin::{Packet, Routes};
 use quell_classify::{Classifier, Config, Parts, Twin, Way};
 use quell_units::Span;
 use quell_wire::layers::{Layer, packet};
 
-/// Says what a test leaves out, and why, whatever libtest captures.
+/// Says what a test leaves out, and why.
 pub fn skipped(what: &str, why: &dyn std::fmt::Display) {
-    writeln!(std::io::stderr(), "skipped {what}: {why}").expect("standard error takes a line");
+    left_out::kernel_lacks(format!("{what}: {why}"));
 }
 
 /// The classifier, unless this process may load nothing here.

@@ -29,6 +29,13 @@ fn look(facts: &Facts<'_>) -> Look {
         if seen().next().is_none() {
             return Ok(Outcome::NotApplicable("needs --idle: it takes that long".to_owned()));
         }
+        let silent = |idle: &Idle| idle.died.is_empty() && !idle.unknown.is_empty();
+        if let Some((kind, idle, _)) = seen().find(|(_, idle, _)| silent(idle)) {
+            let after = f64::from(idle.unknown[0]) / 1000.0;
+            return Err(format!(
+                "the other end promised a word over idle flows of {kind} and did not say it after {after} s, though the flow lived or it had ended it itself"
+            ));
+        }
         if let Some((kind, ..)) = seen().find(|(_, idle, _)| idle.lived.is_empty()) {
             return Err(format!("nothing of {kind} came, however short the flow was idle"));
         }

@@ -1,5 +1,8 @@
 //! An iperf3 server of the test's own.
 
+#[path = "../../../quell/tests/support/left_out.rs"]
+mod left_out;
+
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
@@ -24,7 +27,7 @@ impl Server {
             let mut child = match child {
                 Ok(child) => child,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                    eprintln!("skipped: there is no iperf3 on this machine ({error})");
+                    left_out::for_want_of(format!("there is no iperf3 on this machine ({error})"));
                     return None;
                 }
                 Err(error) => panic!("iperf3 can't be started: {error}"),

@@ -1,5 +1,6 @@
 //! What a guest's first process does first and last: mount what programs expect, and power off.
 
+use super::vanishing::UPPER;
 use nix::errno::Errno;
 use nix::libc;
 use nix::mount::{MsFlags, mount};
@@ -86,7 +87,6 @@ fn folder(at: &'static str) -> Result<(), InitError> {
 
 /// A layer over the host's /tmp, because Quell itself or what a person runs may lie there.
 fn own_tmp() -> Result<(), InitError> {
-    const UPPER: &str = "/run/quell-tmp/upper";
     const WORK: &str = "/run/quell-tmp/work";
     folder("/run/quell-tmp")?;
     folder(UPPER)?;

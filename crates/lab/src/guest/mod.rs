@@ -18,6 +18,7 @@
 mod boot;
 pub mod init;
 pub mod screen;
+pub(crate) mod vanishing;
 mod watch;
 
 pub use boot::boot;

@@ -1,5 +1,6 @@
 //! The tests, as seen from the host.
 
+use crate::left_out;
 use nix::libc;
 use quell_lab::guest::{Clock, Console, Guest, GuestExit, GuestSpec, boot};
 use quell_lab::kernel::{self, Options, Series};
@@ -269,8 +270,8 @@ fn without_messages() {
         }
     }
     if series() != Series::V6_1 {
-        eprintln!(
-            "skipped: calls.edit is for Linux 6.1 alone, another guest's calls are all traced"
+        left_out::kernel_lacks(
+            "calls.edit is for Linux 6.1 alone, another guest's calls are all traced",
         );
         return;
     }

@@ -9,6 +9,8 @@
 //! Needs the lab's kernel: `make kernel`.
 
 mod host;
+#[path = "../../../quell/tests/support/left_out.rs"]
+mod left_out;
 mod within;
 
 fn main() {

@@ -8,6 +8,9 @@
 
 #![allow(dead_code, reason = "each test program uses its own part")]
 
+#[path = "../../../quell/tests/support/left_out.rs"]
+mod left_out;
+
 use nix::sched::{CloneFlags, setns, unshare};
 use quell_netlink::address::NewAddress;
 use quell_netlink::link::{LinkName, Mac, VethEnd};
@@ -143,7 +146,7 @@ pub fn lacking<T>(what: &str, result: Result<T, NetlinkError>) -> bool {
     match result {
         Ok(_) => false,
         Err(error) if error.proves_kernel_lacks_feature() => {
-            println!("skipped {what}: {error}");
+            left_out::kernel_lacks(format!("{what}: {error}"));
             true
         }
         Err(error) => panic!("{error}"),

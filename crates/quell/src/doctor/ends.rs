@@ -8,6 +8,7 @@
 //!
 //! A way that swallows large packets ends the first connection; what is left goes over a new one.
 
+use nix::errno::Errno;
 use quell_doctor::peer::{Ends, Idle, Way};
 use quell_host::end;
 use quell_load::look::tcp_info;
@@ -40,6 +41,10 @@ const MOST_LOOKS: usize = 256;
 const AGAIN_NS: u64 = 300_000_000;
 /// What is sent over TCP each way.
 const BULK: u32 = 64 << 10;
+/// How long the kernel at the other end may take to acknowledge what asks whether a connection lives: three times sent again.
+const NUDGE_NS: u64 = 2_000_000_000;
+/// The same in one small packet.
+const SMALL: u32 = 400;
 /// Flows of UDP that are left idle.
 const FLOWS: u32 = 12;
 /// Connections that are left idle. With the one that asks they are fewer than a server has for one client.
@@ -73,12 +78,19 @@ pub(super) fn ask(
         way.segment = segment(&end, headers);
     }
     let took = talk.take();
-    ends.to_there.bulk = Some(took);
+    ends.to_there.bulk = took;
+    let took = took == Some(true);
     if !took {
         talk = Talk::open(to, secret, &stop)?;
     }
-    let gave = talk.give();
-    ends.to_here.bulk = Some(gave);
+    let mut gave = talk.give(BULK);
+    if gave == Some(false) {
+        // That it sent them is its word alone. Who gives nothing, be it small, lost nothing on the way.
+        let small = Talk::open(to, secret, &stop).ok().and_then(|mut talk| talk.give(SMALL));
+        gave = gave.filter(|_| small == Some(true));
+    }
+    ends.to_here.bulk = gave;
+    let gave = gave == Some(true);
     if took && gave {
         // What either end has learned of the path by now binds its segments.
         ends.to_there.segment = segment(&talk.own_view(), headers);
@@ -131,13 +143,59 @@ impl<'a> Resting<'a> {
         let mut alarm = Alarm::new()?;
         alarm.set(Some(self.until_ns))?;
         wait(&mut [readable(&alarm)])?;
-        let word = ends::framed(&Answer::Ready).len();
-        let heard =
-            |talk: &Talk<'_>| talk.stream.read_now(&mut [0; 64]).is_ok_and(|bytes| bytes >= word);
-        let (lived, died): (Vec<_>, Vec<_>) = self.talks.iter().partition(|(_, talk)| heard(talk));
-        let times = |of: Vec<&(u32, Talk<'_>)>| of.into_iter().map(|(ms, _)| *ms).collect();
-        Ok(Some(Idle { lived: times(lived), died: times(died), told: true }))
+        let rested: Vec<_> =
+            self.talks.iter().map(|(ms, talk)| (*ms, talk, Rested::of(&talk.stream))).collect();
+        // Who is silent is asked something: its kernel acknowledges that where the connection lives, and then no word was sent that could be lost.
+        let silent = || rested.iter().filter(|(.., rested)| *rested == Rested::Silent);
+        let nudge = ends::framed(&Ask::View);
+        if silent().map(|(_, talk, _)| talk.stream.write_now(&nudge)).count() > 0 {
+            alarm.set(Some(monotonic_ns() + NUDGE_NS))?;
+            wait(&mut [readable(&alarm)])?;
+        }
+        let mut idle = Idle { told: true, ..Idle::default() };
+        for (ms, talk, rested) in rested {
+            let acknowledged = || is_acknowledged(&talk.stream);
+            match rested {
+                Rested::Heard => idle.lived.push(ms),
+                Rested::Reset | Rested::Otherwise => idle.unknown.push(ms),
+                Rested::Silent => match Rested::of(&talk.stream) {
+                    // The word was on its way, or there is no such connection any more.
+                    Rested::Heard | Rested::Reset => idle.died.push(ms),
+                    _ if acknowledged() => idle.unknown.push(ms),
+                    _ => idle.died.push(ms),
+                },
+            }
+        }
+        Ok(Some(idle))
     }
+}
+
+/// What came over a connection that was idle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rested {
+    Heard,
+    Silent,
+    /// Somebody says that it is no connection.
+    Reset,
+    /// The other end ended it, or said something else.
+    Otherwise,
+}
+
+impl Rested {
+    fn of(stream: &TcpSocket) -> Self {
+        let mut bytes = [0; 64];
+        match stream.read_now(&mut bytes) {
+            Ok(got) if bytes[..got].starts_with(&ends::framed(&Answer::Ready)) => Self::Heard,
+            Err(Errno::EAGAIN) => Self::Silent,
+            Err(_) => Self::Reset,
+            Ok(_) => Self::Otherwise,
+        }
+    }
+}
+
+/// Whether the other end's kernel has acknowledged all that was written.
+fn is_acknowledged(stream: &TcpSocket) -> bool {
+    tcp_info(stream).is_some_and(|info| info.unacked == 0 && info.notsent_bytes.unwrap_or(0) == 0)
 }
 
 /// Bytes of the largest IP packet that an end sends over its connection.
@@ -300,22 +358,33 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Whether 64 kB get there.
-    fn take(&mut self) -> bool {
+    /// Whether 64 kB get there. Where the other end does not say so, its kernel's acknowledgement does; none where it ended the connection.
+    fn take(&mut self) -> Option<bool> {
         let all = self.say(&Ask::Take { bytes: BULK }).and_then(|()| {
             self.exchange(PATIENCE_NS)?.write(&vec![0; BULK as usize])?;
             self.expect_ready()
         });
-        all.is_ok()
+        let is_there = || is_acknowledged(&self.stream);
+        match all {
+            Ok(()) => Some(true),
+            Err(TalkError::Exchange(ExchangeError::Late)) => Some(is_there()),
+            Err(_) => None,
+        }
     }
 
-    /// Whether 64 kB get here.
-    fn give(&mut self) -> bool {
-        let all = self.say(&Ask::Give { bytes: BULK }).and_then(|()| {
+    /// Whether so many bytes get here; none where the other end ended the connection instead of sending them, or did not say that it would.
+    fn give(&mut self, bytes: u32) -> Option<bool> {
+        let mut promised = false;
+        let all = self.say(&Ask::Give { bytes }).and_then(|()| {
             self.expect_ready()?;
-            Ok(self.exchange(PATIENCE_NS)?.read(&mut vec![0; BULK as usize])?)
+            promised = true;
+            Ok(self.exchange(PATIENCE_NS)?.read(&mut vec![0; bytes as usize])?)
         });
-        all.is_ok()
+        match all {
+            Ok(()) => Some(true),
+            Err(TalkError::Exchange(ExchangeError::Late)) if promised => Some(false),
+            Err(_) => None,
+        }
     }
 
     /// Opens UDP flows; each with the address from which the other end says that one came. With one flow that is its own.
@@ -457,6 +526,63 @@ mod tests {
         assert!(doubt(&against(|asked| Some([asked, vec![100]].concat()))).contains("can't be"));
         // What it heard was never sent.
         assert!(all.to_there.doubt.is_some_and(|why| why.contains("never sent")));
+    }
+
+    /// A server that answers all that is asked at once, and of `Give` and `After` no more than the promise; the last thing that it does with connections
+    /// of `After` is to end them, where it is one that breaks off.
+    fn promises(breaks_off: bool) -> (SocketAddr, impl Fn() + Send) {
+        use std::io::{Read, Write};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        let serve = move || {
+            std::thread::scope(|scope| {
+                for stream in listener.incoming().take(2) {
+                    scope.spawn(move || {
+                        let mut stream = stream.unwrap();
+                        stream.read_exact(&mut [0; 8]).unwrap();
+                        let mut head = [0; LENGTH];
+                        while stream.read_exact(&mut head).is_ok() {
+                            let mut text = vec![0; ends::length(head).unwrap()];
+                            stream.read_exact(&mut text).unwrap();
+                            // What asks whether the connection lives is acknowledged by the kernel, and by nobody else.
+                            if ends::read::<Ask>(&text).unwrap() != Ask::View {
+                                stream.write_all(&ends::framed(&Answer::Ready)).unwrap();
+                            }
+                            if breaks_off {
+                                return;
+                            }
+                        }
+                    });
+                }
+            });
+        };
+        (to, serve)
+    }
+
+    #[test]
+    fn what_the_other_end_only_promises_is_not_lost_on_the_way() {
+        let stop = Bell::new().unwrap();
+        // It says `Ready` and no more, or ends the connection behind that.
+        for over in [false, true] {
+            let (to, serve) = promises(over);
+            std::thread::scope(|scope| {
+                scope.spawn(serve);
+                let mut gives = Talk::open(to, None, &stop).unwrap();
+                if over {
+                    assert_eq!(gives.give(BULK), None, "it ended it");
+                } else {
+                    // It would be a path without large packets, if it gave small ones.
+                    assert_eq!(gives.give(SMALL), Some(false));
+                }
+                drop(gives);
+                let mut talk = Talk::open(to, None, &stop).unwrap();
+                talk.say(&Ask::After { ms: 1 }).unwrap();
+                talk.expect_ready().unwrap();
+                let rests = Resting { talks: vec![(1, talk)], until_ns: monotonic_ns() };
+                let idle = rests.end().unwrap().unwrap();
+                assert_eq!((idle.lived, idle.died, idle.unknown), (vec![], vec![], vec![1]));
+            });
+        }
     }
 
     #[test]

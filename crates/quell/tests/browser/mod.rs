@@ -3,6 +3,8 @@
 // Each test binary uses its part of this.
 #![allow(dead_code)]
 
+use crate::support::left_out;
+
 pub mod looks;
 pub mod tab;
 
@@ -10,7 +12,7 @@ pub mod tab;
 pub fn lacks_chromium() -> bool {
     let lacks = quell_page::browser::find(None).err();
     if let Some(error) = &lacks {
-        eprintln!("skipped: {error}");
+        left_out::for_want_of(error);
     }
     lacks.is_some()
 }

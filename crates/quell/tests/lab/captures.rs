@@ -1,6 +1,7 @@
 //! `quell trace` of captures that tcpdump makes in the lab, against what the kernels there counted.
 
 use super::support::{PING, QUELL, QUIET, TestFolder};
+use crate::left_out;
 use serde_json::Value;
 use std::process::Command;
 
@@ -52,7 +53,7 @@ pub fn traced_beside(network: &str, command: &str, beside: &[&str]) -> ([Value; 
 pub fn lacks_tcpdump() -> bool {
     let lacks = Command::new("tcpdump").arg("--version").output().is_err();
     if lacks {
-        eprintln!("skipped: there is no tcpdump on this machine (package tcpdump)");
+        left_out::for_want_of("there is no tcpdump on this machine (package tcpdump)");
     }
     lacks
 }

@@ -57,6 +57,22 @@ fn iperf3_finds_the_lines_rate() {
 }
 
 #[test]
+fn what_is_lost_with_the_guest_is_told_once() {
+    let exec = |script: &str| {
+        let output =
+            TestFolder::new().quell(&["lab", "exec", "home-link", "b", "--", "sh", "-c", script]);
+        assert_eq!(output.status.code(), Some(0));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = exec("mkdir /tmp/deep; echo packets >/tmp/deep/trace.pcap");
+    assert!(said.contains("is lost with it, as /tmp/deep/trace.pcap;"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(exec("echo more >/dev/shm/more").contains("as /dev/shm/more;"));
+    // A lock, and what was removed, are no loss.
+    assert_eq!(exec("touch /tmp/lock; echo x >/tmp/gone; rm /tmp/gone"), "");
+}
+
+#[test]
 fn a_program_that_is_not_there_is_named() {
     let output =
         TestFolder::new().quell(&["lab", "exec", "home-link", "b", "--", "/no/such/program"]);

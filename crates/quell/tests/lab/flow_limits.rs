@@ -1,6 +1,7 @@
 //! What `quell flow` says of bad paths: the own device's limits, slow lines, sizes that vanish, tests that break.
 
 use super::support::{PING, QUELL, QUIET, TestFolder, near};
+use crate::left_out;
 use serde_json::Value;
 use std::process::Output;
 
@@ -50,7 +51,7 @@ pub(super) fn lacks_tc() -> bool {
         .iter()
         .all(|tc| std::process::Command::new(tc).arg("-V").output().is_err());
     if lacks {
-        eprintln!("skipped: there is no tc on this machine (package iproute2)");
+        left_out::for_want_of("there is no tc on this machine (package iproute2)");
     }
     lacks
 }

@@ -7,6 +7,7 @@
 //! ```
 
 use super::support::{self, QUIET, TestFolder, near, on_the_router_of};
+use crate::left_out;
 use serde_json::{Deserializer, Value};
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -76,7 +77,7 @@ pub(super) fn load(host: &str, options: &str) -> String {
 pub(super) fn lacks_ip() -> bool {
     let lacks = Command::new("ip").arg("-V").output().is_err();
     if lacks {
-        eprintln!("skipped: there is no ip on this machine (package iproute2)");
+        left_out::for_want_of("there is no ip on this machine (package iproute2)");
     }
     lacks
 }

@@ -2,6 +2,7 @@
 //! only then may a story end early.
 
 use super::support::{PING, Results, TestFolder};
+use crate::left_out;
 
 /// Only what a small kernel has: a token bucket and a FIFO. They stand on a router: a host's own TCP would not fill its own queue. The bucket
 /// is deep enough that a timer of a busy machine may be 24 ms late and no rate is lost.
@@ -83,7 +84,7 @@ fn a_line_has_its_rate_and_its_bits_on_both_backends() {
     let output = run();
     let said = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(3) && said.contains("queue `netem`") {
-        eprintln!("skipped: this kernel has no netem: {said}");
+        left_out::kernel_lacks(format!("this kernel has no netem: {said}"));
         return;
     }
     assert_eq!(output.status.code(), Some(0), "{said}");

@@ -3,6 +3,9 @@
 //! Everything runs the `quell` program as a user would, in guests with virtual time. There is no skipping: without the lab's kernel
 //! these tests fail and say how to get it.
 
+#[path = "../support/left_out.rs"]
+mod left_out;
+
 mod captures;
 mod days;
 mod diagnosing;

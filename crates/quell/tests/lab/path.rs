@@ -5,6 +5,7 @@
 //! ```
 
 use super::support::{QUELL, TestFolder, near};
+use crate::left_out;
 use serde_json::Value;
 use std::process::Command;
 
@@ -380,7 +381,7 @@ fn a_path_that_was_kept_is_the_same_again_and_can_be_drawn() {
 fn lacks_iproute2() -> bool {
     let lacks = Command::new("ip").arg("-V").output().is_err();
     if lacks {
-        eprintln!("skipped: there is no ip on this machine (package iproute2)");
+        left_out::for_want_of("there is no ip on this machine (package iproute2)");
     }
     lacks
 }

@@ -63,3 +63,43 @@ fn where_packets_overtake_each_other_nobody_is_said_to_have_lost_one_or_to_wait_
     assert!(overtaken * 10 > needless * 9, "{overtaken} of {needless}");
     assert!(timer * 100 < needless, "{timer} of {needless}");
 }
+
+/// The second write waits for the ACK of the first, which the server delays: what is told of that is true here, and of loss nothing is.
+#[test]
+fn two_writes_on_a_path_of_overtaking_are_held_and_none_of_them_is_said_to_be_lost() {
+    let mut held = 0;
+    for line in [
+        "both = { delay = \"20ms\", jitter = \"8ms\" }",
+        "both = { delay = \"20ms\", reorder = \"25%\" }",
+        "up = { delay = \"5ms\", jitter = \"5ms\" }\ndown = { delay = \"5ms\" }",
+    ] {
+        for row in rows(line, "write-write-read") {
+            let stalls = &row["stalls"];
+            let story = format!("{line}: {row:#}");
+            let count = |of: &str| stalls[of].as_u64().unwrap_or_else(|| panic!("{of}: {story}"));
+            assert_eq!(row["lost"], 0, "{story}");
+            for of in
+                ["retransmitted", "retransmitted_there", "retransmitted_somewhere", "held_there"]
+            {
+                assert_eq!(count(of), 0, "{of}: {story}");
+            }
+            assert_eq!(count("count"), count("held"), "{story}");
+            // Each call is one of these at most.
+            let apart = [
+                "count",
+                "nagled",
+                "unknown",
+                "unknown_cost",
+                "unknown_there",
+                "unknown_timer",
+                "needless",
+            ];
+            assert!(apart.map(count).iter().sum::<u64>() <= 300, "{story}");
+            let said = row["finding"]["id"].as_str().unwrap_or("nothing");
+            let true_here = ["nothing", "unknown", "nagle", "nagle-and-delayed-ack"];
+            assert!(true_here.contains(&said), "{said}: {story}");
+            held += count("held") + count("nagled");
+        }
+    }
+    assert!(held > 0, "Nagle's rule holds small second writes");
+}

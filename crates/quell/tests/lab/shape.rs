@@ -7,6 +7,7 @@
 //! ```
 
 use super::support::{QUELL, Results, TestFolder, on_the_router, on_the_router_of, path};
+use crate::left_out;
 use quell_netlink::Stack;
 use quell_netlink::link::VethEnd;
 use quell_sys::netns::NetNs;
@@ -203,7 +204,7 @@ fn a_recipe_of_tc_makes_what_plan_wants_and_its_last_words_take_it_off() {
         match std::process::Command::new(program).arg("-V").output() {
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                eprintln!("skipped: there is no {program} on this machine ({error})");
+                left_out::for_want_of(format!("there is no {program} on this machine ({error})"));
                 return;
             }
             Err(error) => panic!("{program} can't be started: {error}"),
@@ -241,7 +242,7 @@ fn a_recipe_of_tc_makes_what_plan_wants_and_its_last_words_take_it_off() {
 #[test]
 fn what_has_a_vlan_tag_is_looked_at_as_all_else_is_both_ways() {
     if std::process::Command::new("ip").arg("-V").output().is_err() {
-        eprintln!("skipped: there is no ip on this machine (package iproute2)");
+        left_out::for_want_of("there is no ip on this machine (package iproute2)");
         return;
     }
     // 802.1Q, a tag for priority alone, and 802.1ad, beside the line itself.

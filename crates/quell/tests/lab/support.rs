@@ -1,5 +1,6 @@
 //! Running `quell` in a folder of its own.
 
+use crate::left_out;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -35,7 +36,7 @@ pub fn on_the_router_of(folder: &TestFolder, network: &str, with: &[&str], scrip
 pub fn lacks_iperf3() -> bool {
     let lacks = Command::new("iperf3").arg("--version").output().is_err();
     if lacks {
-        eprintln!("skipped: there is no iperf3 on this machine (package iperf3)");
+        left_out::for_want_of("there is no iperf3 on this machine (package iperf3)");
     }
     lacks
 }
@@ -44,7 +45,7 @@ pub fn lacks_iperf3() -> bool {
 pub fn lacks_chromium() -> bool {
     let lacks = quell_page::browser::find(None).err();
     if let Some(error) = &lacks {
-        eprintln!("skipped: {error}");
+        left_out::for_want_of(error);
     }
     lacks.is_some()
 }

@@ -3,6 +3,7 @@
 // Each test binary uses its part of this.
 #![allow(dead_code)]
 
+use crate::support::left_out;
 use crate::support::{Said, program, said};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -177,7 +178,7 @@ pub fn once_free(mut ask: impl FnMut() -> Said) -> Said {
 pub fn lacks_iperf3() -> bool {
     let lacks = Command::new("iperf3").arg("--version").output().is_err();
     if lacks {
-        eprintln!("skipped: there is no iperf3 on this machine (package iperf3)");
+        left_out::for_want_of("there is no iperf3 on this machine (package iperf3)");
     }
     lacks
 }

@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub mod cable;
+pub mod left_out;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

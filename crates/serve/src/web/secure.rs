@@ -23,7 +23,7 @@ use h2::server::{Connection, SendResponse};
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, Response, StatusCode};
 use quell_load::bulk::Gate;
-use quell_sys::clock::monotonic_ns;
+use quell_sys::clock::{monotonic_ns, thread_cpu_ns};
 use quell_sys::memory;
 use quell_tls::drive::{Drive, Halt, Step};
 use quell_tls::socket::{Beneath, TlsSocket, second};
@@ -64,12 +64,16 @@ pub fn converse<'x, 'h: 'x>(
     trusted: bool,
     half_open: HalfOpen<'x>,
 ) -> Result<(), End> {
+    if !web.handshakes.may(guest.peer.ip(), trusted, monotonic_ns()) {
+        return Err(bad("handshakes of TLS have no more CPU time left for it"));
+    }
     let member = web.secure.enter(guest.peer.ip(), &guest.stream).map_err(|full| {
         bad(format!("no more connections over TLS may be there at once: {full}"))
     })?;
     let _ = crate::rate::at_once(&guest.stream);
     let share = Share::new(&web.hub.governor, guest.peer.ip(), None);
     let deadline = guest.came_ns.saturating_add(web.hub.limits.handshake_ns);
+    let cpu_ns = thread_cpu_ns();
     let mut socket = TlsSocket::server(second(&guest.stream)?, &web.tls, first).map_err(bad)?;
     let line = Rc::clone(socket.line());
     if share.most().is_some() {
@@ -78,10 +82,14 @@ pub fn converse<'x, 'h: 'x>(
     }
     let mut drive = Drive::new(Rc::clone(&line))?;
     let bells = [web.hub.stop];
-    drive.run(&bells, |context| match socket.poll_handshake(context) {
+    let shaken = drive.run(&bells, |context| match socket.poll_handshake(context) {
         Poll::Ready(done) => Step::Done(done.map_err(bad)),
         Poll::Pending => in_time(deadline),
-    })??;
+    });
+    if let (Some(before), Some(now)) = (cpu_ns, thread_cpu_ns()) {
+        web.handshakes.took(now - before);
+    }
+    shaken??;
     if socket.speaks() != Some(quell_tls::trust::HTTP2) {
         return Err(End::Bad("over TLS this server speaks HTTP/2 alone".into()));
     }

@@ -11,6 +11,7 @@
 
 mod client;
 mod ends;
+mod handshakes;
 mod memory;
 mod rate;
 mod scarce;

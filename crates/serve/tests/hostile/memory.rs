@@ -97,7 +97,7 @@ fn rounds_of_all_streams_that_may_be_do_not_add_up_and_leave_nothing_behind() {
 
 #[test]
 fn clients_over_tls_beside_all_streams_that_may_be_take_no_more_than_both_alone() {
-    let mut siege = Siege::of("web");
+    let mut siege = Siege::of(secure::HANDSHAKES);
     let tls = quell_tls::trust::client(&Trust::Anyone).expect("nobody needs to be believed");
     reflected(siege.at());
     for (kind, asked) in KINDS {

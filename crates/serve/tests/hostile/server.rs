@@ -103,6 +103,15 @@ impl Served {
         tasks.expect("it runs still").count() as u64
     }
 
+    /// The CPU time that it took so far, in seconds (`utime` and `stime`, proc(5)).
+    pub fn cpu_s(&self) -> f64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
+        let stat = stat.expect("it runs still");
+        let (_, fields) = stat.rsplit_once(')').expect("a name");
+        let ticks = fields.split_whitespace().skip(11).take(2);
+        ticks.map(|ticks| ticks.parse::<f64>().expect("a number")).sum::<f64>() / 100.0
+    }
+
     fn status(&self, key: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         let status = status.expect("it runs still");
@@ -139,6 +148,9 @@ pub fn serve() {
             Some(("rate", bits)) => limits.rate = Some(bits.parse().expect("a rate")),
             Some(("handshake_ms", ms)) => {
                 limits.handshake_ns = ms.parse::<u64>().expect("a time") * 1_000_000;
+            }
+            Some(("handshakes_cpu_ms", ms)) => {
+                limits.handshakes_cpu_ns = ms.parse::<u64>().expect("a time") * 1_000_000;
             }
             Some(("time_ms", ms)) => {
                 limits.time_ns = ms.parse::<u64>().expect("a time") * 1_000_000;

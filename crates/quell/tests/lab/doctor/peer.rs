@@ -7,6 +7,7 @@ use super::Story;
 use super::firewall::{Hook, Refused, refuse};
 use super::net::{Namespace, QUELL, evidence, finds, name, pass, queue_at, set};
 use super::shapes::{FAR, Row, change, plug, two_paths, up};
+use crate::left_out;
 use quell_netlink::link::{LinkChange, LinkKind, NewLink};
 use quell_netlink::{Stack, nat};
 use std::io::{BufRead, BufReader};
@@ -106,7 +107,7 @@ fn over(make: impl FnOnce(&Row), wanted: &[&str], more: &[&str]) -> Vec<serde_js
 /// Has the router rewrite what goes to the server: `tc` with these words behind the filter. None where there is no `tc`.
 fn rewrite(row: &Row, words: &str) -> Option<()> {
     if !Command::new("tc").arg("-V").output().is_ok_and(|output| output.status.success()) {
-        println!("skipped: there is no tc on this machine (package iproute2)");
+        left_out::for_want_of("there is no tc on this machine (package iproute2)");
         return None;
     }
     let line = format!(
@@ -248,7 +249,9 @@ fn slower(_: &super::Net) {
     let words = ["-s", "fast", "speed", "40000", "duplex", "full", "autoneg", "off"];
     match here.run(|| Command::new("ethtool").args(words).status()) {
         Ok(status) => assert!(status.success(), "ethtool sets a tap's speed"),
-        Err(_) => return println!("skipped: there is no ethtool on this machine"),
+        Err(_) => {
+            return left_out::for_want_of("there is no ethtool on this machine (package ethtool)");
+        }
     }
     here.run(|| {
         let mut stack = Stack::open().expect("a stack");

@@ -2,6 +2,7 @@
 
 use super::Story;
 use super::net::{Busy, Net, QUELL, THERE, connected, listener, pass, read_all, served};
+use crate::left_out;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -52,7 +53,7 @@ fn dropped(net: &Net) {
     };
     // A kernel that is built without it.
     assert!(why.contains("no drop monitor"), "{why}");
-    println!("skipped why packets are dropped: {why}");
+    left_out::kernel_lacks(format!("why packets are dropped: {why}"));
 }
 
 /// What it said until its end, with this exit code.
