@@ -70,7 +70,8 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     worst_first(&mut findings);
     let failed = seen.watched.as_ref().is_some_and(|watched| watched.failed.is_some());
     if args.json.json {
-        println!("{:#}", document(&seen, &findings, &verdicts, peer.as_ref(), args));
+        let document = document(&seen, &findings, &verdicts, peer.as_ref(), args);
+        println!("{}", quell_wire::text::json(&format!("{document:#}")));
     } else {
         let lines = text::report(&seen, &findings, &verdicts, args, columns());
         lines.iter().for_each(|line| println!("{line}"));

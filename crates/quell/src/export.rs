@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::options::RunName;
 use crate::results::{read_named, shown, write};
+use crate::text::hand_out;
 use clap::{Args, ValueEnum};
 use quell_model::{CellId, CellRecord};
 use quell_report::{Results, export};
@@ -133,10 +134,7 @@ fn zero(run: &Run) -> Result<f64, Failure> {
 
 fn put(output: Option<&Path>, bytes: &[u8]) -> Result<ExitCode, Failure> {
     match output.filter(|file| *file != Path::new("-")) {
-        None => {
-            let written = quell_sys::reader::print(std::io::stdout().lock(), bytes);
-            written.map_err(|e| Failure::system(format!("writing to standard output: {e}")))?;
-        }
+        None => hand_out(bytes)?,
         Some(file) => {
             write(file, bytes)?;
             println!("{}", shown(file));

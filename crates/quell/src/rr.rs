@@ -172,7 +172,7 @@ fn client(host: &str, args: &RrArgs) -> Result<ExitCode, Failure> {
     };
     if args.json.json {
         let text = json(to, args, &before, after.as_ref());
-        println!("{text}");
+        println!("{}", quell_wire::text::json(&text));
     } else {
         print!("{}", text(to, args, &before, after.as_ref(), columns()));
     }

@@ -12,8 +12,10 @@
 mod complaint;
 mod table;
 
+use crate::failure::Failure;
 pub use complaint::complaint;
 pub use quell_finding::WIDEST;
+use std::io::IsTerminal;
 pub use table::{Column, Columns};
 
 /// The narrowest terminal that is written for; a narrower one breaks lines by itself.
@@ -99,6 +101,20 @@ fn broken(text: &str, room: usize) -> (&str, &str) {
 /// Prints lines, broken where a terminal has no room for them.
 pub fn say(text: &str) {
     print!("{}", fitted(text, columns()));
+}
+
+/// Prints what is for a program, byte for byte. A terminal shows it to a person: there what came from elsewhere commands nothing, and what is no text is
+/// refused.
+pub fn hand_out(bytes: &[u8]) -> Result<(), Failure> {
+    let shown = match std::io::stdout().is_terminal() {
+        false => None,
+        true => Some(quell_wire::text::lines(std::str::from_utf8(bytes).map_err(|_| {
+            Failure::usage("this is no text that a terminal shows; write it to a file")
+        })?)),
+    };
+    let bytes = shown.as_ref().map_or(bytes, |shown| shown.as_bytes());
+    let written = quell_sys::reader::print(std::io::stdout().lock(), bytes);
+    written.map_err(|e| Failure::system(format!("writing to standard output: {e}")))
 }
 
 #[cfg(test)]

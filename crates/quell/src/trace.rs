@@ -72,7 +72,7 @@ fn print(outcome: &Outcome, args: &TraceArgs) -> Result<(), Failure> {
     }
     if args.json.json {
         let text = serde_json::to_string_pretty(report).map_err(Failure::system)?;
-        println!("{text}");
+        println!("{}", quell_wire::text::json(&text));
         return Ok(());
     }
     let width = columns();

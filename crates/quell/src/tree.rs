@@ -52,7 +52,7 @@ pub fn tree(args: &TreeArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     if args.json.json {
-        println!("{:#}", json::document(&found));
+        json::print(&found)?;
     } else {
         text(&view, &look()).iter().for_each(|line| println!("{line}"));
     }
@@ -62,8 +62,7 @@ pub fn tree(args: &TreeArgs) -> Result<ExitCode, Failure> {
 /// Writes a file, or to standard output.
 fn write(file: &Path, bytes: &[u8]) -> Result<bool, Failure> {
     if file == Path::new("-") {
-        quell_sys::reader::print(std::io::stdout().lock(), bytes)
-            .map_err(|e| Failure::system(format!("writing to standard output: {e}")))?;
+        crate::text::hand_out(bytes)?;
         return Ok(true);
     }
     quell_store::write_output(file, bytes)

@@ -27,8 +27,7 @@ pub fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
     let run = results::read_named(&args.run)?;
     let page = quell_report::view::render(&run);
     if args.output.as_deref() == Some(Path::new("-")) {
-        let written = quell_sys::reader::print(std::io::stdout().lock(), page.as_bytes());
-        written.map_err(|e| Failure::system(format!("writing to standard output: {e}")))?;
+        crate::text::hand_out(page.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
     let file = args.output.clone().unwrap_or_else(|| run.folder.join("view.html"));

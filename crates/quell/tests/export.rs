@@ -1,6 +1,8 @@
 //! `quell export`: a run as other programs read it; real Flent (Debian's package `flent`, 2.1.1) among them, where it is installed.
 
 mod support;
+#[path = "support/terminal.rs"]
+mod terminal;
 
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
@@ -11,6 +13,11 @@ use support::{TestFolder, says};
 
 /// A minute of two uploads, a download and two pings, of which one in ten is lost; a file as Flent writes it.
 fn home(dir: &TestFolder) -> String {
+    home_with(dir, "Ping (ms) \"odd\", name")
+}
+
+/// The same, with the second ping called so.
+fn home_with(dir: &TestFolder, odd: &str) -> String {
     let t0 = 1_780_000_000.0;
     let ping = |ms: f64| -> Vec<Value> {
         let answered = (0..300).filter(|n| n % 10 != 5);
@@ -23,7 +30,7 @@ fn home(dir: &TestFolder) -> String {
             .collect()
     };
     let series = json!({
-        "Ping (ms) ICMP": ping(20.0), "Ping (ms) \"odd\", name": ping(30.0),
+        "Ping (ms) ICMP": ping(20.0), (odd): ping(30.0),
         "TCP upload::1": flow(2.0), "TCP upload::2": flow(3.0), "TCP download::1": flow(16.0),
     });
     let names: Vec<&String> = series.as_object().expect("an object").keys().collect();
@@ -43,6 +50,44 @@ fn unpacked(bytes: &[u8]) -> Value {
     let mut text = String::new();
     GzDecoder::new(bytes).read_to_string(&mut text).expect("it is gzip");
     serde_json::from_str(&text).expect("it is JSON")
+}
+
+/// What a program prints on a terminal.
+fn on_a_terminal(dir: &TestFolder, arguments: &[&str]) -> (Option<i32>, String) {
+    let (mut ours, theirs) = terminal::terminal(24, 80);
+    let reader = std::thread::spawn(move || {
+        let mut shown = Vec::new();
+        // It ends with an error (EIO) when nobody has the other end any more.
+        let _ = ours.read_to_end(&mut shown);
+        String::from_utf8_lossy(&shown).into_owned()
+    });
+    let mut child = {
+        let mut command = dir.command(arguments);
+        let other = theirs.try_clone().expect("a descriptor");
+        command.stdout(theirs).stderr(other).spawn().expect("it can be started")
+    };
+    let code = child.wait().expect("it ends").code();
+    (code, reader.join().expect("it reads"))
+}
+
+#[test]
+fn a_terminal_is_shown_what_a_file_gets_byte_for_byte_and_no_name_commands_it() {
+    let dir = TestFolder::new();
+    let title = "\u{1b}]0;pwn\u{7}\u{202e}\u{9b}2J";
+    home_with(&dir, &format!("Ping (ms) {title}"));
+    for what in [&["csv", "home"][..], &["influx", "home"], &["prometheus", "home"]] {
+        let asked = [&["export"], what].concat();
+        let whole = dir.quell(&asked).fine();
+        assert!(whole.contains(title), "{asked:?}: a pipe gets the name as it is");
+        let (code, shown) = on_a_terminal(&dir, &asked);
+        assert_eq!(code, Some(0), "{shown}");
+        says(&shown, &["\\x1b]0;pwn\\x07\\u{202e}\\x9b2J"]);
+        let acts = |c: char| c.is_control() && !"\r\n\t".contains(c) || c == '\u{202e}';
+        assert!(!shown.contains(acts), "{asked:?}");
+    }
+    let (code, shown) = on_a_terminal(&dir, &["export", "flent", "home", "-o", "-"]);
+    assert_eq!(code, Some(2), "{shown}");
+    says(&shown, &["no text that a terminal shows; write it to a file"]);
 }
 
 #[test]

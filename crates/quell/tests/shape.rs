@@ -12,6 +12,7 @@ use nix::sched::CloneFlags;
 use quell_netlink::link::{LinkChange, LinkName};
 use quell_netlink::{Stack, hosts_table, nat};
 use quell_tc::{Place, Thing};
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use support::cable::{Cable, THEIRS, wide};
 use support::left_out;

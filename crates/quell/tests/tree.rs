@@ -122,6 +122,28 @@ fn what_is_sent_between_two_readings_is_a_rate() {
     assert_eq!(document["devices"][1]["fed_by"][0]["device"], "eth0");
 }
 
+/// As hostile text has it: each class hangs in the one before it.
+#[test]
+fn a_chain_of_very_many_classes_takes_little_memory_as_json() {
+    let dir = TestFolder::new();
+    let mut told = "qdisc htb 1: dev eth0 root refcnt 2 r2q 10 default 0x30 direct_packets_stat 0 direct_qlen 1000\n".to_owned();
+    for class in 1..=60_000 {
+        let parent = if class == 1 { "root".into() } else { format!("parent 1:{:x}", class - 1) };
+        told += &format!(
+            "class htb 1:{class:x} {parent} prio 0 rate 1Mbit ceil 1Mbit burst 1600b cburst 1600b\n Sent 0 bytes 0 pkt (dropped 0, overlimits 0 requeues 0)\n backlog 0b 0p requeues 0\n"
+        );
+    }
+    dir.write("chain", told);
+    let arguments = ["tree", "--from", "chain", "--json"];
+    let mut limited = Command::new("prlimit");
+    limited.args(["--as=400000000", env!("CARGO_BIN_EXE_quell")]).args(arguments);
+    limited.current_dir(dir.path("."));
+    let shown = support::said(limited, &arguments).fine();
+    let document: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+    let nodes = document["devices"][0]["nodes"].as_array().expect("nodes");
+    assert_eq!((nodes.len(), &nodes[60_000]["parent"]), (60_001, &59_999.into()));
+}
+
 #[test]
 fn a_device_that_is_not_there_is_refused_with_those_that_are() {
     let namespace = NetNs::new().expect("tests need root");

@@ -8,6 +8,8 @@
 
 #![allow(dead_code, reason = "each test program uses its own part")]
 
+// Some who have this file have that one too.
+#[allow(clippy::duplicate_mod)]
 #[path = "../../../quell/tests/support/left_out.rs"]
 mod left_out;
 

@@ -39,6 +39,10 @@ const MOST_GATE_NS: u64 = 1_000_000_000;
 const SEARCH_NS: u64 = 1_050_000_000;
 /// … And so much more now and then, so that no beat of a limit is met each time.
 const UNEVEN_NS: u64 = 70_000_000;
+/// A hop that no round asks any more and that left no pair unanswered need not be spared: so many times as often.
+const QUICKER: u64 = 4;
+/// A search that goes on for so long after the rounds is over, whoever leads it astray: one of hops that answer once a second takes half of it.
+const MOST_SEARCH_NS: u64 = 60_000_000_000;
 /// Rounds that ask a hop no more often than this leave it answers for a search.
 const SPARE_NS: u64 = 2 * SEARCH_NS;
 /// Rounds that go on for a year are not waited for.
@@ -90,8 +94,13 @@ struct Driver<'a> {
     survey: Option<Survey>,
     /// The question that is open.
     asked: Option<Question>,
-    /// No question before this time.
-    ask_after_ns: u64,
+    /// When the last question left, and how much later than usual the next one does.
+    asked_ns: u64,
+    uneven_ns: u64,
+    /// When the rounds were over.
+    over_ns: Option<u64>,
+    /// Who said last of an ordinary probe that it is too big, and what were not.
+    too_big: Option<(IpAddr, u32)>,
     under: BTreeMap<u64, Under>,
     next: u64,
     ledgers: BTreeMap<(u16, u8), Ledger>,
@@ -142,7 +151,10 @@ impl PathProbe {
             rounds: Rounds::new(pacing, one_at_a_time),
             survey: None,
             asked: None,
-            ask_after_ns: 0,
+            asked_ns: 0,
+            uneven_ns: 0,
+            over_ns: None,
+            too_big: None,
             under: BTreeMap::new(),
             next: 1,
             ledgers: BTreeMap::new(),
@@ -287,9 +299,18 @@ impl Driver<'_> {
             let answering = self.answering.iter().take(last.into()).copied().collect();
             self.survey = Some(Survey::new(sizes, self.raw.is_some(), answering));
         }
+        if rounds_are_over {
+            let over_ns = *self.over_ns.get_or_insert(now_ns);
+            if now_ns >= over_ns.saturating_add(MOST_SEARCH_NS) {
+                self.end_search();
+                return None;
+            }
+        }
+        let pace_ns = self.pace_ns();
+        let ask_after_ns = self.asked_ns.saturating_add(pace_ns);
         let searches = self.survey.as_ref().is_some_and(Survey::searches);
-        if self.asked.is_none() && searches && self.ask_after_ns > now_ns {
-            return Some(self.ask_after_ns);
+        if self.asked.is_none() && searches && ask_after_ns > now_ns {
+            return Some(ask_after_ns);
         }
         for _ in 0..32 {
             if self.asked.is_some() || self.one_at_a_time && self.under.values().any(|u| u.is_open)
@@ -318,7 +339,8 @@ impl Driver<'_> {
                     let beside =
                         beside.and_then(|size| self.transmit(surveyor, ttl, tos, size, None).ok());
                     self.asked = Some(Question { number, beside, beside_came: false });
-                    self.ask_after_ns = now_ns + SEARCH_NS + number % 5 * UNEVEN_NS;
+                    (self.asked_ns, self.uneven_ns) = (now_ns, number % 5 * UNEVEN_NS);
+                    self.tell_search(ttl, now_ns);
                 }
                 Err(Errno::EMSGSIZE) => {
                     // The own device's MTU stands in the error queue.
@@ -337,6 +359,34 @@ impl Driver<'_> {
             }
         }
         Some(now_ns)
+    }
+
+    /// From one question of a search to the next.
+    fn pace_ns(&self) -> u64 {
+        let is_spared = self.survey.as_ref().is_none_or(Survey::spares);
+        let part = if self.over_ns.is_none() || is_spared { 1 } else { QUICKER };
+        (SEARCH_NS + self.uneven_ns) / part
+    }
+
+    /// Tells that it searches, and for about how long it will.
+    fn tell_search(&self, ttl: u8, now_ns: u64) {
+        let questions = self.survey.as_ref().and_then(Survey::questions_left);
+        let Some(questions) = questions else { return };
+        let gate_ns = self.longest_ns.saturating_mul(4).clamp(LEAST_GATE_NS, MOST_GATE_NS);
+        let left_ns = u64::from(questions).saturating_mul(self.pace_ns().max(gate_ns));
+        let most_ns = self.over_ns.map_or(u64::MAX, |over_ns| {
+            over_ns.saturating_add(MOST_SEARCH_NS).saturating_sub(now_ns)
+        });
+        (self.emit)(News::Searching { ttl, left_ns: left_ns.min(most_ns) });
+    }
+
+    /// Ends the survey, whatever it still would ask.
+    fn end_search(&mut self) {
+        self.asked = None;
+        let left_at = self.survey.as_mut().and_then(Survey::leave);
+        if let Some(ttl) = left_at {
+            (self.emit)(News::SearchLeft { ttl });
+        }
     }
 
     /// Bytes of the IP header and what is behind it before the payload.
@@ -522,16 +572,21 @@ impl Driver<'_> {
                     _ => ledger.reply(seq, reply),
                 }
             }
-            self.rounds.answered(under.flow, under.ttl, self.ends_path(from, said));
-            self.tell_ends();
-            if under.flow == 0
-                && let Some(answers) = self.answering.get_mut(usize::from(under.ttl) - 1)
-            {
-                *answers = true;
+            if self.is_of_hop(from, said) {
+                self.rounds.answered(under.flow, under.ttl, self.ends_path(from, said));
+                self.tell_ends();
+                if under.flow == 0
+                    && let Some(answers) = self.answering.get_mut(usize::from(under.ttl) - 1)
+                {
+                    *answers = true;
+                }
+            } else if said == Some(Meaning::TooBig) && self.too_big != Some((from, came.mtu)) {
+                self.too_big = Some((from, came.mtu));
+                (self.emit)(News::TooBig { by: from, mtu: came.mtu });
             }
         }
         // A question of the survey goes the way of the first flow, but where it has a socket of its own.
-        if usize::from(under.flow) < self.ends.len() && said != Some(Meaning::TooBig) {
+        if usize::from(under.flow) < self.ends.len() && self.is_of_hop(from, said) {
             (self.emit)(News::Answer(HopAnswer {
                 flow: under.flow,
                 ttl: under.ttl,
@@ -575,8 +630,15 @@ impl Driver<'_> {
     fn ends_path(&self, from: IpAddr, said: Option<Meaning>) -> bool {
         match said {
             None | Some(Meaning::NoPort | Meaning::Unreachable(_)) => true,
-            Some(Meaning::Expired | Meaning::TooBig | Meaning::Other) => from == self.spec.to.ip(),
+            Some(Meaning::TooBig) => false,
+            Some(Meaning::Expired | Meaning::Other) => from == self.spec.to.ip(),
         }
+    }
+
+    /// Whether such an answer is of the hop that was asked. That a packet is too big, or wrong otherwise, any router before it may say: of each hop behind
+    /// itself, be there one or not.
+    fn is_of_hop(&self, from: IpAddr, said: Option<Meaning>) -> bool {
+        said == Some(Meaning::Expired) || self.ends_path(from, said)
     }
 
     fn surveyed(&mut self, number: u64, from: IpAddr, said: Option<Meaning>, mtu: u32) {
@@ -584,7 +646,14 @@ impl Driver<'_> {
         let is_answer = !matches!(said, Some(Meaning::TooBig | Meaning::Other));
         if asked.number == number {
             match said {
-                Some(Meaning::TooBig) => self.told(Outcome::TooBig { by: Some(from), mtu }),
+                Some(Meaning::TooBig) => match &mut self.survey {
+                    Some(survey) if survey.believes(mtu) => {
+                        self.told(Outcome::TooBig { by: Some(from), mtu });
+                    }
+                    // The smaller one behind it may still be answered.
+                    Some(survey) => survey.doubt(from),
+                    None => {}
+                },
                 _ if is_answer => self.told(Outcome::Answered),
                 _ => {}
             }

@@ -95,6 +95,25 @@ pub enum News {
     Answer(HopAnswer),
     /// What the survey knows so far of the first flow's hops; the first is hop 1.
     Sizes(Vec<HopSize>),
+    /// The sizes that get to a hop are searched, which takes about so long yet.
+    Searching {
+        /// The hop.
+        ttl: u8,
+        /// Nanoseconds.
+        left_ns: u64,
+    },
+    /// That search took too long, and was left at this hop.
+    SearchLeft {
+        /// The hop.
+        ttl: u8,
+    },
+    /// Somebody says of a probe, which asked for no size, that it is too big.
+    TooBig {
+        /// Who.
+        by: IpAddr,
+        /// What is not, as that router has it.
+        mtu: u32,
+    },
     /// Where a flow ends.
     Ends {
         /// The flow.

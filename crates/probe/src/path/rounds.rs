@@ -7,6 +7,8 @@
 //!   with several flows       flow 1, flow 2, …    a round each in turn: no hop is asked more often than without them
 //! ```
 
+use std::collections::BTreeMap;
+
 /// Probes under way at once while the path is not known.
 const AHEAD: usize = 3;
 /// Silent hops behind the last one that answered after which nothing more is expected.
@@ -45,16 +47,27 @@ pub struct Pacing {
 }
 
 /// What is known of how far a flow goes.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct End {
-    /// The nearest hop at which its end answered, …
-    last: Option<u8>,
-    /// … and how often it did there.
-    times: u64,
+    /// The hops behind the last router at which its end answered, and how often it did there: where the way's length varies, these are several, and
+    /// one is known when a router was where the nearest is.
+    seen: BTreeMap<u8, u64>,
     /// The farthest hop that answered.
     farthest: u8,
     /// The farthest at which it was not the end.
     router: u8,
+}
+
+impl End {
+    /// The nearest hop at which its end answered.
+    fn last(&self) -> Option<u8> {
+        self.seen.keys().next().copied()
+    }
+
+    /// How often it did there.
+    fn times(&self) -> u64 {
+        self.seen.values().next().copied().unwrap_or(0)
+    }
 }
 
 /// The rounds of all flows.
@@ -96,7 +109,7 @@ impl Rounds {
         let limit = self.limit(flow);
         if self.ttl > limit {
             // What is under way may make the path longer.
-            if exploring && self.ends[usize::from(flow)].last.is_none() && open > 0 {
+            if exploring && self.ends[usize::from(flow)].last().is_none() && open > 0 {
                 return Step::Answer;
             }
             self.round += 1;
@@ -125,18 +138,14 @@ impl Rounds {
         let Some(end) = self.ends.get_mut(usize::from(flow)) else { return };
         end.farthest = end.farthest.max(ttl);
         if ends {
-            match end.last {
-                Some(last) if last < ttl => {}
-                Some(last) if last == ttl => end.times += 1,
-                _ => (end.last, end.times) = (Some(ttl), 1),
-            }
+            *end.seen.entry(ttl).or_default() += 1;
             // The path became shorter.
             end.router = end.router.min(ttl.saturating_sub(1));
             return;
         }
         end.router = end.router.max(ttl);
         // A router where the end was: the path became longer.
-        end.last = end.last.filter(|last| *last > ttl);
+        end.seen.retain(|seen, _| *seen > ttl);
     }
 
     /// What came to the end would have come with so many hops too, as its TTL there shows; unless routers, which also answered, set that.
@@ -150,11 +159,11 @@ impl Rounds {
     /// unless a router answered there: an end that limits its answers leaves out now the nearest probe that came there, now another.
     pub fn last(&self, flow: u16) -> Option<u8> {
         let end = self.ends.get(usize::from(flow))?;
-        let own = end.last?;
-        if end.times >= OFTEN {
+        let own = end.last()?;
+        if end.times() >= OFTEN {
             return Some(own);
         }
-        let others = self.ends.iter().filter_map(|other| other.last);
+        let others = self.ends.iter().filter_map(End::last);
         others.filter(|last| *last > end.router).min().map(|last| last.min(own))
     }
 
@@ -169,8 +178,8 @@ impl Rounds {
     }
 
     fn limit(&self, flow: u16) -> u8 {
-        let end = self.ends[usize::from(flow)];
-        let last = end.last.unwrap_or_else(|| end.farthest.saturating_add(SILENT));
+        let end = &self.ends[usize::from(flow)];
+        let last = end.last().unwrap_or_else(|| end.farthest.saturating_add(SILENT));
         last.min(self.pacing.most_hops)
     }
 }
@@ -264,9 +273,23 @@ mod tests {
         rounds.answered(0, 5, true);
         assert_eq!(rounds.last(0), Some(3), "what came later from beyond says nothing new");
         rounds.answered(0, 3, false);
-        assert_eq!(rounds.last(0), None);
+        assert_eq!(rounds.last(0), Some(5), "it answered there too");
         rounds.answered(0, 4, true);
         assert_eq!(rounds.last(0), Some(4));
+        rounds.answered(0, 5, false);
+        assert_eq!(rounds.last(0), None, "nobody knows yet");
+    }
+
+    /// Packets take two hops or three, one by one: now a router is the second hop, now the end.
+    #[test]
+    fn a_path_whose_length_varies_has_an_end_all_the_time() {
+        let mut rounds = rounds(1, 9);
+        for hops in [3, 2, 2, 3, 3, 2, 3] {
+            for ttl in 1..=3 {
+                rounds.answered(0, ttl, ttl >= hops);
+            }
+            assert!(rounds.last(0).is_some());
+        }
     }
 
     #[test]

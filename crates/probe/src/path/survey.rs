@@ -123,9 +123,13 @@ pub struct Survey {
     beside: u8,
     /// How often the search of this hop went astray.
     astray: u8,
+    /// Whether both packets of a pair had no answer of this hop: it may limit them.
+    spares: bool,
     /// Who said last that it was too big.
     said: Option<IpAddr>,
     times_said: u8,
+    /// Who said it, and names no size that can be, as routers older than RFC 1191 do: that is searched.
+    nameless: Option<IpAddr>,
     /// A hop that was silent to larger packets, and the most that it answered.
     suspect: Option<(usize, u32)>,
 }
@@ -143,8 +147,10 @@ impl Survey {
             missed: 0,
             beside: 0,
             astray: 0,
+            spares: false,
             said: None,
             times_said: 0,
+            nameless: None,
             suspect: None,
         };
         survey.begin();
@@ -172,6 +178,36 @@ impl Survey {
         !matches!(self.state, State::Marks | State::Most)
     }
 
+    /// Whether the hop that is asked left a pair without an answer, so that it should not be asked often.
+    pub fn spares(&self) -> bool {
+        self.spares
+    }
+
+    /// About how many questions a search still takes; none where none is under way.
+    pub fn questions_left(&self) -> Option<u32> {
+        let more = |all: u8| u32::from(all.saturating_sub(self.beside));
+        let halvings = |low: u32, high: u32| high.saturating_sub(low).max(1).ilog2() + 1;
+        let forced = (FORCED + self.missed).min(MOST_FORCED);
+        // Where a hop answers no more, the one behind it is asked too.
+        let next = if self.at + 1 < self.hops.len() { u32::from(FORCED) } else { 0 };
+        Some(match self.state {
+            State::Marks | State::Most => return None,
+            State::Doubt { low } => {
+                more(TRIES) + halvings(low, self.sizes.most) + u32::from(FORCED) + next
+            }
+            State::Halve { low, high } => halvings(low, high) + u32::from(FORCED) + next,
+            State::Force { .. } => more(forced) + next,
+            State::Suspect { .. } => more(forced),
+        })
+    }
+
+    /// Asks nothing more; the hop at which that is, where there was more to ask.
+    pub fn leave(&mut self) -> Option<u8> {
+        let left_at = (self.at < self.hops.len()).then_some((self.at + 1) as u8);
+        self.at = self.hops.len();
+        left_at
+    }
+
     /// What is known of each hop.
     pub fn hops(&self) -> &[HopSize] {
         &self.hops
@@ -180,18 +216,8 @@ impl Survey {
     /// Takes what came of the last question.
     pub fn take(&mut self, outcome: Outcome) {
         let Some(ask) = self.next() else { return };
-        let outcome = match (outcome, ask) {
-            // Who says that what fits is too big, or that less than any link carries is not, says nothing.
-            (Outcome::TooBig { mtu, .. }, Ask::Size { bytes, .. })
-                if !(self.sizes.least.max(self.sizes.small)..bytes).contains(&mtu) =>
-            {
-                Outcome::Silence
-            }
-            (Outcome::TooBig { .. }, Ask::Marks { .. }) => Outcome::Silence,
-            (Outcome::TooBig { .. }, _) if self.times_said == MOST_SAID => Outcome::Silence,
-            (outcome, _) => outcome,
-        };
         match outcome {
+            Outcome::TooBig { mtu, .. } if !self.believes(mtu) => self.silent(),
             Outcome::TooBig { by, mtu } => {
                 self.times_said += 1;
                 self.sizes.most = mtu;
@@ -205,6 +231,26 @@ impl Survey {
         }
     }
 
+    /// Whether that so large a packet is not too big can be true. Who says that what fits is too big, or that less than any link carries is not, names
+    /// nothing; nor does who finds all too big.
+    pub fn believes(&self, mtu: u32) -> bool {
+        let Some(Ask::Size { bytes, .. }) = self.next() else { return false };
+        let least = self.sizes.least.max(self.sizes.small);
+        (least..bytes).contains(&mtu) && self.times_said < MOST_SAID
+    }
+
+    /// What was asked is too big, says somebody who can't be believed what is not.
+    pub fn doubt(&mut self, by: IpAddr) {
+        self.nameless = Some(by);
+    }
+
+    /// Why larger ones than were found do not get there.
+    fn limit(&mut self) -> Limit {
+        // A larger size that was named before is not what limits them.
+        self.said = None;
+        self.nameless.take().map_or(Limit::Vanish, Limit::Said)
+    }
+
     fn answered(&mut self, ask: Ask) {
         let Ask::Size { bytes, .. } = ask else { return self.go(State::Most) };
         // What the hop before did not answer gets there.
@@ -213,6 +259,7 @@ impl Survey {
         }
         match self.state {
             _ if bytes == self.sizes.most => {
+                self.nameless = None;
                 let said = self.said.take().map(Limit::Said);
                 self.found(bytes, said);
             }
@@ -237,12 +284,13 @@ impl Survey {
             State::Force { low } if forced => {
                 let is_last = self.at + 1 == self.hops.len();
                 self.suspect = (!is_last).then_some((self.at, low));
-                self.found(low, is_last.then_some(Limit::Vanish));
+                let limit = is_last.then(|| self.limit());
+                self.found(low, limit);
             }
             State::Suspect { low } if forced => {
                 // The hop before could not answer more, nor does this one: they vanish before that one.
                 if let Some((before, _)) = self.suspect.take() {
-                    self.hops[before].limit = Some(Limit::Vanish);
+                    self.hops[before].limit = Some(self.limit());
                 }
                 self.sizes.most = low;
                 self.found(low, None);
@@ -253,6 +301,7 @@ impl Survey {
 
     fn silent(&mut self) {
         self.missed += 1;
+        self.spares |= self.searches();
         let small = self.sizes.small;
         match (self.state, self.suspect) {
             (State::Marks | State::Most, _) if self.missed < TRIES => {}
@@ -285,7 +334,7 @@ impl Survey {
 
     fn forward(&mut self) {
         self.at += 1;
-        self.astray = 0;
+        (self.astray, self.spares) = (0, false);
         self.begin();
     }
 
@@ -423,7 +472,13 @@ mod tests {
                 _ => Outcome::Silence,
             };
             survey.take(outcome);
-            now += if survey.searches() { 1050 + asked % 5 * 70 } else { 300 };
+            let pace = 1050 + asked % 5 * 70;
+            // As the driver has it once the rounds are over, of which a probe a while is left here.
+            now += match outcome {
+                _ if survey.spares() => pace,
+                Outcome::Answered => pace / 4,
+                _ => 300.max(pace / 4),
+            };
         }
         survey.hops
     }
@@ -477,6 +532,36 @@ mod tests {
     }
 
     #[test]
+    fn a_hop_is_asked_seldom_once_it_left_a_pair_without_an_answer() {
+        let mut survey = Survey::new(SIZES, false, vec![true, true]);
+        assert_eq!(survey.questions_left(), None, "nothing is searched");
+        survey.take(Outcome::Silence);
+        survey.take(Outcome::Silence);
+        assert!(survey.searches() && !survey.spares(), "large ones may be too large");
+        let first = survey.questions_left().expect("it searches");
+        (0..4).for_each(|_| survey.take(Outcome::Beside));
+        assert!(survey.questions_left().is_some_and(|left| left < first));
+        assert!(!survey.spares());
+        survey.take(Outcome::Silence);
+        assert!(survey.spares());
+        while survey.next().is_some_and(|ask| matches!(ask, Ask::Size { ttl: 1, .. })) {
+            survey.take(Outcome::Beside);
+        }
+        assert!(!survey.spares(), "the next hop did nothing yet");
+    }
+
+    /// Somebody answers only what shows nothing: one small packet of a pair, and then none.
+    #[test]
+    fn a_survey_that_is_left_asks_nothing_more_and_keeps_what_it_knows() {
+        let mut survey = Survey::new(SIZES, false, vec![true; 3]);
+        survey.take(Outcome::Answered);
+        (0..5).for_each(|_| survey.take(Outcome::Silence));
+        assert_eq!((survey.leave(), survey.next()), (Some(2), None));
+        assert_eq!(bytes(&survey.hops), [Some(1500), None, None]);
+        assert_eq!(survey.leave(), None, "all was asked");
+    }
+
+    #[test]
     fn a_silent_hop_is_left_out() {
         let (hops, asked) = survey(&[1500; 3], &[false; 3], &[ALL, 0, ALL]);
         assert_eq!(bytes(&hops), [Some(1500), None, Some(1500)]);
@@ -501,6 +586,29 @@ mod tests {
             survey.take(Outcome::TooBig { by: Some(router(1)), mtu: bytes - 1 });
         }
         assert!(asked <= 40, "{asked}");
+    }
+
+    /// A router older than RFC 1191 names no size.
+    #[test]
+    fn a_size_that_nobody_names_is_searched_and_whose_link_it_is_is_told() {
+        let mut survey = Survey::new(SIZES, false, vec![true; 2]);
+        let mut asked = 0;
+        while let Some(Ask::Size { bytes, beside, .. }) = survey.next() {
+            asked += 1;
+            let fits = bytes <= 1400;
+            if !fits {
+                assert!(!survey.believes(0));
+                survey.doubt(router(1));
+            }
+            survey.take(match beside {
+                _ if fits => Outcome::Answered,
+                Some(_) => Outcome::Beside,
+                None => Outcome::Silence,
+            });
+        }
+        assert_eq!(bytes(&survey.hops), [Some(1400), Some(1400)]);
+        assert_eq!(survey.hops[0].limit, Some(Limit::Said(router(1))));
+        assert!(asked < 25, "{asked}");
     }
 
     #[test]

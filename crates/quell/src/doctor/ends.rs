@@ -148,7 +148,13 @@ impl<'a> Resting<'a> {
         // Who is silent is asked something: its kernel acknowledges that where the connection lives, and then no word was sent that could be lost.
         let silent = || rested.iter().filter(|(.., rested)| *rested == Rested::Silent);
         let nudge = ends::framed(&Ask::View);
-        if silent().map(|(_, talk, _)| talk.stream.write_now(&nudge)).count() > 0 {
+        let mut asked = false;
+        for (_, talk, _) in silent() {
+            // What became of it is seen below.
+            let _ = talk.stream.write_now(&nudge);
+            asked = true;
+        }
+        if asked {
             alarm.set(Some(monotonic_ns() + NUDGE_NS))?;
             wait(&mut [readable(&alarm)])?;
         }

@@ -30,6 +30,7 @@ pub struct PathFinding {
 pub fn of(session: &Session, known: &Known) -> Vec<PathFinding> {
     let mut found = Vec::new();
     found.extend(stopped(session, known));
+    found.extend(too_big(session, known));
     found.extend(losses(session, known));
     found.extend(sizes(session, known));
     found.extend(marks(known));
@@ -264,7 +265,36 @@ fn sizes(session: &Session, known: &Known) -> Vec<PathFinding> {
         }
         before = if hop.mtu.is_some() { Some(number) } else { before };
     }
+    if let Some(hop) = known.shape.search_left {
+        found.push(PathFinding {
+            kind: "sizes-unknown",
+            hop: Some(hop.into()),
+            text: format!("how large packets may be was searched for a minute and left at hop {hop}: its answers lead nowhere."),
+        });
+    }
     found
+}
+
+/// The probes themselves are too big for a link, or somebody says so.
+fn too_big(session: &Session, known: &Known) -> Option<PathFinding> {
+    let (by, mtu) = known.shape.too_big?;
+    let headers = if session.to.is_ipv6() { 48 } else { 28 };
+    let bytes = session.size.saturating_add(headers);
+    let (probes, are) = match session.method {
+        Method::Tcp => ("SYNs".to_owned(), None),
+        _ => (format!("probes of {bytes} bytes"), Some(bytes)),
+    };
+    let what = match are.is_some_and(|bytes| mtu < bytes) {
+        true => format!("don't fit behind it, where {mtu} do: a smaller -s may get there"),
+        false => format!(
+            "don't fit behind it, and names {mtu} bytes as what does: that is wrong, or they grow on the way (a tunnel)"
+        ),
+    };
+    Some(PathFinding {
+        kind: "probes-too-big",
+        hop: None,
+        text: format!("{by}{} says that {probes} {what}.", place(known, by)),
+    })
 }
 
 /// Which hop an address is, in words.
@@ -438,7 +468,7 @@ mod tests {
     use super::super::session::Method;
     use super::*;
     use quell_model::{EchoSample, EchoStatus};
-    use quell_probe::path::{HopAnswer, News};
+    use quell_probe::path::{HopAnswer, HopSize, News};
     use quell_wire::icmp_error::Meaning;
 
     fn session(flows: u16) -> Session {
@@ -621,6 +651,45 @@ mod tests {
         assert!(text.contains("limits its echo replies"), "{text}");
         assert!(text.contains(": 0 to 70.0 % are lost."), "{text}");
         assert!(!text.contains("begins"), "{text}");
+    }
+
+    /// Packets of one flow take two hops or three, one by one.
+    #[test]
+    fn an_end_that_answered_was_reached_wherever_the_path_ended_last() {
+        let (mut known, to) = (Known::new(1, 1), session(1).to.ip());
+        known.take(&answer(0, 1, [192, 0, 3, 1].into(), None));
+        for who in [to, [192, 0, 3, 2].into()] {
+            known.take(&answer(0, 2, who, None));
+        }
+        known.take(&News::Ends { flow: 0, ttl: Some(2) });
+        known.take(&News::Ends { flow: 0, ttl: None });
+        assert!(known.reached(to));
+        assert!(!known.reached([192, 0, 2, 98].into()));
+    }
+
+    #[test]
+    fn a_router_that_sends_no_further_is_not_the_end_to_which_packets_get() {
+        let (mut known, to) = (Known::new(1, 1), session(1).to.ip());
+        let size = HopSize { bytes: Some(1500), ..HopSize::default() };
+        known.take(&answer(0, 1, [192, 0, 3, 1].into(), None));
+        known.take(&News::Ends { flow: 0, ttl: Some(1) });
+        known.take(&News::Sizes(vec![size]));
+        assert_eq!((known.mtu(to), known.mtu([192, 0, 3, 1].into())), (None, Some(1500)));
+        let text = super::super::text::summary(&session(1), &known, 100);
+        assert!(!text.contains("get to the end"), "{text}");
+    }
+
+    #[test]
+    fn who_says_of_probes_that_they_are_too_big_is_named_with_what_is_wrong_in_that() {
+        let mut known = known(&[(3, &[(3, 3)])]);
+        let by: IpAddr = [192, 0, 3, 1].into();
+        let text = |known: &Known| of(&session(1), known).remove(0).text;
+        known.take(&News::TooBig { by, mtu: 68 });
+        let said = text(&known);
+        assert!(said.starts_with("192.0.3.1 says that probes of 84 bytes don't fit"), "{said}");
+        assert!(said.contains("where 68 do: a smaller -s may"), "{said}");
+        known.shape.too_big = Some((by, 1400));
+        assert!(text(&known).contains("names 1400 bytes as what does: that is wrong"));
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub fn document(session: &Session, known: &Known, run: Option<&str>) -> Value {
         "tos": session.tos,
         "interval_ms": session.interval_ns as f64 / 1e6,
         "reached": known.reached(session.to.ip()),
-        "mtu": known.mtu(),
+        "mtu": known.mtu(session.to.ip()),
         "sees_marks": session.sees_marks,
         "unmatched": known.shape.unmatched,
         "run": run,

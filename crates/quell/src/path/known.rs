@@ -30,6 +30,8 @@ pub struct Known {
     /// The probes of each hop by time, all flows together.
     fates: Vec<Fates>,
     interval_ns: u64,
+    /// The hop whose sizes are searched, and for about how many nanoseconds yet.
+    pub searching: Option<(u8, u64)>,
 }
 
 /// Probes of one flow to one hop.
@@ -80,6 +82,12 @@ pub struct Shape {
     pub ends: Vec<Option<u8>>,
     /// Answers of which nobody can know to which packet they belong.
     pub unmatched: u64,
+    /// The hop at which the search for sizes was left, since it took too long.
+    #[serde(default)]
+    pub search_left: Option<u8>,
+    /// Who says of the probes themselves that they are too big, and what is not.
+    #[serde(default)]
+    pub too_big: Option<(IpAddr, u32)>,
 }
 
 /// A hop.
@@ -143,7 +151,7 @@ impl Known {
         let flows = usize::from(flows);
         let shape = Shape { ends: vec![None; flows], ..Shape::default() };
         let flows = vec![Vec::new(); flows];
-        Self { shape, tallies: Vec::new(), flows, fates: Vec::new(), interval_ns }
+        Self { shape, tallies: Vec::new(), flows, fates: Vec::new(), interval_ns, searching: None }
     }
 
     /// What a kept run remembers; its samples are still to come.
@@ -161,10 +169,23 @@ impl Known {
             }
             News::Answer(answer) => self.answer(answer),
             News::Sizes(sizes) => {
+                self.searching = None;
                 for (index, size) in sizes.iter().enumerate() {
                     self.size(index, size);
                 }
                 true
+            }
+            News::Searching { ttl, left_ns } => {
+                self.searching = Some((*ttl, *left_ns));
+                false
+            }
+            News::SearchLeft { ttl } => {
+                (self.searching, self.shape.search_left) = (None, Some(*ttl));
+                true
+            }
+            News::TooBig { by, mtu } => {
+                let first = (*by, *mtu);
+                *self.shape.too_big.get_or_insert(first) == first
             }
             News::Ends { flow, ttl } => {
                 if let Some(end) = self.shape.ends.get_mut(usize::from(*flow)) {
@@ -280,15 +301,15 @@ impl Known {
         })
     }
 
-    /// Whether this address answered as the other end of any flow.
+    /// Whether this address, the other end's, answered at all: where it is may change from packet to packet.
     pub fn reached(&self, to: IpAddr) -> bool {
-        let ends = self.shape.ends.iter().flatten();
-        ends.filter_map(|ttl| self.at(*ttl)).any(|hop| hop.is_at(to))
+        self.shape.hops.iter().any(|hop| hop.is_at(to))
     }
 
-    /// The path's MTU, once the end was asked.
-    pub fn mtu(&self) -> Option<u32> {
-        self.at(self.shape.ends.first().copied().flatten()?)?.mtu
+    /// The path's MTU, once the end, of this address, was asked; a flow may also end at a router that sends no further.
+    pub fn mtu(&self, to: IpAddr) -> Option<u32> {
+        let end = self.at(self.shape.ends.first().copied().flatten()?)?;
+        end.mtu.filter(|_| end.is_at(to))
     }
 
     fn at(&self, ttl: u8) -> Option<&Hop> {

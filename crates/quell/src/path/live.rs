@@ -27,10 +27,17 @@ pub fn lines(
             out.push(format!("... and {hidden} more; a higher window shows them"));
         }
     }
+    out.extend(known.searching.map(searching));
     let left = room.saturating_sub(out.len());
     out.extend(findings::of(session, known).iter().take(left).map(|found| capital(&found.text)));
     out.truncate(room);
     out.iter().map(|line| cut(line, width.saturating_sub(1).max(1))).collect()
+}
+
+/// What it is that takes so long once all probes were sent.
+fn searching((ttl, left_ns): (u8, u64)) -> String {
+    let seconds = left_ns.div_ceil(1_000_000_000);
+    format!("Searching how large packets get to hop {ttl}: about {seconds} s more.")
 }
 
 fn headline(session: &Session, known: &Known, elapsed_ns: u64, width: usize) -> String {
@@ -73,6 +80,16 @@ mod tests {
         let odd = Known::again(shape, 1);
         assert!(!odd.reached(session().to.ip()));
         text::summary(&session(), &odd, 100);
+    }
+
+    #[test]
+    fn a_search_says_how_long_it_still_takes_until_it_is_over() {
+        let mut known = Known::new(1, 1);
+        known.take(&News::Searching { ttl: 2, left_ns: 7_400_000_000 });
+        let said = "Searching how large packets get to hop 2: about 8 s more.";
+        assert!(lines(&session(), &known, 1, 300, 24).iter().any(|line| line == said));
+        known.take(&News::Sizes(Vec::new()));
+        assert!(!lines(&session(), &known, 1, 300, 24).iter().any(|l| l.contains("Searching")));
     }
 
     #[test]

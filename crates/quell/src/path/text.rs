@@ -35,7 +35,7 @@ pub fn summary(session: &Session, known: &Known, width: usize) -> String {
     for finding in findings::of(session, known) {
         out += &wrap(&capital(&finding.text));
     }
-    if let Some(mtu) = known.mtu() {
+    if let Some(mtu) = known.mtu(session.to.ip()) {
         let _ = writeln!(out, "Packets of {mtu} bytes get to the end.");
     }
     out += &wrap(&marks(session, known));

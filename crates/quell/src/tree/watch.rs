@@ -42,7 +42,7 @@ pub(super) fn watch(args: &TreeArgs, every: Span) -> Result<ExitCode, Failure> {
         } else if found.rates.is_some() {
             // The first reading has nothing to be held against.
             let shown = match args.json.json {
-                true => format!("{}\n", json::document(&found)),
+                true => json::line(&found),
                 false => text(&found.view(args), &look()).join("\n") + "\n\n",
             };
             let written = quell_sys::reader::print(std::io::stdout().lock(), shown.as_bytes());

@@ -138,6 +138,22 @@ fn a_small_link_is_named_with_the_router_before_it() {
     }
 }
 
+/// What the router says of each probe beyond it is no answer of the hop that was asked: else thirty hops seem to answer, and each is searched.
+#[test]
+fn who_finds_all_too_big_is_no_hop_behind_itself_and_takes_no_minutes() {
+    let small = "ip link set dev three mtu 68";
+    let asked = ["-c", "10", "-i", "100ms", "{b}"];
+    let (said, code) = path_in(&chain(SECOND, THIRD), small, &asked);
+    assert_eq!((code, &said["mtu"]), (Some(1), &Value::Null), "{said:#}");
+    assert_eq!(said["hops"].as_array().map(Vec::len), Some(2), "{said:#}");
+    let found = said["findings"].as_array().expect("a list");
+    let too_big = found.iter().find(|f| f["kind"] == "probes-too-big").expect("it is told");
+    let text = format!("{} (hop 2) says that probes of 84 bytes don't fit", address(&said, 2));
+    assert!(too_big["text"].as_str().is_some_and(|t| t.starts_with(&text)), "{said:#}");
+    // It waits for answers for three seconds, and not for those of the thirtieth hop.
+    assert_eq!(said["hops"][1]["sent"], 10, "{said:#}");
+}
+
 #[test]
 fn packets_that_vanish_above_a_size_are_told_to_the_byte() {
     let topology = chain(SECOND, &format!("{THIRD}\nswallows-above = 1400"));

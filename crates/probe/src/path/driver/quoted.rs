@@ -111,6 +111,9 @@ impl Driver<'_> {
     }
 
     pub(super) fn marked(&mut self, number: u64, mark: &QuotedMark) {
+        if !self.is_of_hop(mark.from, Some(mark.meaning)) {
+            return;
+        }
         let Some(under) = self.under.get(&number).copied() else { return };
         let QuotedMark { from, tos, left, .. } = *mark;
         // What came to the end with more than one hop left would have come with less.
