@@ -195,8 +195,11 @@ fn old_round_trips_of_netperf_are_turned_from_a_rate_into_milliseconds() {
     assert!(newer.contains("version 5") && newer.contains('4'), "{newer}");
 }
 
-/// What is told of a sender's socket: milliseconds, bytes, window, microseconds, pacing and delivery in bytes a second, segments sent again.
-fn told_of_socket(stream: &Stream) -> Vec<(i64, u64, u32, u32, u64, u64, Option<u64>)> {
+/// Milliseconds, bytes, window, microseconds, pacing and delivery in bytes a second, segments sent again.
+type OfSocket = (i64, u64, u32, u32, u64, u64, Option<u64>);
+
+/// What is told of a sender's socket.
+fn told_of_socket(stream: &Stream) -> Vec<OfSocket> {
     let senders = stream.flow.iter().filter(|s| s.side == Side::Sender);
     let told = senders.filter_map(|s| Some((s, s.tcp?)));
     told.map(|(s, t)| {

@@ -45,7 +45,7 @@ fn a_comparison_is_shown_in_the_document_in_the_shape_that_it_has_here() {
     assert_eq!(head(&said), head(&document), "{said}");
     // Sets have names of their own lines, figures are set in, and the last line says what the intervals rest on.
     let last = |text: &str| text.lines().last().map(str::to_owned);
-    assert_eq!(last(&said.trim_end().to_owned()), last(&document), "{said}");
+    assert_eq!(last(said.trim_end()), last(&document), "{said}");
     let row = |text: &str| -> Vec<String> {
         let row = text.lines().skip_while(|l| *l != "bulk · ping").nth(1).expect("a row");
         words(row)
