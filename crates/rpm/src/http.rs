@@ -1,5 +1,6 @@
 //! HTTP/1.1 as this client needs it: a connection, a request, the head of the answer, and how long each took.
 
+use crate::broken::Spoke;
 use crate::plan::RpmPlan;
 use nix::errno::Errno;
 use quell_sys::SysError;
@@ -92,6 +93,38 @@ pub enum RpmError {
     /// Nobody can be believed.
     #[error("{0}")]
     Trust(#[from] TrustError),
+    /// It speaks TLS, and leaves before it answers.
+    #[error("{to} {spoke} and closed the connection before it answered")]
+    Left {
+        /// Who.
+        to: SocketAddr,
+        /// How far it came.
+        spoke: Spoke,
+    },
+    /// It speaks TLS, and does not answer.
+    #[error("{to} {spoke} and did not answer the request within 20 s")]
+    Mute {
+        /// Who.
+        to: SocketAddr,
+        /// How far it came.
+        spoke: Spoke,
+    },
+    /// It ends an HTTP/2 connection, and says why.
+    #[error("{to} ended the HTTP/2 connection (GOAWAY): {why}")]
+    GoneAway {
+        /// Who.
+        to: SocketAddr,
+        /// Its reason.
+        why: String,
+    },
+    /// It will not have a request of HTTP/2, and says why.
+    #[error("{to} broke off the request (RST_STREAM): {why}")]
+    CalledOff {
+        /// Who.
+        to: SocketAddr,
+        /// Its reason.
+        why: String,
+    },
     /// What it speaks over TLS is no HTTP/2.
     #[error("what {0} says over TLS is no HTTP/2: {1}")]
     NotHttp2(SocketAddr, String),

@@ -15,6 +15,7 @@
 
 mod arrived;
 mod ask;
+mod broken;
 mod direction;
 mod http;
 mod plan;

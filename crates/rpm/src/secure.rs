@@ -5,6 +5,7 @@
 //!                         └─► Bulk ──► go_on     data without end; asked for it, a probe within
 //! ```
 
+use crate::broken::{Spoke, broken};
 use crate::http::{self, RpmError, Secured, Target};
 use crate::plan::Way;
 use bytes::Bytes;
@@ -72,7 +73,7 @@ pub fn connect(
     drive
         .run(&[stop], |context| match socket.poll_handshake(context) {
             Poll::Ready(done) => Step::Done(done.map_err(|error| failed(&error))),
-            Poll::Pending => late(to, deadline),
+            Poll::Pending => until(deadline, || failed(&"it did not answer within 20 s")),
         })
         .map_err(halted)??;
     let tls_ms = (monotonic_ns() - began) as f64 / 1e6 / f64::from(socket.round_trips());
@@ -89,8 +90,10 @@ pub fn connect(
         let mut begun = pin!(builder.handshake::<_, Bytes>(socket));
         drive
             .run(&[stop], |context| match begun.as_mut().poll(context) {
-                Poll::Ready(done) => Step::Done(done.map_err(|error| not_http2(to, &error))),
-                Poll::Pending => late(to, deadline),
+                Poll::Ready(done) => {
+                    Step::Done(done.map_err(|error| broken(to, spoke(&line), &error)))
+                }
+                Poll::Pending => until(deadline, || RpmError::Mute { to, spoke: spoke(&line) }),
             })
             .map_err(halted)??
     };
@@ -98,24 +101,22 @@ pub fn connect(
     Ok((session, Handshakes { tcp_ms, tls_ms }))
 }
 
-fn late<T>(to: SocketAddr, deadline: u64) -> Step<Result<T, RpmError>> {
+fn until<T>(deadline: u64, late: impl Fn() -> RpmError) -> Step<Result<T, RpmError>> {
     match monotonic_ns() < deadline {
         true => Step::Until(deadline),
-        false => Step::Done(Err(RpmError::NoAnswer(to))),
+        false => Step::Done(Err(late())),
     }
+}
+
+/// How far the other end came.
+fn spoke(line: &Beneath) -> Spoke {
+    Spoke::of(line.read())
 }
 
 fn halted(halt: Halt) -> RpmError {
     match halt {
         Halt::Rang(_) => RpmError::Stopped,
         Halt::System(error) => error.into(),
-    }
-}
-
-fn not_http2(to: SocketAddr, error: &h2::Error) -> RpmError {
-    match error.is_io() {
-        true => RpmError::Closed(to),
-        false => RpmError::NotHttp2(to, error.to_string()),
     }
 }
 
@@ -195,20 +196,21 @@ impl Session {
         let (answer, _) = self
             .requests
             .send_request(request(Method::GET, url)?, true)
-            .map_err(|error| not_http2(to, &error))?;
+            .map_err(|error| broken(to, spoke(&self.line), &error))?;
         let mut asked = Asked::new(answer);
-        let connection = &mut self.connection;
+        let (connection, line) = (&mut self.connection, &self.line);
+        let failed = |error: h2::Error| broken(to, spoke(line), &error);
         let took_ms = self
             .drive
             .run(&[stop], |context| {
                 let over = Pin::new(&mut *connection).poll(context);
                 match (asked.poll(context), over) {
-                    (Poll::Ready(done), _) => {
-                        Step::Done(done.map_err(|error| not_http2(to, &error)))
+                    (Poll::Ready(done), _) => Step::Done(done.map_err(failed)),
+                    (_, Poll::Ready(Err(error))) => Step::Done(Err(failed(error))),
+                    (_, Poll::Ready(Ok(()))) => {
+                        Step::Done(Err(RpmError::Left { to, spoke: spoke(line) }))
                     }
-                    (_, Poll::Ready(Err(error))) => Step::Done(Err(not_http2(to, &error))),
-                    (_, Poll::Ready(Ok(()))) => Step::Done(Err(RpmError::Closed(to))),
-                    _ => late(to, deadline),
+                    _ => until(deadline, || RpmError::Mute { to, spoke: spoke(line) }),
                 }
             })
             .map_err(halted)??;
@@ -230,7 +232,7 @@ impl Session {
         let (answer, stream) = self
             .requests
             .send_request(request(method, url)?, way == Way::Down)
-            .map_err(|error| not_http2(to, &error))?;
+            .map_err(|error| broken(to, spoke(&self.line), &error))?;
         let probe = request(Method::GET, &at.small)?;
         Ok(Bulk {
             session: self,
@@ -287,11 +289,13 @@ impl Bulk {
         let Self { session, path, bytes, answer, down, up, probe, asked, to_ask } = self;
         let to = session.to;
         let Session { connection, requests, line, drive, .. } = session;
-        let failed = |error: h2::Error| not_http2(to, &error);
+        let line = &*line;
+        let failed = |error: h2::Error| broken(to, spoke(line), &error);
         let ended = drive.run(bells, |context| {
             let mut step = || -> Result<u64, RpmError> {
                 if let Poll::Ready(over) = Pin::new(&mut *connection).poll(context) {
-                    return Err(over.map_or_else(failed, |()| RpmError::Closed(to)));
+                    let left = RpmError::Left { to, spoke: spoke(line) };
+                    return Err(over.map_or_else(failed, |()| left));
                 }
                 while *to_ask > 0 {
                     match requests.poll_ready(context) {

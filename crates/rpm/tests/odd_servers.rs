@@ -2,7 +2,8 @@
 
 use quell_rpm::{RpmError, RpmPlan, Way, measure};
 use quell_sys::wait::Bell;
-use quell_tls::trust::Trust;
+use quell_tls::identity::{Identity, Name};
+use quell_tls::trust::{self, Trust};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -127,4 +128,73 @@ fn what_ends_a_load_is_told_as_it_was() {
         Err(error) => error.to_string(),
     };
     assert!(early.contains("answered the upload to /u before it was over"), "{early}");
+}
+
+/// A frame of HTTP/2 (RFC 9113, section 4.1).
+fn frame(kind: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    [&length[1..], &[kind, 0], &stream.to_be_bytes(), payload].concat()
+}
+
+/// A server over TLS that says this when it has heard something, and leaves; what its client tells.
+fn over_tls(says: Vec<u8>) -> String {
+    let port = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let to = port.local_addr().expect("an address");
+    let shown = Identity::new("odd", &[Name::Ip(to.ip())], &[7; 32]).shown();
+    let config = trust::server(&shown).expect("it shows something");
+    let serves = spawn(move || -> std::io::Result<()> {
+        let (stream, _) = port.accept()?;
+        let tls = rustls::ServerConnection::new(config).expect("it begins");
+        let mut stream = rustls::StreamOwned::new(tls, stream);
+        // What begins HTTP/2, its settings, and the request: all that comes before the answer.
+        let mut heard = Vec::new();
+        while !heard.windows(9).any(|bytes| bytes[3] == 1 && bytes[5..] == [0, 0, 0, 1]) {
+            let mut piece = [0; 4096];
+            let got = stream.read(&mut piece)?;
+            heard.extend_from_slice(&piece[..got]);
+        }
+        stream.write_all(&says)?;
+        stream.conn.send_close_notify();
+        stream.flush()
+    });
+    let plan = RpmPlan {
+        to,
+        authority: to.to_string(),
+        tls: true,
+        trust: Trust::Anyone,
+        secret: None,
+        most: 2,
+    };
+    let stop = Bell::new().expect("a bell");
+    let told = measure(&plan, &stop, &mut |_: Way, _| {}).expect_err("there is no answer");
+    serves.join().expect("no panic").expect("it is heard");
+    told.to_string()
+}
+
+#[test]
+fn how_a_server_over_tls_ends_is_told_in_clean_words() {
+    let settings = frame(4, 0, b"");
+    let with = |more: &[u8]| [&settings, more].concat();
+    let goes = |reason: u32, words: &[u8]| {
+        with(&frame(7, 0, &[&[0; 4][..], &reason.to_be_bytes(), words].concat()))
+    };
+    for (says, told) in [
+        (vec![], "agreed on HTTP/2 over TLS, said nothing in it and closed the connection"),
+        (with(b""), "speaks HTTP/2 and closed the connection before it answered"),
+        (goes(0, b""), "ended the HTTP/2 connection (GOAWAY): without an error"),
+        (
+            goes(11, "m\u{fc}de \"x\"\x1b[2J".as_bytes()),
+            r#"(GOAWAY): detected excessive load generating behavior, with the words "müde "x"\x1b[2J""#,
+        ),
+        (goes(4_000_000, b""), "(GOAWAY): an unknown reason (4000000)"),
+        (
+            with(&frame(3, 1, &[0, 0, 0, 7])),
+            "broke off the request (RST_STREAM): refused stream before processing",
+        ),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), "is no HTTP/2"),
+    ] {
+        let said = over_tls(says);
+        assert!(said.contains(told), "{said}\n{told}");
+        assert!(!said.contains("b\"") && !said.contains("HTTP server?"), "{said}");
+    }
 }

@@ -236,6 +236,10 @@ pub fn finding(
 
 fn evidence(stalls: &Stalls, cause: Cause, calls: u64, counted: Option<Counters>) -> Vec<Evidence> {
     let mut seen = of_cause(stalls, cause, calls);
+    if !stalls.is_stall(cause) && stalls.count > 0 {
+        // What is told of parts of them below is of these, and not of what was said above.
+        seen.extend(stalled(stalls, calls));
+    }
     if let Some(rtt) = stalls.rtt_us {
         seen.push(Evidence::number("the least round trip", f64::from(rtt) / 1000.0, "ms", KERNEL));
     }
@@ -302,8 +306,11 @@ fn evidence(stalls: &Stalls, cause: Cause, calls: u64, counted: Option<Counters>
         }
     }
     if stalls.needless > 0 {
-        let words = format!("in {} more, segments were sent again needlessly", stalls.needless);
-        let needless = Evidence::amount("sent again needlessly", stalls.needless, "calls", CALLS);
+        let needless = stalls.needless;
+        let apart = if stalls.count > 0 { ", none that stalled," } else { "" };
+        let words =
+            format!("in {needless} of {calls} calls{apart} segments were sent again needlessly");
+        let needless = Evidence::part("sent again needlessly", needless, calls, "calls", CALLS);
         seen.push(needless.in_words(words));
     }
     if let Some(counted) = counted {
@@ -392,12 +399,55 @@ fn of_cause(stalls: &Stalls, cause: Cause, calls: u64) -> Vec<Evidence> {
             )),
             Evidence::amount("unsent", stalls.held_bytes.into(), "bytes", KERNEL).told_above(),
         ],
-        _ => vec![
-            part("stalled", stalls.count).in_words(format!(
-                "{} of {calls} calls stalled and took {:.1} ms",
-                stalls.count, stalls.median_ms
-            )),
-            time("took", stalls.median_ms, CALLS).told_above(),
-        ],
+        _ => stalled(stalls, calls).into(),
+    }
+}
+
+/// How many stalled, and how long they took.
+fn stalled(stalls: &Stalls, calls: u64) -> [Evidence; 2] {
+    let Stalls { count, median_ms, .. } = *stalls;
+    let words = format!("{count} of {calls} calls stalled and took {median_ms:.1} ms");
+    [
+        Evidence::part("stalled", count, calls, "calls", CALLS).in_words(words),
+        Evidence::number("took", median_ms, "ms", CALLS).told_above(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is told of 20 calls, in one line.
+    fn told(stalls: &Stalls) -> String {
+        let found = finding(64, stalls, 20, None).expect("something is wrong");
+        quell_finding::lines(&found, 10_000).join(" ")
+    }
+
+    #[test]
+    fn counts_of_calls_say_of_which_calls_they_are() {
+        let of = |count, retransmitted| Stalls {
+            count,
+            retransmitted,
+            needless: 9,
+            ..Stalls::default()
+        };
+        let needless = "segments were sent again needlessly";
+        let said = told(&of(4, 4));
+        assert!(said.contains("4 of 20 calls stalled"), "{said}");
+        assert!(said.contains("in 4 of them this end sent segments again"), "{said}");
+        assert!(
+            said.contains(&format!("in 9 of 20 calls, none that stalled, {needless}")),
+            "{said}"
+        );
+        // Among those that were answered early may be any of the others.
+        let said = told(&Stalls { early: 20, ..of(0, 0) });
+        assert!(said.contains("in 20 of 20 calls a part of the request"), "{said}");
+        assert!(said.contains(&format!("in 9 of 20 calls {needless}")), "{said}");
+        let said = told(&Stalls { early: 20, ..of(4, 4) });
+        let (before, after) = said.split_once("in 4 of them").expect("they are told");
+        assert!(
+            before.contains("4 of 20 calls stalled") && after.contains("none that stalled"),
+            "{said}"
+        );
     }
 }
