@@ -9,10 +9,9 @@
 //! Where a connection serves many calls, a first one, with the hello in the same segment, opens it and is not counted.
 
 use crate::RrError;
-use crate::copies::SentThere;
 use crate::counters::{Counters, again, overtakes, sends_dsack, tells};
 use crate::hello::{self, Hello};
-use crate::word::{self, Resent, Word};
+use crate::word::{self, Resent, SentThere, Word};
 use nix::errno::Errno;
 use quell_model::task::{QuickAck, RrPattern};
 use quell_netlink::sock_diag::TcpInfo;

@@ -12,7 +12,6 @@
 //! something to be sent again. Or what was sent there was seen to be overtaken, which is why something is sent again needlessly. Without either it is unknown.
 
 use crate::client::Call;
-use crate::word::Resent;
 
 /// A DSACK may come so many calls after what it is for.
 const LATE: usize = 2;
@@ -22,9 +21,6 @@ const CHANCE: f64 = 0.01;
 
 /// One in so many calls in which something came twice has to show that packets overtake each other.
 const OVERTAKEN: usize = 10;
-
-/// What the server counts in a byte, and no further.
-const MOST_COUNTED: u32 = 254;
 
 /// Whether a path doubles packets on one way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -106,35 +102,10 @@ fn on_a_way(calls: &[Seen], begins: &[bool]) -> Copied {
     }
 }
 
-/// What the server said that it sent again on a connection; none once it did not say.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SentThere(Option<(u32, u32)>);
-
-impl SentThere {
-    /// Of a connection that begins.
-    pub(crate) fn begins() -> Self {
-        Self(Some((0, 0)))
-    }
-
-    /// Takes what it says with its next reply.
-    pub(crate) fn heard(&mut self, resent: Option<Resent>) {
-        // Of 254 and more the number is not known.
-        let known = resent.filter(|resent| resent.segments < MOST_COUNTED);
-        self.0 = self.0.zip(known).map(|((segments, needless), more)| {
-            (segments.saturating_add(more.segments), needless.saturating_add(more.needless))
-        });
-    }
-
-    /// Whether more came twice than it had sent again.
-    pub(crate) fn is_exceeded(self) -> bool {
-        self.0.is_some_and(|(segments, needless)| needless > segments)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::word::Word;
+    use crate::word::{Resent, Word};
 
     /// A call in which so many segments were sent again by this end, and so many came twice.
     fn call(again: u32, twice: u32) -> Call {
@@ -151,19 +122,6 @@ mod tests {
         let doubled = Call { copied: true, ..call(0, 1) };
         let calls = [vec![call(1, 1); 8], vec![doubled], vec![call(0, 0); 90]].concat();
         assert_eq!(here(&calls), Copied::Surely);
-        let mut sent = SentThere::begins();
-        let resent = |segments, needless| Some(Resent { segments, needless, timers: None });
-        sent.heard(resent(2, 1));
-        sent.heard(resent(0, 1));
-        assert!(!sent.is_exceeded(), "as many as it sent again");
-        sent.heard(resent(0, 1));
-        assert!(sent.is_exceeded());
-        for not_said in [None, resent(254, 254)] {
-            let mut sent = sent;
-            sent.heard(not_said);
-            sent.heard(resent(0, 9));
-            assert!(!sent.is_exceeded(), "{not_said:?}");
-        }
     }
 
     #[test]

@@ -19,6 +19,9 @@ pub const SIZE: usize = 32;
 
 const MAGIC: &[u8; 8] = b"QUELLRRT";
 
+/// What a byte counts, and no further.
+const MOST_COUNTED: u32 = 254;
+
 /// Marks.
 const HELD_NEVER: u8 = 1;
 const DSACK: u8 = 2;
@@ -57,7 +60,7 @@ pub struct Word {
 
 /// As a byte; 255 is unknown.
 fn byte(number: Option<u32>) -> u8 {
-    number.map_or(u8::MAX, |n| n.min(254) as u8)
+    number.map_or(u8::MAX, |n| n.min(MOST_COUNTED) as u8)
 }
 
 fn number(byte: u8) -> Option<u32> {
@@ -112,6 +115,31 @@ impl Word {
     }
 }
 
+/// What the server said that it sent again on a connection; none once it did not say.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SentThere(Option<(u32, u32)>);
+
+impl SentThere {
+    /// Of a connection that begins.
+    pub(crate) fn begins() -> Self {
+        Self(Some((0, 0)))
+    }
+
+    /// Takes what it says with its next reply.
+    pub(crate) fn heard(&mut self, resent: Option<Resent>) {
+        // Of 254 and more the number is not known.
+        let known = resent.filter(|resent| resent.segments < MOST_COUNTED);
+        self.0 = self.0.zip(known).map(|((segments, needless), more)| {
+            (segments.saturating_add(more.segments), needless.saturating_add(more.needless))
+        });
+    }
+
+    /// Whether more came twice than it had sent again.
+    pub(crate) fn is_exceeded(self) -> bool {
+        self.0.is_some_and(|(segments, needless)| needless > segments)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,5 +167,22 @@ mod tests {
             }
         }
         assert_eq!(Word::read(&[b'a'; 64]), None);
+    }
+
+    #[test]
+    fn of_a_connection_it_is_known_whether_more_came_twice_than_the_server_sent_again() {
+        let mut sent = SentThere::begins();
+        let resent = |segments, needless| Some(Resent { segments, needless, timers: None });
+        sent.heard(resent(2, 1));
+        sent.heard(resent(0, 1));
+        assert!(!sent.is_exceeded(), "as many as it sent again");
+        sent.heard(resent(0, 1));
+        assert!(sent.is_exceeded());
+        for not_said in [None, resent(254, 254)] {
+            let mut sent = sent;
+            sent.heard(not_said);
+            sent.heard(resent(0, 9));
+            assert!(!sent.is_exceeded(), "{not_said:?}");
+        }
     }
 }
