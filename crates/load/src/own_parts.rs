@@ -45,9 +45,10 @@ impl Parts {
             let part = self.seen.entry(leaf.class).or_default();
             part.class = leaf.class.to_string();
             part.fair = leaf.fair;
-            part.rate = leaf.rate;
             part.left = leaf.left.saturating_sub(left);
             part.dropped = u64::from(leaf.dropped.wrapping_sub(dropped));
+            // What plays a path is not looked at.
+            part.rate = part.rate.or(leaf.rate.filter(|_| looked));
             if looked && leaf.waits > 0 && (held_back || !leaf.paces) {
                 part.stood += 1;
                 part.most = part.most.max(leaf.waits);

@@ -200,7 +200,8 @@ impl OwnQueue {
         self.note_counted(queues);
         self.standing.flow_rate = queues.iter().filter_map(flow_rate).min();
         let at_root = queues.iter().filter(|queue| queue.parent == Handle::ROOT);
-        self.standing.rate = at_root.filter_map(shaped_to).min();
+        let shaped = at_root.filter_map(shaped_to).min();
+        self.standing.rate = shaped.filter(|_| !queues.iter().any(is_path));
         // What stands below the root is counted by it too.
         let roots = || queues.iter().filter(|queue| queue.parent == Handle::ROOT);
         let waits: u64 = roots().map(|queue| u64::from(queue.stats.backlog_bytes)).sum();
@@ -355,6 +356,22 @@ mod tests {
         assert!(!seen(&looks("htb", 7, false)).stands(), "another's packets, in their own class");
         assert!(!seen(&looks("fq", 0, true)).stands(), "it paces");
         assert!(!seen(&looks("netem", 7, true)).stands(), "it is the path");
+        let shapes = |beside: &[ObservedQdisc]| {
+            let tbf = quell_tc::qdisc::Tbf {
+                rate: Some(quell_units::Rate::from_bps(5_000_000)),
+                ..Default::default()
+            };
+            let mut queue = counting();
+            let root = ObservedQdisc { options: Some(Qdisc::Tbf(tbf)), ..root("tbf", 0, 0) };
+            queue.note(&[&[root], beside].concat(), true);
+            queue.standing.rate
+        };
+        let netem = ObservedQdisc { parent: Handle::class(1, 1), ..root("netem", 0, 0) };
+        assert_eq!(
+            (shapes(&[]), shapes(&[netem])),
+            (Some(5_000_000), None),
+            "the path's is not the own"
+        );
         let mut empty = looks("tbf", 7, true);
         empty.iter_mut().skip(4).for_each(|(root, _)| root.stats.backlog_bytes = 0);
         assert!(!seen(&empty).stands(), "at 4 of 10 looks");
