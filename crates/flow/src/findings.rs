@@ -410,6 +410,7 @@ impl Way {
             up,
             both: outcome.plan.direction == Senders::Both,
             each: reached / lanes.len().max(1) as f64,
+            all: reached,
             received: received.unwrap_or(0),
             sent: sent.filter(|_| !udp).map(|sent| {
                 let again = retransmits.unwrap_or(0).saturating_mul(u64::from(mss.unwrap_or(536)));
@@ -438,6 +439,7 @@ impl Way {
         });
         let verdict = unshown.map_or(verdict, |_| Some(Limit::Unknown));
         let (own, own_queue) = blamed(&through, outcome.own_queue.as_ref(), &outcome.incoming);
+        let own_queue = own_queue.filter(|queue| !udp || !queue.perhaps);
         Self {
             bits_per_second,
             by_receiver,
@@ -453,7 +455,7 @@ impl Way {
                 Limit::Path | Limit::Unknown => own.unwrap_or(limit),
                 limit => limit,
             }),
-            dropped_here: match own_queue.as_ref().filter(|queue| !udp && !queue.shared) {
+            dropped_here: match own_queue.as_ref().filter(|q| !udp && !q.shared && !q.perhaps) {
                 None => {
                     let own = outcome.own_queue.as_ref();
                     let queues = match up {

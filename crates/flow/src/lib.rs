@@ -31,6 +31,7 @@ mod measured;
 mod outcome;
 mod own;
 mod own_acks;
+mod own_rate;
 mod part;
 mod plan;
 mod progress;

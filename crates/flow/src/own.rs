@@ -5,8 +5,9 @@
 //!   paces     each stream is as fast as fq's maxrate lets it be                      ├─► own queue
 //!   drops     about as many as TCP had to send again; or, going out, the congestion ─┘
 //!             window fell though nothing was sent again (the kernel tells TCP of such a drop at once)
-//!   drops otherwise: whose they were nobody knows                                   ─┬─► unknown
-//!   stands, and a good part of what left is others'                                 ─┘
+//!   drops otherwise: whose they were nobody knows                                   ─┐
+//!   stands, and a good part of what left is others'                                  ├─► unknown
+//!   a shaper in which packets waited at fewer looks, about as fast (own_rate.rs)    ─┘
 //! ```
 //!
 //! Where others fill a queue that all share, this flow's packets wait there as well, however little the path carries of it. A queue in which each flow
@@ -26,6 +27,7 @@
 
 use crate::held::Limit;
 use crate::own_acks::{Acks, FEW, HEADERS};
+use crate::own_rate::Shaped;
 use quell_load::own_queue::{Part, Standing};
 use quell_wire::iperf3::Moment;
 
@@ -43,6 +45,8 @@ pub(crate) struct Through<'a> {
     pub both: bool,
     /// Bits a second of each stream.
     pub each: f64,
+    /// Bits a second of all of them.
+    pub all: f64,
     /// Bytes that the receiver got, of all streams.
     pub received: u64,
     /// Bytes that the device may have let out for this flow's sake, headers left out, those sent again and under way among them; none where that is not known.
@@ -70,7 +74,8 @@ pub(crate) fn blamed(
         let seen = device?;
         let limit = through.limit(seen)?;
         let shared = limit == Limit::Unknown && seen.stands() && through.is_among_others(seen);
-        Some((limit, Standing { shared, ..seen.clone() }))
+        let perhaps = limit == Limit::Unknown && !shared && through.may_be_held(seen);
+        Some((limit, Standing { shared, perhaps, ..seen.clone() }))
     };
     let data: Vec<_> = match through.up {
         true => at_device().into_iter().collect(),
@@ -90,7 +95,7 @@ pub(crate) fn blamed(
         Some(own) => (Some(Limit::OwnQueue), Some(all.swap_remove(own).1)),
         None => {
             let limit = all.first().map(|(limit, _)| *limit);
-            (limit, all.into_iter().map(|(_, seen)| seen).find(|seen| seen.shared))
+            (limit, all.into_iter().map(|(_, seen)| seen).find(|seen| seen.shared || seen.perhaps))
         }
     }
 }
@@ -115,7 +120,24 @@ impl Through<'_> {
             FEW.. if is_known && locally => Some(Limit::OwnQueue),
             FEW.. if is_known && self.is_like(dropped) && !among_others => Some(Limit::OwnQueue),
             1.. if dropped.saturating_mul(10) >= self.again => Some(Limit::Unknown),
-            _ => None,
+            _ => (self.up && self.may_be_held(device)).then_some(Limit::Unknown),
+        }
+    }
+
+    /// Whether a shaper in which packets waited at fewer than most looks may hold it up all the same.
+    fn may_be_held(&self, device: &Standing) -> bool {
+        let acked = self.received as f64 * self.with_headers();
+        let parts = parts(device);
+        let fitting: Vec<&Part> =
+            parts.iter().filter(|part| part.left as f64 >= NEXT_TO_ALL * acked).collect();
+        let stood = |stood: u64| stood as f64 / device.looks.max(1) as f64;
+        let may_hold = |rate, stood| {
+            let shaped = Shaped { rate, stood, held_back: device.held_back > 0 };
+            shaped.may_hold(self.all * self.with_headers())
+        };
+        match (device.rate, fitting.is_empty()) {
+            (rate @ Some(_), _) | (rate, true) => may_hold(rate, stood(device.stood)),
+            (None, false) => fitting.iter().any(|part| may_hold(part.rate, stood(part.stood))),
         }
     }
 
@@ -144,7 +166,7 @@ impl Through<'_> {
             _ if all_stand && is_own => Limit::OwnQueue,
             FEW.. if self.is_like(dropped) && (is_own || chosen.len() == 1) => Limit::OwnQueue,
             1.. if dropped.saturating_mul(10) >= self.again => Limit::Unknown,
-            _ if any_stands => Limit::Unknown,
+            _ if any_stands || self.may_be_held(device) => Limit::Unknown,
             _ => return None,
         };
         let seen = match chosen[..] {
@@ -221,6 +243,8 @@ fn parts(device: &Standing) -> Vec<Part> {
             stood: device.stood,
             most: device.most,
             fair: device.fair,
+            // The one class that there is, if it has any.
+            rate: device.rate.or(device.parts.first().and_then(|part| part.rate)),
         }],
         _ => device.parts.clone(),
     }
@@ -240,9 +264,9 @@ mod tests {
 
     /// A download of which so many bytes came, and so many segments were sent again.
     fn coming(received: u64, again: u64) -> Through<'static> {
-        let (up, both, each, mss) = (false, false, 1.9e6, Some(1448));
+        let (up, both, each, all, mss) = (false, false, 1.9e6, 1.9e6, Some(1448));
         let (sent, pings, moments, acks) = (Some(received), 0, &[], None);
-        Through { up, both, each, received, sent, pings, mss, again, moments, acks }
+        Through { up, both, each, all, received, sent, pings, mss, again, moments, acks }
     }
 
     #[test]
@@ -372,6 +396,38 @@ mod tests {
         assert_eq!(of(vec![part("1:1", 18_000_000, true), part("1:2", 1_000_000, false)]), own);
         let halves = |fair| vec![part(":1", 3_000_000, fair), part(":2", 3_000_000, fair)];
         assert_eq!((of(halves(true)), of(halves(false))), (own, unknown), "each stream in another");
+    }
+
+    /// As the lab had it: CAKE of 20 Mbit/s on the sender's device, a path of 80 that loses a few, and BBR, which got 17.6.
+    #[test]
+    fn the_path_is_not_certain_where_the_own_shaper_held_packets_back_and_is_hardly_faster() {
+        let flow = |all| Through { up: true, all, ..coming(8_800_000, 40) };
+        let cake = |stood| Standing {
+            left: 9_300_000,
+            rate: Some(20_000_000),
+            stood,
+            held_back: stood,
+            ..device()
+        };
+        let verdict = |all, stood| {
+            let (limit, told) = blamed(&flow(all), Some(&cake(stood)), &[]);
+            (limit, told.is_some_and(|told| told.perhaps))
+        };
+        assert_eq!(verdict(17.6e6, 20), (Some(Limit::Unknown), true));
+        assert_eq!(verdict(17.6e6, 30), (Some(Limit::OwnQueue), false), "at most looks");
+        assert_eq!(verdict(17.6e6, 2), (None, false), "hardly ever");
+        assert_eq!(verdict(8.0e6, 20), (None, false), "it lets out twice as much");
+        // In its class, which is narrower than the device.
+        let class = Part { class: "1:1".into(), left: 9_300_000, stood: 20, ..Part::default() };
+        let class = Part { rate: Some(20_000_000), ..class };
+        let other = Part { class: "1:2".into(), left: 50_000_000, ..Part::default() };
+        let htb = Standing { rate: None, left: 59_300_000, parts: vec![class, other], ..cake(20) };
+        assert_eq!(flow(17.6e6).limit(&htb), Some(Limit::Unknown));
+        assert_eq!(flow(8.0e6).limit(&htb), None);
+        // What comes in, on the device to which it is redirected.
+        let down = Through { up: false, ..flow(17.6e6) };
+        assert_eq!(blamed(&down, None, &[cake(20)]).0, Some(Limit::Unknown));
+        assert_eq!(blamed(&down, None, &[cake(2)]).0, None);
     }
 
     #[test]

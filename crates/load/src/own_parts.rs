@@ -2,8 +2,8 @@
 //!
 //! What is told is each class that has none below it, with the queue at its leaf; a queue that shares one rate among its flows (fq_codel, cake) has none.
 
-use quell_tc::Handle;
 use quell_tc::observed::{ObservedClass, ObservedQdisc};
+use quell_tc::{ClassKind, Handle, Qdisc};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One class of a device, as it was seen at the looks.
@@ -21,6 +21,8 @@ pub struct Part {
     pub most: u64,
     /// Whether its queue lets each flow have its turn: what of a flow waits there waits for that flow's own.
     pub fair: bool,
+    /// The rate to which it, or its queue, shapes what leaves, in bits a second.
+    pub rate: Option<u64>,
 }
 
 /// The classes of a device, since counting began.
@@ -45,6 +47,8 @@ impl Parts {
             part.fair = leaf.fair;
             part.left = leaf.left.saturating_sub(left);
             part.dropped = u64::from(leaf.dropped.wrapping_sub(dropped));
+            // What plays a path is not looked at.
+            part.rate = part.rate.or(leaf.rate.filter(|_| looked));
             if looked && leaf.waits > 0 && (held_back || !leaf.paces) {
                 part.stood += 1;
                 part.most = part.most.max(leaf.waits);
@@ -69,6 +73,8 @@ pub(crate) struct Leaf {
     paces: bool,
     /// Its queue lets each flow have its turn.
     fair: bool,
+    /// What it, or its queue, lets out at most, in bits a second.
+    rate: Option<u64>,
 }
 
 /// Whether this kind gives each of its classes a queue of its own.
@@ -99,9 +105,27 @@ pub(crate) fn leaves(queues: &[ObservedQdisc], classes: &[ObservedClass]) -> Vec
             waits: waits.into(),
             paces: queue.is_some_and(|queue| waits_for_its_time(queue)),
             fair: queue.is_some_and(|queue| is_fair(&queue.kind)),
+            rate: ceiling(class).into_iter().chain(queue.and_then(|queue| shaped_to(queue))).min(),
         }
     };
     leaves.map(|class| leaf(&class)).collect()
+}
+
+/// What a class of HTB lets out at most, in bits a second.
+fn ceiling(class: &ObservedClass) -> Option<u64> {
+    match &class.options {
+        Some(ClassKind::Htb(htb)) => htb.ceil.or(htb.rate).map(quell_units::Rate::bps),
+        _ => None,
+    }
+}
+
+/// What a queue that shapes all that passes lets out, in bits a second.
+pub(crate) fn shaped_to(queue: &ObservedQdisc) -> Option<u64> {
+    match &queue.options {
+        Some(Qdisc::Cake(cake)) => cake.bandwidth.map(quell_units::Rate::bps),
+        Some(Qdisc::Tbf(tbf)) => tbf.rate.map(quell_units::Rate::bps),
+        _ => None,
+    }
 }
 
 /// Whether a queue holds packets back until their time has come, without being narrow.

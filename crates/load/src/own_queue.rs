@@ -16,7 +16,7 @@
 //! ```
 
 pub use crate::own_parts::Part;
-use crate::own_parts::{Parts, divides, is_fair, leaves, waits_for_its_time};
+use crate::own_parts::{Parts, divides, is_fair, leaves, shaped_to, waits_for_its_time};
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::tc::{dump_classes, dump_filters, dump_qdiscs};
 use quell_netlink::{LinkName, Stack};
@@ -52,6 +52,12 @@ pub struct Standing {
     /// Whether others' packets were among those that waited, so that its queue stands for them perhaps, and not for what the path behind it carries of this flow.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
+    /// Whether it may have held the flow up though packets did not wait at most looks: a shaper, as fast as the flow was or not much faster.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub perhaps: bool,
+    /// The rate to which its root shapes what leaves, in bits a second.
+    #[serde(rename = "shaped_bits_per_second", skip_serializing_if = "Option::is_none")]
+    pub rate: Option<u64>,
     /// Its queues' kinds, as the kernel spells them, the root's first.
     pub kinds: Vec<String>,
     /// Looks.
@@ -193,6 +199,9 @@ impl OwnQueue {
     fn note(&mut self, queues: &[ObservedQdisc], own: bool) -> bool {
         self.note_counted(queues);
         self.standing.flow_rate = queues.iter().filter_map(flow_rate).min();
+        let at_root = queues.iter().filter(|queue| queue.parent == Handle::ROOT);
+        let shaped = at_root.filter_map(shaped_to).min();
+        self.standing.rate = shaped.filter(|_| !queues.iter().any(is_path));
         // What stands below the root is counted by it too.
         let roots = || queues.iter().filter(|queue| queue.parent == Handle::ROOT);
         let waits: u64 = roots().map(|queue| u64::from(queue.stats.backlog_bytes)).sum();
@@ -347,6 +356,22 @@ mod tests {
         assert!(!seen(&looks("htb", 7, false)).stands(), "another's packets, in their own class");
         assert!(!seen(&looks("fq", 0, true)).stands(), "it paces");
         assert!(!seen(&looks("netem", 7, true)).stands(), "it is the path");
+        let shapes = |beside: &[ObservedQdisc]| {
+            let tbf = quell_tc::qdisc::Tbf {
+                rate: Some(quell_units::Rate::from_bps(5_000_000)),
+                ..Default::default()
+            };
+            let mut queue = counting();
+            let root = ObservedQdisc { options: Some(Qdisc::Tbf(tbf)), ..root("tbf", 0, 0) };
+            queue.note(&[&[root], beside].concat(), true);
+            queue.standing.rate
+        };
+        let netem = ObservedQdisc { parent: Handle::class(1, 1), ..root("netem", 0, 0) };
+        assert_eq!(
+            (shapes(&[]), shapes(&[netem])),
+            (Some(5_000_000), None),
+            "the path's is not the own"
+        );
         let mut empty = looks("tbf", 7, true);
         empty.iter_mut().skip(4).for_each(|(root, _)| root.stats.backlog_bytes = 0);
         assert!(!seen(&empty).stands(), "at 4 of 10 looks");

@@ -472,7 +472,7 @@ fn table(outcome: &Outcome, width: usize) -> String {
     out
 }
 
-/// What TCP sent again of which nothing was lost, but perhaps the answer to it, and why.
+/// What TCP sent again of which nothing was lost, but perhaps the answer to it, and why; and whether the path doubles packets, so that this is unknown.
 fn needless(outcome: &Outcome, width: usize) -> String {
     let of = |row: &Row| {
         let Stalls { needless, needless_overtaken, needless_timer, .. } = row.stalls;
@@ -495,10 +495,31 @@ fn needless(outcome: &Outcome, width: usize) -> String {
             );
             paragraph("sent again", &text, width)
         };
-        whys.iter().filter(|(calls, _)| *calls > 0).map(text).collect::<String>()
+        let again = whys.iter().filter(|(calls, _)| *calls > 0).map(text).collect::<String>();
+        again + &doubled(row, width)
     };
     let lines: String = outcome.rows.iter().map(of).collect();
     if lines.is_empty() { lines } else { format!("\n{lines}") }
+}
+
+/// What was sent again of which nobody knows whether it was needed, since what came twice may be copies of the path's.
+fn doubled(row: &Row, width: usize) -> String {
+    let Stalls { perhaps_needless, path_doubles, path_doubles_there, .. } = row.stalls;
+    let (size, all) = (row.size, row.calls);
+    let again = (perhaps_needless > 0).then(|| {
+        let text = format!(
+            "{size} bytes: in {perhaps_needless} of {all} calls, whether needed is unknown: as many segments came twice, as where the path doubles packets"
+        );
+        paragraph("sent again", &text, width)
+    });
+    let ways = [(path_doubles, "to"), (path_doubles_there, "from")];
+    let doubled = ways.into_iter().filter(|(doubles, _)| *doubles).map(|(_, way)| {
+        let text = format!(
+            "{size} bytes: the path doubles packets on the way {way} the server: more came twice than had been sent again"
+        );
+        paragraph("doubled", &text, width)
+    });
+    again.into_iter().chain(doubled).collect()
 }
 
 fn compared(before: &Outcome, after: &Outcome, fix: &str, width: usize) -> String {

@@ -85,6 +85,13 @@ pub struct Stalls {
     pub needless_overtaken: u64,
     /// Those of them in which a timer ran out: an ACK or the reply came later than it lasts, or was lost on the way back.
     pub needless_timer: u64,
+    /// Calls, no stalls, in which segments were sent again without a timer, and nothing tells whether that was needed: as many came twice, which the path
+    /// may have doubled.
+    pub perhaps_needless: u64,
+    /// Whether the path doubles packets on the way to the server: more came twice than had been sent again.
+    pub path_doubles: bool,
+    /// The same of the way from it.
+    pub path_doubles_there: bool,
     /// Calls after them in which this end sent its ACKs at once, to tell.
     pub controls: usize,
     /// Calls after them in which this end had `TCP_NODELAY` set, to tell.
@@ -255,6 +262,9 @@ impl Stalls {
             needless: overtaken + timer + needless(Needless::Unknown),
             needless_overtaken: overtaken,
             needless_timer: timer,
+            perhaps_needless: needless(Needless::Perhaps),
+            path_doubles: calls.iter().any(|call| call.copied),
+            path_doubles_there: calls.iter().any(|call| call.copied_there),
             controls: controls.calls,
             nodelay_controls: nagle.controls,
             nagle_ms: nagle.cost_ms(),
@@ -386,8 +396,7 @@ mod tests {
     fn word(delayed: u32, own_ms: u64) -> Option<Word> {
         let own_ns = own_ms * 1_000_000;
         let delayed_acks = Some(delayed);
-        let (resent, held_never, dsack) = (None, false, true);
-        Some(Word { own_ns, gathering_ns: 0, delayed_acks, resent, held_never, dsack })
+        Some(Word { own_ns, delayed_acks, dsack: true, ..Word::default() })
     }
 
     fn of(calls: &[Call]) -> Stalls {
@@ -553,7 +562,10 @@ mod tests {
             timers: Some(1),
             ..call(60.0, 50.0)
         };
-        assert_eq!(cause(&[again(1, 1), again(1, 0), again(0, 1)]), None);
+        // Many calls in which nothing came twice: the path doubles nothing.
+        let quiet = vec![call(60.0, 50.0); 400];
+        let late = [again(1, 1), again(1, 0), again(0, 1)];
+        assert_eq!(cause(&[&quiet[..], &late].concat()), None);
         let stalls = of(&[again(1, 0), again(1, 0), again(0, 1), again(1, 0)]);
         assert_eq!(stalls.count, 2);
     }

@@ -9,9 +9,9 @@
 //! Where a connection serves many calls, a first one, with the hello in the same segment, opens it and is not counted.
 
 use crate::RrError;
-use crate::counters::{Counters, sends_dsack};
+use crate::counters::{Counters, again, overtakes, sends_dsack, tells};
 use crate::hello::{self, Hello};
-use crate::word::{self, Resent, Word};
+use crate::word::{self, Resent, SentThere, Word};
 use nix::errno::Errno;
 use quell_model::task::{QuickAck, RrPattern};
 use quell_netlink::sock_diag::TcpInfo;
@@ -45,8 +45,6 @@ const SYN_TIMER_NS: u64 = 1_000_000_000;
 
 /// Bits of `tcpi_options` (include/uapi/linux/tcp.h).
 const TIMESTAMPS: u8 = 1;
-const SACK: u8 = 2;
-
 /// Largest size of one write in bytes.
 pub const LARGEST: u32 = 1 << 20;
 
@@ -135,11 +133,19 @@ pub struct Call {
     pub syn_acks_again: Option<u64>,
     /// Segments sent again, in this call or one before, of which the other end said during this call that it had them (DSACK, RFC 2883).
     pub needless: u32,
+    /// More of what this end sent came twice at the other than this end had sent again on the connection: the path doubles packets.
+    pub copied: bool,
+    /// The same of what the server sent.
+    pub copied_there: bool,
+    /// What came twice is no proof that a segment of this end, or of the server, was sent again needlessly.
+    pub(crate) doubted: [bool; 2],
     /// The kernel took a timeout of this host back: what was acknowledged had been sent before it sent again.
     pub undone: bool,
     /// Packets overtook each other: the other end had a segment before one that was sent sooner (`tcpi_reord_seen`), or this host threw one away as
     /// outdated.
     pub overtaken: bool,
+    /// The other end had a segment before one that was sent sooner.
+    pub reordered: bool,
     /// The other end says what it has (SACK), and this kernel counts that.
     pub sack: bool,
     /// The server's host says what it had already (DSACK), as its word or a DSACK told until then.
@@ -210,6 +216,8 @@ pub struct Caller {
     again: (u32, u32),
     /// How often its segments had been seen to overtake each other then.
     overtakes: u32,
+    /// What the server said that it sent again on the connection.
+    sent_there: SentThere,
     counted: Option<Counters>,
     /// This host says of segments that it had them already.
     dsack_here: bool,
@@ -248,6 +256,7 @@ impl Caller {
             open: None,
             again: (0, 0),
             overtakes: 0,
+            sent_there: SentThere::begins(),
             counted: None,
             dsack_here: sends_dsack() == Some(true),
             dsack_there: false,
@@ -328,12 +337,13 @@ impl Caller {
         let deadline_ns = monotonic_ns().saturating_add(self.most_ns());
         let answered = self
             .write(&stream, &self.bytes, deadline_ns)
-            .and_then(|()| self.read(&stream, moved(&stream), deadline_ns, stop).map(drop));
+            .and_then(|()| self.read(&stream, moved(&stream), deadline_ns, stop));
         self.waited(monotonic_ns().saturating_sub(begun_ns));
-        answered.map_err(|why| match stop.rings() {
+        let reply = answered.map_err(|why| match stop.rings() {
             true => RrError::Stopped,
             false => RrError::NotServing { to: self.to, why },
         })?;
+        self.sent_there.heard(reply.word.and_then(|word| word.resent));
         let info = info(&stream);
         self.again = info.as_ref().map_or((0, 0), again);
         self.overtakes = info.as_ref().map_or(0, overtakes);
@@ -399,6 +409,7 @@ impl Caller {
         let counted = if may_be_counted { self.count() } else { None };
         let word = read.and_then(|r| r.word).filter(|word| word.fits(took_ns));
         self.dsack_there |= total.1 > before.1 || word.is_some_and(|word| word.dsack);
+        self.sent_there.heard(word.and_then(|word| word.resent));
         let mut call = Call {
             start_ns,
             latency_ns: read.map(|_| took_ns),
@@ -424,8 +435,12 @@ impl Caller {
             answered,
             syn_acks_again: counted.and_then(|c| c.syns_again),
             needless: total.1.saturating_sub(before.1),
+            copied: total.1 > total.0,
+            copied_there: self.sent_there.is_exceeded(),
+            doubted: [false; 2],
             undone: counted.and_then(|c| c.undone).is_some_and(|undone| undone > 0),
             overtaken: overtakes > overtakes_before || counted.is_some_and(outdated),
+            reordered: overtakes > overtakes_before,
             sack: after.as_ref().is_some_and(tells),
             dsack_there: self.dsack_there,
             dsack_here: self.dsack_here,
@@ -499,13 +514,17 @@ impl Caller {
         let before = self.again;
         self.again = info.as_ref().map_or(before, again);
         call.needless += self.again.1.saturating_sub(before.1);
+        call.copied |= self.again.1 > self.again.0;
         let overtakes_before = self.overtakes;
         self.overtakes = info.as_ref().map_or(overtakes_before, overtakes);
         let counted = self.count();
         call.overtaken |= self.overtakes > overtakes_before || counted.is_some_and(outdated);
+        call.reordered |= self.overtakes > overtakes_before;
         let more = counted.and_then(|counted| counted.syns_again);
         call.syn_acks_again = call.syn_acks_again.zip(more).map(|(one, more)| one + more);
         let reply = reply.ok()?;
+        self.sent_there.heard(reply.word.and_then(|word| word.resent));
+        call.copied_there |= self.sent_there.is_exceeded();
         self.dsack_there |= self.again.1 > before.1 || reply.word.is_some_and(|word| word.dsack);
         let sack = info.as_ref().is_some_and(tells);
         call.would_tell |= sack && self.dsack_there;
@@ -548,6 +567,7 @@ impl Caller {
         if self.shape.nodelay {
             no_delay(&stream)?;
         }
+        self.sent_there = SentThere::begins();
         let begun_ns = monotonic_ns();
         let patience_ns = self.patience_to_connect_ns();
         match stream.connect(self.to, begun_ns.saturating_add(patience_ns), stop)? {
@@ -723,23 +743,8 @@ struct Reply {
     word: Option<Word>,
 }
 
-/// Segments that were sent again, and DSACKs.
-pub(crate) fn again(info: &TcpInfo) -> (u32, u32) {
-    (info.total_retrans, info.dsack_dups.unwrap_or(0))
-}
-
-/// How often the other end was seen to have a segment before one that was sent sooner, and not again.
-fn overtakes(info: &TcpInfo) -> u32 {
-    info.reord_seen.unwrap_or(0)
-}
-
 fn outdated(counted: Counters) -> bool {
     counted.outdated.is_some_and(|segments| segments > 0)
-}
-
-/// Whether the kernel learns which of the segments that it sent again were needless.
-fn tells(info: &TcpInfo) -> bool {
-    info.options & SACK != 0 && info.dsack_dups.is_some()
 }
 
 /// Writes all of it.

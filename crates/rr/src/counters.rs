@@ -1,6 +1,9 @@
-//! What this host's TCP counted: `/proc/net/netstat` (net/ipv4/proc.c), of the calling thread's network namespace.
+//! What this host's TCP counted: `/proc/net/netstat` (net/ipv4/proc.c), of the calling thread's network namespace; and of one connection (`TCP_INFO`).
 
+use quell_netlink::sock_diag::TcpInfo;
 use serde::Serialize;
+
+const SACK: u8 = 2;
 
 /// The counters that tell of waiting, as differences between two looks or since the start of the namespace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -57,6 +60,21 @@ impl Counters {
             outdated: both(self.outdated, before.outdated),
         }
     }
+}
+
+/// Segments that were sent again, and DSACKs.
+pub(crate) fn again(info: &TcpInfo) -> (u32, u32) {
+    (info.total_retrans, info.dsack_dups.unwrap_or(0))
+}
+
+/// How often the other end was seen to have a segment before one that was sent sooner, and not again.
+pub(crate) fn overtakes(info: &TcpInfo) -> u32 {
+    info.reord_seen.unwrap_or(0)
+}
+
+/// Whether the kernel learns which of the segments that it sent again were needless.
+pub(crate) fn tells(info: &TcpInfo) -> bool {
+    info.options & SACK != 0 && info.dsack_dups.is_some()
 }
 
 /// Whether this host says of segments that it had them already (DSACK, RFC 2883), in the calling thread's network namespace; none where it does not

@@ -26,6 +26,7 @@ pub mod cause;
 pub mod client;
 pub mod cliff;
 pub mod control;
+mod copies;
 pub mod counters;
 pub mod hello;
 pub mod mended;

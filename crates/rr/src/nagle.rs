@@ -298,12 +298,10 @@ mod tests {
     /// A call behind so many segments, which took so long over a path of 125 ms.
     fn held(unacked: u32, took_ms: f64, delayed: Option<u32>) -> Call {
         let word = delayed.map(|delayed| Word {
-            own_ns: 0,
-            gathering_ns: 0,
             delayed_acks: Some(delayed),
-            resent: None,
             held_never: true,
             dsack: true,
+            ..Word::default()
         });
         Call {
             latency_ns: Some((took_ms * 1e6) as u64),

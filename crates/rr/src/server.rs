@@ -5,8 +5,8 @@
 //! others go on.
 
 use crate::RrError;
-use crate::client::{again, goes_on, info, no_delay, patience, quick_ack, unheard, write_all};
-use crate::counters::{Counters, sends_dsack};
+use crate::client::{goes_on, info, no_delay, patience, quick_ack, unheard, write_all};
+use crate::counters::{Counters, again, overtakes, sends_dsack};
 use crate::hello::{self, Hello};
 use crate::word::{self, Resent, Word};
 use nix::errno::Errno;
@@ -277,9 +277,9 @@ fn answer_calls(
             }
         }
         if let Some(first) = reply.first_chunk_mut::<{ word::SIZE }>() {
-            let resent = resends.since_last(stream);
+            let (resent, overtaken) = resends.since_last(stream).unzip();
             let word = parts.word(resent, hello.nodelay || one_write);
-            *first = Word { dsack, ..word }.write();
+            *first = Word { dsack, overtaken: overtaken == Some(true), ..word }.write();
         }
         let mut left = hello.reply as usize;
         while left > 0 {
@@ -304,6 +304,8 @@ fn answer_calls(
 struct Resends {
     /// Segments sent again, and DSACKs, so far.
     seen: (u32, u32),
+    /// How often its segments had been seen to overtake each other.
+    overtakes: u32,
     /// What the host had counted then; of the handshake nothing is compared.
     counted: Option<Counters>,
 }
@@ -314,9 +316,12 @@ impl Resends {
         self.counted = self.counted.or_else(Counters::now);
     }
 
-    /// Those since the last look. The host's counters are read only where there are any.
-    fn since_last(&mut self, stream: &TcpSocket) -> Option<Resent> {
-        let seen = info(stream).as_ref().map(again)?;
+    /// Those since the last look, and whether segments overtook each other meanwhile. The host's counters are read only where there are any.
+    fn since_last(&mut self, stream: &TcpSocket) -> Option<(Resent, bool)> {
+        let info = info(stream)?;
+        let seen = again(&info);
+        let overtakes = overtakes(&info);
+        let overtaken = overtakes > std::mem::replace(&mut self.overtakes, overtakes);
         let before = std::mem::replace(&mut self.seen, seen);
         let segments = seen.0.saturating_sub(before.0);
         let timers = match segments {
@@ -328,7 +333,8 @@ impl Resends {
                 u32::try_from(since.timeouts + since.loss_probes).ok()
             }),
         };
-        Some(Resent { segments, needless: seen.1.saturating_sub(before.1), timers })
+        let needless = seen.1.saturating_sub(before.1);
+        Some((Resent { segments, needless, timers }, overtaken))
     }
 }
 
@@ -362,7 +368,7 @@ impl Gathered {
             None => None,
         };
         let own_ns = monotonic_ns().saturating_sub(self.last_ns);
-        Word { own_ns, gathering_ns, delayed_acks, resent, held_never, dsack: false }
+        Word { own_ns, gathering_ns, delayed_acks, resent, held_never, ..Word::default() }
     }
 }
 

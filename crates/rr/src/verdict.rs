@@ -313,6 +313,22 @@ fn evidence(stalls: &Stalls, cause: Cause, calls: u64, counted: Option<Counters>
         let needless = Evidence::part("sent again needlessly", needless, calls, "calls", CALLS);
         seen.push(needless.in_words(words));
     }
+    if stalls.perhaps_needless > 0 {
+        let again = stalls.perhaps_needless;
+        let words = format!(
+            "in {again} of {calls} calls segments were sent again, whether needed is unknown"
+        );
+        let again = Evidence::part("sent again, perhaps needlessly", again, calls, "calls", CALLS);
+        seen.push(again.in_words(words));
+    }
+    let ways = [("to", stalls.path_doubles), ("from", stalls.path_doubles_there)];
+    for (way, _) in ways.into_iter().filter(|(_, doubles)| *doubles) {
+        let words = format!(
+            "the path doubles packets {way} the server: more came twice than had been sent again"
+        );
+        let name = format!("doubled {way} the server");
+        seen.push(Evidence::text(name, "yes", KERNEL).in_words(words));
+    }
     if let Some(counted) = counted {
         let words = format!(
             "on this host DelayedACKs rose by {} and TCPTimeouts by {}",
@@ -375,7 +391,7 @@ fn of_cause(stalls: &Stalls, cause: Cause, calls: u64) -> Vec<Evidence> {
             let timer = (timer > 0).then(|| {
                 part("perhaps a timer", timer).in_words(format!(
                     "in {timer} of {calls} calls segments were sent again, whether needed is unknown (where packets overtake each other, those \
-                     that come too late are thrown away, too; a host with tcp_dsack 0 does not say what it had), or the answer came later than the path has it by a retransmission timeout \
+                     that come too late are thrown away, too; where the path doubles packets, what comes twice was perhaps sent once; a host with tcp_dsack 0 does not say what it had), or the answer came later than the path has it by a retransmission timeout \
                      (200 ms) or more"
                 ))
             });

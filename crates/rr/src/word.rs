@@ -11,16 +11,22 @@
 //! that the server's host sent meanwhile; 2³² - 1 says that it does not know. Resent, needless and timers are of the time since the last
 //! such word, or of the connection's beginning; 255 says that it does not know. So a reply's own retransmissions stand in the next
 //! one. Of the marks, 1 says that no part of the reply can be held for an ACK by Nagle's rule: `TCP_NODELAY` is set, or it is one write; 2 that its
-//! host says which segments it had already (`net.ipv4.tcp_dsack`). Only differences of one clock, so that clocks need not agree.
+//! host says which segments it had already (`net.ipv4.tcp_dsack`); 4 that its packets were seen to overtake each other since the last such word
+//! (`tcpi_reord_seen`). Only differences of one clock, so that clocks need not agree.
 
 /// Its size.
 pub const SIZE: usize = 32;
 
 const MAGIC: &[u8; 8] = b"QUELLRRT";
 
+/// What a byte counts, and no further.
+const MOST_COUNTED: u32 = 254;
+
 /// Marks.
 const HELD_NEVER: u8 = 1;
 const DSACK: u8 = 2;
+const OVERTAKEN: u8 = 4;
+const ALL: u8 = HELD_NEVER | DSACK | OVERTAKEN;
 
 /// What a server sent again between two of its replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +40,7 @@ pub struct Resent {
 }
 
 /// What a server says of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Word {
     /// From the request's last byte to the reply, in nanoseconds.
     pub own_ns: u64,
@@ -48,11 +54,13 @@ pub struct Word {
     pub held_never: bool,
     /// Its host says of segments that it had them already (`net.ipv4.tcp_dsack` is on).
     pub dsack: bool,
+    /// Since the reply before, this end was seen to have a segment of its before one that it had sent sooner, and not again.
+    pub overtaken: bool,
 }
 
 /// As a byte; 255 is unknown.
 fn byte(number: Option<u32>) -> u8 {
-    number.map_or(u8::MAX, |n| n.min(254) as u8)
+    number.map_or(u8::MAX, |n| n.min(MOST_COUNTED) as u8)
 }
 
 fn number(byte: u8) -> Option<u32> {
@@ -77,7 +85,9 @@ impl Word {
         bytes[29] = byte(self.resent.map(|r| r.needless));
         bytes[30] = byte(self.resent.and_then(|r| r.timers));
         let mark = |is: bool, mark: u8| if is { mark } else { 0 };
-        bytes[31] = mark(self.held_never, HELD_NEVER) | mark(self.dsack, DSACK);
+        bytes[31] = mark(self.held_never, HELD_NEVER)
+            | mark(self.dsack, DSACK)
+            | mark(self.overtaken, OVERTAKEN);
         bytes
     }
 
@@ -89,7 +99,7 @@ impl Word {
         };
         let delayed = u32::try_from(long(24)? >> 32).ok().filter(|n| *n != u32::MAX);
         let resent = number(bytes[28]).zip(number(bytes[29]));
-        (bytes[..8] == *MAGIC && bytes[31] <= HELD_NEVER | DSACK).then_some(Self {
+        (bytes[..8] == *MAGIC && bytes[31] <= ALL).then_some(Self {
             own_ns: long(8)?,
             gathering_ns: long(16)?,
             delayed_acks: delayed,
@@ -100,7 +110,33 @@ impl Word {
             }),
             held_never: bytes[31] & HELD_NEVER != 0,
             dsack: bytes[31] & DSACK != 0,
+            overtaken: bytes[31] & OVERTAKEN != 0,
         })
+    }
+}
+
+/// What the server said that it sent again on a connection; none once it did not say.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SentThere(Option<(u32, u32)>);
+
+impl SentThere {
+    /// Of a connection that begins.
+    pub(crate) fn begins() -> Self {
+        Self(Some((0, 0)))
+    }
+
+    /// Takes what it says with its next reply.
+    pub(crate) fn heard(&mut self, resent: Option<Resent>) {
+        // Of 254 and more the number is not known.
+        let known = resent.filter(|resent| resent.segments < MOST_COUNTED);
+        self.0 = self.0.zip(known).map(|((segments, needless), more)| {
+            (segments.saturating_add(more.segments), needless.saturating_add(more.needless))
+        });
+    }
+
+    /// Whether more came twice than it had sent again.
+    pub(crate) fn is_exceeded(self) -> bool {
+        self.0.is_some_and(|(segments, needless)| needless > segments)
     }
 }
 
@@ -110,9 +146,7 @@ mod tests {
 
     #[test]
     fn a_word_of_more_time_than_the_call_took_is_not_true() {
-        let (delayed_acks, resent) = (None, None);
-        let (held_never, dsack) = (false, false);
-        let word = Word { own_ns: 30, gathering_ns: 10, delayed_acks, resent, held_never, dsack };
+        let word = Word { own_ns: 30, gathering_ns: 10, ..Word::default() };
         assert!(word.fits(40) && !word.fits(39));
         assert!(!Word { own_ns: u64::MAX, ..word }.fits(1_000_000_000));
     }
@@ -124,14 +158,31 @@ mod tests {
             for timers in [None, Some(0), Some(254)] {
                 let resent = delayed_acks.map(|segments| Resent { segments, needless: 1, timers });
                 let (own_ns, gathering_ns) = (1, u64::MAX);
-                for dsack in [false, true] {
-                    let word =
-                        Word { own_ns, gathering_ns, delayed_acks, resent, held_never, dsack };
+                for (dsack, overtaken) in [(false, false), (true, false), (false, true)] {
+                    let told = Word { delayed_acks, resent, held_never, ..Word::default() };
+                    let word = Word { own_ns, gathering_ns, dsack, overtaken, ..told };
                     assert_eq!(Word::read(&word.write()), Some(word));
                     assert_eq!(Word::read(&word.write()[..31]), None);
                 }
             }
         }
         assert_eq!(Word::read(&[b'a'; 64]), None);
+    }
+
+    #[test]
+    fn of_a_connection_it_is_known_whether_more_came_twice_than_the_server_sent_again() {
+        let mut sent = SentThere::begins();
+        let resent = |segments, needless| Some(Resent { segments, needless, timers: None });
+        sent.heard(resent(2, 1));
+        sent.heard(resent(0, 1));
+        assert!(!sent.is_exceeded(), "as many as it sent again");
+        sent.heard(resent(0, 1));
+        assert!(sent.is_exceeded());
+        for not_said in [None, resent(254, 254)] {
+            let mut sent = sent;
+            sent.heard(not_said);
+            sent.heard(resent(0, 9));
+            assert!(!sent.is_exceeded(), "{not_said:?}");
+        }
     }
 }

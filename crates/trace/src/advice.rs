@@ -287,6 +287,11 @@ fn evidence(mark: &Remark) -> String {
                 spoken(busy)
             )
         }
+        (Cause::OutOfOrder, _) if mark.packets[1].is_some() => {
+            format!(
+                "packet {first} was sent before packet {second}, which carries the same and came first"
+            )
+        }
         (Cause::OutOfOrder, _) => format!("packet {first} fills a gap that later data had left"),
         (Cause::PerhapsOutOfOrder, _) => format!(
             "packet {first} fills a gap that later data had left, sooner than an answer can have come and gone; neither a timestamp nor an \
@@ -315,6 +320,11 @@ fn evidence(mark: &Remark) -> String {
         }
         (Cause::SynRetransmit, _) if mark.packets[2].is_some() => {
             format!("packet {first}, and again packet {second}; packet {third} had answered before")
+        }
+        _ if mark.packets[0] > mark.packets[1] && mark.packets[1].is_some() => {
+            format!(
+                "packet {second} came before packet {first}, which was sent first: that was late"
+            )
         }
         _ if mark.need == Need::OneOfSeveral => {
             format!("packet {first}, and again packet {second}; this or another of it came twice")

@@ -242,3 +242,83 @@ fn a_fin_alone_that_fills_a_gap_is_no_piece() {
     let c = story(without_stamps(opening(40_000, 100)), [fin(100_000, 10), fin(100_100, 0)]);
     assert_eq!(c.retransmissions, 0, "{:?}", c.marks);
 }
+
+/// Four segments near the receiver, of which the first is late: it is sent again, and comes behind that.
+fn overtaken_by_its_resend(stamped: bool) -> ConnectionReport {
+    let with = |told: Told, id: u16, ms: u32| match stamped {
+        true => told.id(id).stamps(ms, 7),
+        // Identifications alone tell then.
+        false => told.id(id),
+    };
+    let up = |us: u64, at: u32| told(us, Client, ACK | PSH, 1001 + at, 5001, 1448);
+    let answer = |us: u64, at: u32| told(us, Server, ACK, 5001, 1001 + at, 0);
+    let mut packets: Vec<Told> = (1..6)
+        .map(|i| with(up(100_000 + u64::from(i), i * 1448), 100 + i as u16, 60 + i))
+        .collect();
+    packets.push(answer(100_010, 0).sack(&[(1001 + 1448, 1001 + 6 * 1448)]));
+    packets.push(with(up(150_000, 0), 106, 105));
+    packets.push(answer(150_010, 6 * 1448));
+    packets.push(with(up(151_000, 0), 100, 60));
+    packets.push(answer(151_010, 6 * 1448).sack(&[(1001, 1001 + 1448)]));
+    let opening = match stamped {
+        true => opening(40_000, 10),
+        false => without_stamps(opening(40_000, 10)),
+    };
+    story(opening, packets)
+}
+
+#[test]
+fn what_was_sent_first_and_comes_behind_what_was_sent_again_for_it_is_late_and_not_sent_again() {
+    for stamped in [true, false] {
+        let c = overtaken_by_its_resend(stamped);
+        assert_eq!(
+            causes(&c),
+            [Cause::FastRetransmit, Cause::OutOfOrder],
+            "{stamped}: {:?}",
+            c.marks
+        );
+        let up = &c.client_to_server;
+        assert_eq!((c.retransmissions, up.spurious, up.out_of_order), (1, 0, 1), "{stamped}");
+        // Of what was not lost it is not said that it was.
+        assert_eq!(
+            c.marks[0].evidence,
+            "packet 10 came before packet 12, which was sent first: that was late"
+        );
+        assert!(
+            c.marks[1].evidence.starts_with("packet 12 was sent before packet 10"),
+            "{}",
+            c.marks[1].evidence
+        );
+        assert!(!c.marks[0].spurious && !c.marks[0].perhaps_spurious, "{:?}", c.marks[0]);
+    }
+}
+
+#[test]
+fn what_is_sent_again_twice_and_swapped_was_sent_again_twice() {
+    let up = |us: u64, at: u32, ms: u32| {
+        told(us, Client, ACK | PSH, 1001 + at, 5001, 1448).stamps(ms, 7)
+    };
+    let mut packets: Vec<Told> =
+        (1..6).map(|i| up(100_000 + u64::from(i), i * 1448, 60 + i)).collect();
+    packets.extend([up(150_000, 0, 120), up(150_100, 0, 105)]);
+    let c = story(opening(40_000, 10), packets);
+    assert_eq!((c.retransmissions, c.client_to_server.out_of_order), (2, 0), "{:?}", c.marks);
+}
+
+#[test]
+fn what_overtakes_all_else_and_its_own_first_is_the_one_that_was_sent_again() {
+    let up = |us: u64, at: u32, id: u16, ms: u32| {
+        told(us, Client, ACK | PSH, 1001 + at, 5001, 1448).id(id).stamps(ms, 7)
+    };
+    let mut packets: Vec<Told> =
+        (0..5).map(|i| up(100_000 + u64::from(i), i * 1448, 100 + i as u16, 60 + i)).collect();
+    packets.push(up(150_000, 5 * 1448, 106, 110));
+    packets.push(up(151_000, 5 * 1448, 105, 65));
+    let twice = [(1001 + 5 * 1448, 1001 + 6 * 1448)];
+    packets.push(told(151_010, Server, ACK, 5001, 1001 + 6 * 1448, 0).sack(&twice));
+    let c = story(opening(40_000, 10), packets);
+    assert_eq!((c.retransmissions, c.client_to_server.spurious), (1, 0), "{:?}", c.marks);
+    assert_eq!(c.marks[0].packets, [10, 9]);
+    let said = "packet 9 came before packet 10, which was sent first: that was late";
+    assert_eq!(c.marks[0].evidence, said);
+}

@@ -1,4 +1,4 @@
-//! Check 34: much of what was sent again had arrived the first time.
+//! Check 34: much came twice of what was sent again, or was doubled by a path.
 
 use super::prelude::*;
 
@@ -6,11 +6,11 @@ pub(super) const CHECK: Check = Check {
     number: 34,
     name: "spurious-retransmissions",
     group: Group::Errors,
-    title: "much of what was sent again had arrived the first time",
+    title: "much came twice of what was sent again, or was doubled by a path",
     evidence: "TcpExt TCPDSACKRecv, TCPDSACKOfoRecv; Tcp RetransSegs",
     rule: "more than 10, 60 an hour, and a fifth of all retransmissions",
     severity: Severity::Warning,
-    why: "capacity and time are spent on what nobody needs: delays jump, or packets are reordered or doubled",
+    why: "capacity and time are spent on what nobody needs: delays jump, or packets are reordered, or doubled on the way (then what was sent again was needed, perhaps)",
     fix: "look for what delays packets in bursts (Wi-Fi, sleeping CPUs, a long queue) or reorders them",
     source: "RFC 2883; Documentation/networking/snmp_counter.rst, TCPDSACKRecv",
     look,

@@ -242,7 +242,7 @@ fn told(
         ),
         Limit::Unknown
             if held.window + held.send_buffer < 0.1
-                && way.own_queue.as_ref().is_some_and(|queue| queue.shared) =>
+                && way.own_queue.as_ref().is_some_and(|queue| queue.shared || queue.perhaps) =>
         {
             way.own_queue.as_ref().map(shared_queue).unwrap_or_default()
         }
@@ -324,9 +324,19 @@ fn unshown(why: Unshown) -> String {
     }
 }
 
-/// The own queue in which others' packets waited, and what is behind it.
+/// The own queue in which others' packets waited, or a shaper that is hardly faster, and what is behind it.
 fn shared_queue(queue: &Standing) -> String {
     let Standing { device, kinds, looks, stood, .. } = queue;
+    if queue.perhaps {
+        let lets = queue
+            .rate
+            .map_or(String::new(), |bits| format!(", which lets {} out", rate(bits as f64)));
+        return format!(
+            "what held it up is unknown: the path, or this host's own shaper on {device} ({}){lets}: packets waited there at {stood} of {looks} looks, as \
+             where it holds up a sender that paces itself, or where the path behind it is hardly narrower",
+            kinds.join(", ")
+        );
+    }
     format!(
         "what held it up is unknown: the path, or this host's own queue of {device} ({}), where packets waited at {stood} of {looks} looks, others' among them, \
          for which it may have stood",

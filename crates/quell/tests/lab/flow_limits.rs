@@ -174,6 +174,26 @@ fn a_download_is_held_by_its_own_class_of_this_hosts_shaper_and_not_by_anothers(
     assert_eq!(told["down"]["own_queue"]["class"], "1:1", "{:#}", told["down"]);
 }
 
+/// BBR behind 20 Mbit/s of this host's own, before 80 that lose a few, over which it gets 27 and more without: its pace empties the queue again and again.
+#[test]
+fn a_paced_sender_behind_this_hosts_own_shaper_is_not_told_for_certain_that_the_path_held_it_up() {
+    if lacks_tc() {
+        return;
+    }
+    let up = "up = { rate = \"80Mbit\", delay = \"60ms\", buffer = \"40p\", loss = \"0.2%\" }";
+    let line = format!("{up}\ndown = {{ rate = \"400Mbit\", delay = \"60ms\" }}");
+    let flow = |set: &str| json(&shell("", &line, &format!("{set}FLOW -C bbr -t 4 --json")));
+    let told = flow("tc qdisc replace dev la root cake bandwidth 20mbit && ");
+    let up = &told["up"];
+    assert!(up["bits_per_second"].as_f64().is_some_and(|bits| bits > 14e6), "{up:#}");
+    assert!(["unknown", "own-queue"].contains(&up["limited_by"].as_str().unwrap_or("")), "{up:#}");
+    assert_eq!(up["own_queue"]["device"], "la", "{up:#}");
+    assert_eq!(up["own_queue"]["shaped_bits_per_second"], 20_000_000, "{up:#}");
+    // The same path, and a shaper of which the flow needs no half.
+    let told = flow("tc qdisc replace dev la root cake bandwidth 200mbit && ");
+    assert!(told["up"]["own_queue"].is_null(), "{:#}", told["up"]);
+}
+
 /// What acknowledges the data goes through 100 kbit/s of this host's own, and the data would have 20 Mbit/s.
 #[test]
 fn a_flow_whose_acknowledgements_wait_in_this_hosts_own_queue_is_not_told_as_held_by_the_path() {

@@ -36,6 +36,7 @@ mod ping;
 mod rpm;
 mod rr;
 mod rr_beside;
+mod rr_doubled;
 mod rr_nagle;
 mod rr_needless;
 mod rr_reordered;

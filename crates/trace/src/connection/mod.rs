@@ -475,6 +475,20 @@ impl Connection {
                 let (length, cause) = (segment.length, Cause::PerhapsOutOfOrder);
                 self.mark(Remark { packets, length, ..blank(now, side, cause) });
             }
+            Kind::Late { start, end, overtaken_by } => {
+                own.out_of_order += 1;
+                own.fin |= segment.flags.fin();
+                let mark = own.repeats.overtook(start, end);
+                // A DSACK is of this one.
+                own.repeats.remember(Repeat { was_sent: false, ..repeat(now, start, end) });
+                if let Some(mark) = mark.and_then(|mark| self.marks.get_mut(mark)) {
+                    mark.packets[0] = Some(number);
+                    mark.is_missing = false;
+                }
+                let packets = [Some(number), Some(overtaken_by), None];
+                let length = segment.length;
+                self.mark(Remark { packets, length, ..blank(now, side, Cause::OutOfOrder) });
+            }
             Kind::KeepAlive => own.keep_alives += 1,
             Kind::Copy { start, end } => {
                 own.copies += 1;
@@ -508,11 +522,17 @@ impl Connection {
         let waited = again.before.map(|(time, _)| now.since(time));
         let by_timer = matches!(again.cause, Cause::Timeout | Cause::TimeoutOrProbe);
         let time = again.before.filter(|_| by_timer).map_or(now, |(time, _)| time);
-        let packets = [again.before.map(|(_, packet)| packet), Some(number), None];
+        let before = again.before.map(|(_, packet)| packet);
+        // In the order in which they were sent.
+        let (packets, waited) = match again.overtook {
+            true => ([Some(number), before, None], None),
+            false => ([before, Some(number), None], waited),
+        };
         let kept = self.marks.len();
         let is_missing = again.is_missing;
         self.mark(Remark { packets, waited, length, is_missing, ..blank(time, side, again.cause) });
-        let mark = (self.marks.len() > kept).then_some(kept);
+        // A DSACK is of what was sent first.
+        let mark = (self.marks.len() > kept && !again.overtook).then_some(kept);
         let own = self.end(side);
         own.repeats.remember(Repeat {
             stamp: again.stamps.0,
@@ -521,6 +541,7 @@ impl Connection {
             earlier: again.earlier,
             mark,
             acked: again.end <= own.sender.acked_to(),
+            was_sent: !again.overtook,
             ..repeat(now, again.start, again.end)
         });
     }

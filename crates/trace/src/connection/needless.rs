@@ -163,6 +163,13 @@ impl Repeats {
             && self.all.iter().filter(possible).count() == 1
     }
 
+    /// What was sent first of these positions came after what was sent again: that came first, and its mark is given.
+    pub(super) fn overtook(&mut self, start: i64, end: i64) -> Option<usize> {
+        let one = self.all.iter_mut().find(|one| one.repeat.was_sent && one.touches(start, end))?;
+        one.came_first = true;
+        one.repeat.mark
+    }
+
     /// What passed first of these positions arrived before all others, as its timestamp told: none of the others was needed. It may be a
     /// retransmission itself. Gives the marks that change, and how many retransmissions are now known to have been needless.
     pub(super) fn forestalled(

@@ -134,6 +134,16 @@ impl Order {
         }
     }
 
+    /// Whether a segment was sent before another for certain.
+    pub(super) fn is_older(&self, own: Clues, than: Clues) -> bool {
+        let ids = own.id.zip(than.id).filter(|_| self.steps >= ENOUGH_STEPS);
+        let by_id = ids.is_some_and(|(own, than)| own.wrapping_sub(than).cast_signed() < 0);
+        match own.stamp.zip(than.stamp).map(|(own, than)| own.wrapping_sub(than).cast_signed()) {
+            Some(0) | None => by_id,
+            Some(step) => step < 0,
+        }
+    }
+
     /// Whether a segment that passed before is here once more: nothing about it changed, and no answer to it can have come.
     pub(super) fn is_copy(&self, own: Clues, first: Clues, least: Option<Span>) -> bool {
         let soon = least.is_some() && own.time.since(first.time) < super::nearly(least);

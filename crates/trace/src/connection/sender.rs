@@ -57,6 +57,8 @@ struct Flying {
     times: u32,
     /// IPv4's identification of the first.
     id: Option<u16>,
+    /// It filled a gap that this had left, which was sent after what was sent there first.
+    left: Option<Clues>,
 }
 
 impl Flying {
@@ -169,6 +171,8 @@ pub(super) enum Kind {
     Filler { fresh: u64 },
     /// Sent again.
     Again(Again),
+    /// Sent first, and overtaken by what was sent again for it, in this packet.
+    Late { start: i64, end: i64, overtaken_by: u64 },
     /// Captured before: the network doubled it, or the capture did.
     Copy { start: i64, end: i64 },
     /// A byte or none that was acknowledged already, to hear from the other end.
@@ -187,6 +191,8 @@ pub(super) struct Again {
     pub(super) before: Option<(Time, u64)>,
     /// It fills a hole: what was sent first did not pass.
     pub(super) is_missing: bool,
+    /// It is what had passed that was sent again: this was sent first, and comes late.
+    pub(super) overtook: bool,
     /// Bytes of it that no packet had carried here.
     pub(super) fresh: u64,
     /// Its timestamp, and that of what was sent before.
@@ -286,7 +292,7 @@ impl Sender {
         let id = whole.identification.filter(|id| *id != 0);
         let clues = Clues { time: now, stamp, id };
         let (first, last) = ((now, stamp), (now, stamp));
-        let flying = Flying { start, end, packet, first, last, times: 1, id };
+        let flying = Flying { start, end, packet, first, last, times: 1, id, left: None };
         if is_new {
             if start > self.top {
                 let lengths = (end - start, start - self.top);
@@ -306,7 +312,7 @@ impl Sender {
         }
         if let Some((hole, fresh)) = self.fill(start, end) {
             if end > self.acked {
-                self.insert(flying);
+                self.insert(Flying { left: Some(hole.later), ..flying });
             }
             let after_timeout = self.recovery.is_some_and(|top| start < top);
             let piece = hole.may_be_a_piece(end - start, full);
@@ -321,13 +327,14 @@ impl Sender {
             let cause = self.why(start, end, &moment);
             // What did not pass was sent before what left the hole.
             let first = Some(hole.later.time.before(Span::from_nanos(1)));
-            let (stamps, earlier, is_missing) = ((stamp, None), 0, true);
+            let (stamps, earlier, is_missing, overtook) = ((stamp, None), 0, true, false);
             return Kind::Again(Again {
                 cause,
                 start,
                 end,
                 before,
                 is_missing,
+                overtook,
                 fresh,
                 stamps,
                 first,
@@ -342,6 +349,15 @@ impl Sender {
         // What was acknowledged here may be sent again: the ACK has not reached the sender, and may never.
         let mut seen = self.flight.iter_mut().chain(self.landed.iter_mut().rev());
         let known = seen.find(|f| f.start < end && start < f.end);
+        let older = |than: Clues| self.order.is_older(clues, than);
+        let is_first = known.as_ref().is_some_and(|known| older(known.clues()));
+        if let Some(known) = known.as_ref().filter(|_| is_first)
+            && known.left.is_some_and(older)
+        {
+            return Kind::Late { start, end, overtaken_by: known.packet };
+        }
+        // What passed as new was not: it had overtaken this, and all else.
+        let overtook = is_first && known.as_ref().is_some_and(|k| k.left.is_none() && k.times == 1);
         let first = known.as_ref().map(|known| known.first.0);
         let earlier = known.as_ref().map_or(u32::MAX, |known| known.times - 1);
         let (before, times, stamp_before) = match known {
@@ -360,7 +376,18 @@ impl Sender {
             self.fly(Flying { times: 2, ..flying });
         }
         let (stamps, is_missing, fresh) = ((stamp, stamp_before), false, 0);
-        Kind::Again(Again { cause, start, end, before, is_missing, fresh, stamps, first, earlier })
+        Kind::Again(Again {
+            cause,
+            start,
+            end,
+            before,
+            is_missing,
+            overtook,
+            fresh,
+            stamps,
+            first,
+            earlier,
+        })
     }
 
     fn why(&mut self, start: i64, end: i64, moment: &Moment) -> Cause {
