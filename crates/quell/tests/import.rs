@@ -6,7 +6,7 @@ mod support;
 
 use drawn::{Drawn, near};
 use serde_json::Value;
-use support::{TestFolder, says};
+use support::{TestFolder, left_out, says};
 
 const OLD: &[u8] = include_bytes!("../../pingexp/tests/data/python2-0.pickle");
 
@@ -222,7 +222,7 @@ fn a_socket_of_flents_is_drawn_as_any_sender() {
     if !dir.path("sockets.flent.gz").exists() {
         let said = made.map(|made| String::from_utf8_lossy(&made.stdout).into_owned());
         assert!(said.as_ref().is_ok_and(|said| said.contains("not installed")), "{said:?}");
-        println!("Left out: flent is not installed (Debian's package flent).");
+        left_out::for_want_of("flent is not installed (Debian's package flent)");
         return;
     }
     let told = dir.quell(&["import", "sockets.flent.gz"]).fine();

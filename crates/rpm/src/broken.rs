@@ -5,37 +5,12 @@
 //!         │ nothing at all        │ silence          │ GOAWAY, RST_STREAM: with a reason, and words of its own
 //! ```
 
-use crate::http::RpmError;
+use crate::http::{RpmError, Spoke};
 use quell_wire::text::printable;
 use std::net::SocketAddr;
 
 /// Most characters of a peer's words.
 const WORDS: usize = 200;
-
-/// How far a server came that does not answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spoke {
-    /// It agreed on HTTP/2 and said nothing in it.
-    Nothing,
-    /// It spoke HTTP/2.
-    Http2,
-}
-
-impl Spoke {
-    /// Of one of which so many bytes came through TLS. The first of them are its settings (RFC 9113, section 3.4), or h2 tells of an error.
-    pub fn of(bytes: u64) -> Self {
-        if bytes > 0 { Self::Http2 } else { Self::Nothing }
-    }
-}
-
-impl std::fmt::Display for Spoke {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Nothing => "agreed on HTTP/2 over TLS, said nothing in it",
-            Self::Http2 => "speaks HTTP/2",
-        })
-    }
-}
 
 /// What ended a connection.
 pub fn broken(to: SocketAddr, spoke: Spoke, error: &h2::Error) -> RpmError {

@@ -1,6 +1,5 @@
 //! HTTP/1.1 as this client needs it: a connection, a request, the head of the answer, and how long each took.
 
-use crate::broken::Spoke;
 use crate::plan::RpmPlan;
 use nix::errno::Errno;
 use quell_sys::SysError;
@@ -22,6 +21,31 @@ use std::sync::Arc;
 
 /// Longest that a connection and its answer may take.
 pub const PATIENCE_NS: u64 = 20_000_000_000;
+
+/// How far a server came that does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spoke {
+    /// It agreed on HTTP/2 and said nothing in it.
+    Nothing,
+    /// It spoke HTTP/2.
+    Http2,
+}
+
+impl Spoke {
+    /// Of one of which so many bytes came through TLS. The first of them are its settings (RFC 9113, section 3.4), or h2 tells of an error.
+    pub fn of(bytes: u64) -> Self {
+        if bytes > 0 { Self::Http2 } else { Self::Nothing }
+    }
+}
+
+impl std::fmt::Display for Spoke {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Nothing => "agreed on HTTP/2 over TLS, said nothing in it",
+            Self::Http2 => "speaks HTTP/2",
+        })
+    }
+}
 
 /// Why there is no figure.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

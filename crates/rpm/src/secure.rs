@@ -5,8 +5,8 @@
 //!                         └─► Bulk ──► go_on     data without end; asked for it, a probe within
 //! ```
 
-use crate::broken::{Spoke, broken};
-use crate::http::{self, RpmError, Secured, Target};
+use crate::broken::broken;
+use crate::http::{self, RpmError, Secured, Spoke, Target};
 use crate::plan::Way;
 use bytes::Bytes;
 use h2::client::{Connection, ResponseFuture, SendRequest};
