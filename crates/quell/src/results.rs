@@ -78,7 +78,11 @@ fn judged(mut run: Run) -> Opened {
     // The text was an experiment when it was run; one that a newer version of Quell no longer takes is shown without its claims.
     if let Ok(experiment) = load_file::parse("manifest.json", &run.manifest.experiment_text) {
         published = experiment.published();
-        footnote = self::footnote(&experiment);
+        // A swept scenario, or one on a kernel of many, is called otherwise, and is not what others measured.
+        published.retain(|name, _| run.manifest.cells.iter().any(|c| c.id.scenario == *name));
+        if !published.is_empty() {
+            footnote = self::footnote(&experiment);
+        }
         changed = crate::factor::kernels(&run, &results, &experiment);
         swept = crate::sweep::swept(&experiment, &run.manifest);
         capacities = crate::capacity::capacities(&run.manifest.experiment_text, &experiment);
@@ -124,11 +128,7 @@ pub fn folder_of(name: &RunName) -> Result<PathBuf, Failure> {
 
 /// Says what the published figures are, below the table.
 fn footnote(experiment: &Experiment) -> String {
-    let columns = experiment.published_columns();
-    if columns.is_empty() {
-        return String::new();
-    }
-    let columns = text::line(&columns.join(", "));
+    let columns = text::line(&experiment.published_columns().join(", "));
     format!("published: {columns} that others measured, from the experiment's file\n")
 }
 

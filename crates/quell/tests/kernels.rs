@@ -21,6 +21,8 @@ fn a_run_on_two_kernels_says_what_the_newer_one_changed() {
         &["kernels 6.12 against 6.1: ", " figures differ", better, "are equal in every repeat"],
     );
     assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
+    // What others published is of neither of these.
+    assert!(!shown.contains("published"), "{shown}");
     dir.quell(&["report", "-o", "page.html"]).fine();
     let page = std::fs::read_to_string(dir.path("page.html")).expect("it was written");
     says(&page, &["<h2>What the kernel changed</h2>", better]);
