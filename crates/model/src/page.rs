@@ -163,7 +163,7 @@ impl PageEnd {
 }
 
 /// One request of a page.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct PageRequest {
     /// The whole address, cut where it is very long.
     pub url: String,
@@ -222,21 +222,10 @@ mod tests {
 
     fn request(kind: &str, status: Option<u16>, failed: Option<&str>) -> PageRequest {
         PageRequest {
-            url: String::new(),
             kind: kind.into(),
-            protocol: String::new(),
             status,
-            start_ms: 0.0,
-            queued_ms: None,
-            dns_ms: None,
-            connect_ms: None,
-            tls_ms: None,
-            wait_ms: None,
-            receive_ms: None,
-            end_ms: None,
-            bytes: 0,
-            from_cache: false,
             failed: failed.map(str::to_owned),
+            ..PageRequest::default()
         }
     }
 

@@ -127,19 +127,8 @@ impl Waterfall {
             request: PageRequest {
                 url: url.chars().take(LONGEST_URL).collect(),
                 kind: p.get("type").and_then(Value::as_str).unwrap_or("Other").to_owned(),
-                protocol: String::new(),
-                status: None,
                 start_ms: ms(at - zero),
-                queued_ms: None,
-                dns_ms: None,
-                connect_ms: None,
-                tls_ms: None,
-                wait_ms: None,
-                receive_ms: None,
-                end_ms: None,
-                bytes: 0,
-                from_cache: false,
-                failed: None,
+                ..PageRequest::default()
             },
         });
     }

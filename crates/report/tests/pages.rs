@@ -208,17 +208,9 @@ fn request(kind: &str, status: u16) -> PageRequest {
         kind: kind.into(),
         protocol: "h2".into(),
         status: Some(status),
-        start_ms: 0.0,
-        queued_ms: None,
-        dns_ms: None,
-        connect_ms: None,
-        tls_ms: None,
-        wait_ms: None,
-        receive_ms: None,
         end_ms: Some(10.0),
         bytes: 1000,
-        from_cache: false,
-        failed: None,
+        ..PageRequest::default()
     }
 }
 
