@@ -16,7 +16,7 @@ use browser::lacks_chromium;
 use browser::looks::{is_fine_on_every_screen, is_quiet};
 use browser::tab::Tab;
 use quell_page::browser::Options;
-use serde_json::Value;
+use serde_json::{Value, json};
 use server::Served;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -185,6 +185,33 @@ fn without_a_mouse_a_measurement_is_begun_watched_stopped_begun_again_and_forgot
     tab.until("document.querySelectorAll('#history tbody tr').length === 0");
     assert_eq!(tab.value("document.activeElement.id"), "start");
     is_quiet(&mut tab, &at);
+}
+
+#[test]
+fn a_greeting_that_comes_late_is_not_spoken_over_the_test_that_was_begun_and_stopped_before() {
+    if lacks_chromium() {
+        return;
+    }
+    let served = Served::new(&["--web", "--max-rate", "50Mbit"]);
+    let mut tab = Tab::new((1280, 900), &Options::default());
+    // What the server says to the page as a greeting is on its way until `greet` is called.
+    let late = "const asked = window.fetch;
+         const until = new Promise(done => { window.greet = done; });
+         window.fetch = (...what) => {
+             const answer = asked(...what);
+             return String(what[0]).endsWith('/web/hello') ? until.then(() => answer) : answer;
+         };";
+    tab.call("Page.addScriptToEvaluateOnNewDocument", json!({ "source": late }));
+    tab.go(&format!("http://{}/", served.at), READY);
+    tab.run("document.getElementById('start').disabled = false; document.getElementById('start').click()");
+    tab.until("!document.getElementById('stop').hidden");
+    tab.run("document.getElementById('stop').click()");
+    tab.until("document.body.dataset.state === 'failed'");
+    assert_eq!(tab.text("#status"), "Stopped.");
+    // All that follows from the greeting is done when this has been asked and heard.
+    tab.value("(greet(), fetch('/web/hello').then(answer => answer.text()))");
+    tab.painted();
+    assert_eq!(tab.text("#status"), "Stopped.");
 }
 
 #[test]

@@ -194,7 +194,7 @@ at("clear").addEventListener("click", () => {
   at("start").focus();
 });
 addEventListener("resize", () => draw(at("picture"), last.seen, last.phases));
-// Who presses at once hears of the test, and not behind that of the page.
-const greet = (text) => { if (!running) say(text); };
+// Who has pressed since hears of the test, and not behind that of the page, however late the server's greeting is.
+const greet = (text) => { if (document.body.dataset.state === "ready") say(text); };
 hello().then((told) => { if (!told.secret) greet("Ready."); }).catch(() => greet("The server does not answer."));
 document.body.dataset.state = "ready";
