@@ -286,6 +286,22 @@ fn the_table_fits_and_says_by_how_much_and_how_sure() {
 }
 
 #[test]
+fn of_what_is_nothing_in_the_digits_shown_no_part_is_told() {
+    let alike =
+        |ms: f64| run(vec![("idle", "ping", 0, echo("ping", pings(&[Some((ms, 0.0)); 100])))]);
+    let row = |before: f64, after: f64| {
+        let runs = [alike(before), alike(after)];
+        let text =
+            compared(&runs, &Wanted::default(), |c| compare::text(100, c)).expect("two runs");
+        text.lines().find(|line| line.contains("rtt.p50")).expect("a row").to_owned()
+    };
+    // 15 and 10 ns.
+    let (nothing, much) = (row(15e-6, 10e-6), row(15.0, 10.0));
+    assert!(nothing.contains(" 0.000 ") && !nothing.contains('%'), "{nothing}");
+    assert!(much.contains("−33 %"), "{much}");
+}
+
+#[test]
 fn json_has_the_units_of_the_table_and_null_where_nobody_knows() {
     let runs = [pinged(20.0, 3, 0), pinged(30.0, 3, 0)];
     let json = compared(&runs, &Wanted::default(), compare::json).expect("two runs");

@@ -128,7 +128,7 @@ fn rows(comparison: &Comparison, set: &Set, two: bool, [first, other]: [&str; 2]
                 figure(metric, measure.first.value, digits),
                 figure(metric, against.figure.value, digits),
                 signed(metric, difference, digits),
-                relative(metric, measure.first.value, difference),
+                relative(metric, measure.first.value, difference, digits),
                 interval(metric, against, digits),
                 word(against.verdict)
             );

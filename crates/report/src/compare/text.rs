@@ -68,9 +68,11 @@ pub(super) fn interval(metric: Metric, against: &Against, digits: usize) -> Stri
     }
 }
 
-/// By what part of the first it is more, as `+12 %`; nothing of shares, whose difference is in percent already.
-pub(super) fn relative(metric: Metric, first: f64, difference: f64) -> String {
-    if metric.unit() == Unit::Ratio || first == 0.0 {
+/// By what part of the first it is more, as `+12 %`; nothing of shares, whose difference is in percent already, nor of a figure that is nothing in the
+/// digits shown: of a jitter of 15 ns, which is 0.000 ms, 10 ns would be "−33 %".
+pub(super) fn relative(metric: Metric, first: f64, difference: f64, digits: usize) -> String {
+    let shown = figure(metric, first, digits);
+    if metric.unit() == Unit::Ratio || !shown.bytes().any(|byte| matches!(byte, b'1'..=b'9')) {
         return String::new();
     }
     let part = difference / first.abs() * 100.0;
@@ -306,7 +308,7 @@ fn of_set(set: &Set, two: bool, label: &dyn Fn(usize) -> String, form: Form) -> 
                 figure(metric, against.figure.value, digits),
                 signed(metric, difference, digits),
                 match form {
-                    Form::Full => relative(metric, measure.first.value, difference),
+                    Form::Full => relative(metric, measure.first.value, difference, digits),
                     _ => String::new(),
                 },
                 interval(metric, against, digits),
