@@ -330,8 +330,8 @@ fn verdict(outcome: &Outcome, findings: &Findings) -> Result<ExitCode, Failure> 
 fn refused(error: &FlowError, to: &Found) -> Failure {
     match error {
         FlowError::Parameter(_) => Failure::usage(error),
-        // What was to be found out: nothing gets through.
-        FlowError::NoUdp(_) => Failure::check(format!("{error}{}", to.hint())),
+        // What was to be found out: nothing gets through. And who stops it has no result, but no system in the way.
+        FlowError::NoUdp(_) | FlowError::Stopped => Failure::check(format!("{error}{}", to.hint())),
         _ => Failure::system(format!("{error}{}", to.hint())),
     }
 }

@@ -43,6 +43,19 @@ fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
 }
 
 #[test]
+fn what_a_full_disk_does_not_take_is_told_and_exit_code_3_says_it() {
+    let served = Served::new(&[]);
+    let at = served.at.to_string();
+    for form in [&[][..], &["--json"], &["--json=iperf3"]] {
+        let arguments = [&["flow", &at, "-n", "64K", "--no-latency"], form].concat();
+        let mut flow = program(&arguments);
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        flow.stdout(full.expect("Linux has it"));
+        says(&said(flow, &arguments).refused(3), &["could not write to stdout", "No space left"]);
+    }
+}
+
+#[test]
 fn json_for_iperf3_has_the_keys_that_iperf3_prints() {
     let Some(server) = Server::start() else { return };
     let port = server.at.port().to_string();

@@ -196,6 +196,20 @@ fn a_field_tells_groups_apart_wherever_it_is_from() {
     })
     .expect("two values");
     assert!(repeats == 3 && notes.contains("count once"), "{repeats}: {notes}");
+    // Unless something else differs between the runs: then none is left out, whichever is named first, and that they differ is said.
+    let mixed = [&twice[0], &twice[1], &pinged(60.0, 3, 0)].map(Run::clone);
+    let turned = [&mixed[0], &mixed[2], &mixed[1]].map(Run::clone);
+    let of_mixed = |runs: &[Run]| {
+        compared(runs, &by, |c| {
+            let p50 = difference(c, "idle · ping", Metric::RttP50);
+            (c.notes.join("\n"), p50.repeats, p50.basis, p50.figure.value)
+        })
+        .expect("two values")
+    };
+    let ((notes, repeats, basis, value), other) = (of_mixed(&mixed), of_mixed(&turned));
+    assert_eq!((repeats, basis), (6, Basis::Repeats));
+    assert!(notes.contains("differ in more than rate") && !notes.contains("once"), "{notes}");
+    assert_eq!((other.1, other.3), (repeats, value));
     let none = |_: usize, _: &str| None;
     let by = Wanted { by: Some(By::Field("colour", &none)), ..Wanted::default() };
     assert!(matches!(compared(&runs, &by, |_| ()), Err(CompareError::NoField { .. })));

@@ -76,17 +76,17 @@ fn on_a_way(calls: &[Seen], begins: &[bool]) -> Copied {
     if calls.iter().any(|call| call.surely) {
         return Copied::Surely;
     }
-    // Whether something was sent again that may come twice in this call.
-    let is_open = |at: usize| {
-        let connection = (0..=at).rev().find(|at| begins.get(*at) == Some(&true)).unwrap_or(0);
-        let from = at.saturating_sub(LATE).max(connection);
-        calls.get(from..=at).is_some_and(|near| near.iter().any(|call| call.again > 0))
-    };
     let (mut open, mut quiet, mut twice, mut with_copies, mut overtaken) = (0, 0, 0_u32, 0, 0);
+    let mut connection = 0;
     for (at, call) in calls.iter().enumerate() {
+        if begins.get(at) == Some(&true) {
+            connection = at;
+        }
         overtaken += usize::from(call.overtaken);
         with_copies += usize::from(call.twice > 0);
-        match is_open(at) {
+        // Whether something was sent again that may come twice in this call.
+        let near = calls.get(at.saturating_sub(LATE).max(connection)..=at).unwrap_or_default();
+        match near.iter().any(|call| call.again > 0) {
             true => (open, twice) = (open + 1, twice.saturating_add(call.twice)),
             // What was sent again in a call of another size may come in the first ones of this.
             false if call.twice > 0 && at >= LATE => return Copied::Perhaps,

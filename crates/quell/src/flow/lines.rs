@@ -66,10 +66,8 @@ impl Lines {
             Some(file) => file
                 .write_all(text.as_bytes())
                 .map_err(|e| Failure::system(format!("writing the log file: {e}"))),
-            None => {
-                let _ = quell_sys::reader::print(std::io::stdout().lock(), text.as_bytes());
-                Ok(())
-            }
+            None => quell_sys::reader::print(std::io::stdout().lock(), text.as_bytes())
+                .map_err(|e| Failure::system(format!("could not write to stdout: {e}"))),
         }
     }
 }

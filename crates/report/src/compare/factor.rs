@@ -185,16 +185,23 @@ pub(super) fn sort<'a>(
     });
     let mut groups: Vec<String> = Vec::new();
     let mut sets: Vec<(Key, Vec<Vec<Member>>)> = Vec::new();
-    let mut counted: HashSet<(Key, String, (u32, u64))> = HashSet::new();
+    let mut counted: HashMap<(Key, String, (u32, u64)), Vec<Member>> = HashMap::new();
     let mut twice = false;
+    let mut mixed: Option<[&str; 2]> = None;
     for (index, member) in members {
         let Some((group, key)) = place(&by, index, &member) else { continue };
-        // The same seed in virtual time is the same packets: they say nothing more a second time.
-        let again = !counted.insert((key.clone(), group.clone(), member.start()));
-        if again && member.run.manifest.kernel.virtual_time {
-            twice = true;
-            continue;
+        // The same seed in virtual time is the same packets, unless the runs differ in something else: they say nothing more a second time.
+        let before = counted.entry((key.clone(), group.clone(), member.start())).or_default();
+        if member.run.manifest.kernel.virtual_time {
+            if before.iter().any(|earlier| earlier.row == member.row) {
+                twice = true;
+                continue;
+            }
+            if let Some(other) = before.first() {
+                mixed.get_or_insert([&other.run.manifest.run, &member.run.manifest.run]);
+            }
         }
+        before.push(member);
         let at = groups.iter().position(|g| *g == group).unwrap_or_else(|| {
             groups.push(group);
             groups.len() - 1
@@ -217,6 +224,11 @@ pub(super) fn sort<'a>(
         );
     }
     let by_name = by.name();
+    if let Some([one, other]) = mixed {
+        notes.push(format!(
+            "Runs of one group differ in more than {by_name}, as {one} and {other}, whose same seeds are not the same packets: all are taken together."
+        ));
+    }
     let groups = match by {
         By::Run => runs(sources),
         _ => groups.into_iter().map(|label| Group { label, detail: String::new() }).collect(),

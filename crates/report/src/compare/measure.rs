@@ -4,6 +4,7 @@ use super::factor::{CompareError, Group, Key, Member, Wanted};
 use crate::analysis::{Clocks, StreamResult};
 use quell_model::metric::{Metric, Unit};
 use quell_stats::{Batch, Difference, Interval, Pooled, Ranged, mean};
+use std::collections::HashSet;
 
 /// What is compared where nobody says: of each stream what it has.
 const USUAL: [Metric; 9] = [
@@ -353,8 +354,12 @@ fn against(
     Against { group, figure: second.usual, repeats, difference, basis, verdict }
 }
 
-/// The values of repeats that began alike, where each has its like.
+/// The values of repeats that began alike, where each has its like and only one.
 fn pairs(one: &Side, other: &Side, metric: Metric) -> Option<Vec<(f64, f64)>> {
+    let mut seen = HashSet::new();
+    if !one.members.iter().all(|member| seen.insert(member.start())) {
+        return None;
+    }
     let alike = |a: &Member| other.members.iter().find(|b| b.start() == a.start());
     let pair = |a: &Member| value(a.row, metric).zip(value(alike(a)?.row, metric));
     let pairs: Option<Vec<_>> = one.members.iter().map(pair).collect();
