@@ -70,6 +70,11 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// What one client may have at most, in bits a second; none where nothing limits it.
+    pub fn rate_of_client(&self) -> Option<u64> {
+        [self.rate_of_one, self.rate].into_iter().flatten().min()
+    }
+
     /// Most unknown connections with those that were sent away and are about to end.
     pub fn crowd(&self) -> usize {
         self.half_open.max(1) + self.half_open / 8

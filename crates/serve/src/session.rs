@@ -238,7 +238,7 @@ fn rates(hub: &Hub<'_>, guest: &Guest, plan: &ServePlan) -> Result<Rates, Break>
             return Err(Unfit::new(Unfit::RATE, why).into());
         }
     }
-    let limit = [hub.limits.rate_of_one, hub.limits.rate].into_iter().flatten().min();
+    let limit = hub.limits.rate_of_client();
     let all = match plan.udp && plan.up > 0 {
         true => {
             let admitted = hub.governor.admits(guest.peer.ip(), asked);
@@ -470,7 +470,7 @@ fn watch(
     measured: &mut Measured,
 ) -> Result<(), Break> {
     let mut alarm = Alarm::new()?;
-    let mut looks = Looks::new(plan, measured.start_ns);
+    let mut looks = Looks::new(plan, measured.start_ns, hub.limits.rate_of_client());
     let mut reports = Reports::new(plan, measured.start_ns);
     let mut counting = measured.count_ns <= measured.start_ns;
     let mut came_before = 0;

@@ -16,6 +16,10 @@ const MOST_MOMENTS: usize = 8_000;
 const MOST_OF_ALL: usize = 32_000;
 /// A stream has so many whatever runs beside it; there are 1,024 streams at most.
 const FEWEST: usize = 32;
+/// A state as a client is told it at the end: some 140 bytes of text.
+const TOLD_BITS: u64 = 140 * 8;
+/// One part in so many of the rate may be states.
+const OF_RATE: u64 = 20;
 /// Looks are no rarer than this.
 const SLOWEST_NS: u64 = 3_600_000_000_000;
 
@@ -38,12 +42,23 @@ fn most(tests: usize, streams: usize) -> usize {
     (of_test / streams.max(1)).max(FEWEST)
 }
 
+/// How often streams are looked at, where that is asked for so often.
+fn every_ns(asked_ns: u64, streams: usize, limit: Option<u64>) -> u64 {
+    let told_bits = TOLD_BITS.saturating_mul(streams as u64);
+    let carried = |rate: u64| {
+        let share = (rate / OF_RATE).max(1);
+        told_bits.saturating_mul(1_000_000_000) / share
+    };
+    limit.map_or(asked_ns, |rate| asked_ns.max(carried(rate)).min(SLOWEST_NS))
+}
+
 impl Looks {
-    /// For a test that begins now.
-    pub fn new(plan: &ServePlan, start_ns: u64) -> Self {
+    /// For a test that begins now, of a client that may have so many bits a second.
+    pub fn new(plan: &ServePlan, start_ns: u64, limit: Option<u64>) -> Self {
+        let every_ns = every_ns(plan.look_ns, plan.streams(), limit);
         Self {
-            every_ns: plan.look_ns,
-            next_ns: start_ns.saturating_add(plan.look_ns),
+            every_ns,
+            next_ns: start_ns.saturating_add(every_ns),
             last_second_ns: start_ns,
             most: FEWEST,
             moments: plan.quell,
@@ -109,6 +124,21 @@ fn make_room<T>(moments: &mut Vec<T>, most: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn states_of_many_streams_take_a_twentieth_of_the_rate_and_no_more() {
+        for (rate, streams) in [(1_000_000, 128), (1_000_000, 1), (20_000_000, 64), (1, 256)] {
+            let every_ns = every_ns(10_000_000, streams, Some(rate));
+            let bits_per_s = TOLD_BITS as f64 * streams as f64 * 1e9 / every_ns as f64;
+            assert!(
+                bits_per_s <= rate as f64 / 20.0 || every_ns == SLOWEST_NS,
+                "{bits_per_s} of {rate}"
+            );
+        }
+        // Where the rate has room for what is asked for, that is done, as it is without a rate.
+        assert_eq!(every_ns(100_000_000, 1, Some(10_000_000)), 100_000_000);
+        assert_eq!(every_ns(10_000_000, 256, None), 10_000_000);
+    }
 
     #[test]
     fn no_stream_has_room_for_more_states_than_are_kept() {

@@ -158,7 +158,7 @@ fn own<'h>(
             let random = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
             let nonce = has_secret.then(|| web.keys.nonce(ip, now_s(), random));
             let limits = &web.hub.limits;
-            let most = [limits.rate, limits.rate_of_one].into_iter().flatten().min();
+            let most = limits.rate_of_client();
             Answer::json(&json!({
                 "version": env!("CARGO_PKG_VERSION"), "secret": has_secret && !may, "nonce": nonce,
                 "most_bits": most, "address": ip.to_canonical().to_string(),
