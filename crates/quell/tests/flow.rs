@@ -3,6 +3,8 @@
 
 #[path = "flow/liar.rs"]
 mod liar;
+#[path = "../../flow/tests/peer/played.rs"]
+mod played;
 mod support;
 
 use serde_json::Value;
