@@ -255,7 +255,7 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
     };
     let outcome = quell_flow::run(&plan, &stop, &mut tell).map_err(|error| {
         if args.json.is_some() {
-            println!("{:#}", json::nothing(&plan, &error));
+            println!("{}", crate::text::document(&json::nothing(&plan, &error)));
         }
         refused(&error, &to)
     })?;
@@ -263,10 +263,12 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
     let filed = file.map_or(Ok(()), |file| file.close(&outcome));
     match args.json {
         Some(Schema::Quell) => {
-            lines.put(&format!("{:#}\n", json::document(&outcome, &findings)))?;
+            lines.put(&(crate::text::document(&json::document(&outcome, &findings)) + "\n"))?;
         }
         Some(Schema::Iperf3) => {
-            lines.put(&format!("{:#}\n", quell_flow::iperf_json::document(&outcome)))?;
+            lines.put(
+                &(crate::text::document(&quell_flow::iperf_json::document(&outcome)) + "\n"),
+            )?;
         }
         None => lines.put(&text::summary(&outcome, &findings, args.bdp, width))?,
     }

@@ -235,7 +235,7 @@ fn tell(session: &Session, tallies: &[Tally], form: Option<JsonForm>, run_folder
                 document["event"] = "end".into();
                 println!("{}", printed(&document.to_string()));
             } else {
-                println!("{}", printed(&format!("{document:#}")));
+                println!("{}", crate::text::document(&document));
             }
         }
         None => {
