@@ -1,6 +1,7 @@
 //! What a test means: one row a direction, put together from what both ends saw, and the rest that a person asks.
 
 use crate::fate::Fate;
+use crate::filed::FileShare;
 use crate::held::{Beside, Held, Limit};
 use crate::late_acks;
 use crate::latency::{self, Spread};
@@ -375,6 +376,7 @@ impl Way {
             receiver_cpu,
             receiver_paused,
             receiver_held_back,
+            file: FileShare::mean(lanes.iter().map(|l| l.file)),
             ..held
         });
         let late = |held: &Held| {
@@ -668,6 +670,7 @@ impl Bdp {
                         | Limit::OwnQueue
                         | Limit::Rate
                         | Limit::Sender
+                        | Limit::File
                         | Limit::SenderCpu,
                     ),
                 ) => Some(true),

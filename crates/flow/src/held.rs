@@ -9,6 +9,7 @@
 //!   cwnd          looks at which data waited and the congestion window was full, and no more than what the kernel's clocks leave
 //!   held back     for how long the receiver, as it tells, read nothing since the rate that it allows was used up
 //!   the rest      data waits, all windows have room: paced, by the kernel's rate (--fq-rate) or by congestion control
+//!   file          the time that reading or writing it took at this end (filed.rs)
 //!   CPU           the clock of the scheduler: a thread that moves data and never sleeps is held up by nothing else
 //! ```
 //!
@@ -21,6 +22,7 @@
 //! (late_acks.rs).
 
 use crate::faster;
+use crate::filed::FileShare;
 use crate::grown::RoundTrip;
 use crate::idle;
 use crate::late_acks;
@@ -48,6 +50,8 @@ pub enum Limit {
     OwnQueue,
     /// The program that writes the data: there was nothing to send.
     Sender,
+    /// The file at this end, out of which the data is read or to which it is written: nothing else was waited for.
+    File,
     /// The CPU of what writes the data: it never waited for room.
     SenderCpu,
     /// The CPU of what reads the data: it never waited for more, and the window that it left shut held the sender up.
@@ -114,6 +118,9 @@ pub struct Held {
     /// The part of the time in which the receiver read nothing, since the rate that it allows was used up; none where its end does not tell.
     #[serde(rename = "receiver_held_back_share")]
     pub receiver_held_back: Option<f64>,
+    /// What a file at this end took of the time; none without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<FileShare>,
     /// Whether acknowledgements seem to have come late, of a receiver that does not tell whether it ran.
     #[serde(rename = "acknowledged_late")]
     pub late_acks: bool,
@@ -209,6 +216,7 @@ impl Held {
             receiver_cpu: None,
             receiver_paused: None,
             receiver_held_back: None,
+            file: None,
             late_acks: false,
             seen: all.looks > 0,
             segment_ms: all.segment_us().map(|us| us / 1e3),
@@ -226,6 +234,11 @@ impl Held {
         }
         if awake(self.receiver_cpu) && limit == Limit::ReceiveWindow {
             return Limit::ReceiverCpu;
+        }
+        match self.file_holds() {
+            Part::Mostly if limit != Limit::Rate => return Limit::File,
+            Part::Partly if limit != Limit::Rate => return Limit::Unknown,
+            _ => {}
         }
         // Not reading shuts the window, and that fills the sender's buffer.
         if self.is_held_back() {
@@ -245,6 +258,16 @@ impl Held {
             Limit::Path if self.late_acks => Limit::Unknown,
             limit => self.beside_queue(limit, queue),
         }
+    }
+
+    fn file_holds(&self) -> Part {
+        let lacked = self.no_data.max(self.window);
+        self.file.map_or(Part::Hardly, |file| file.holds(lacked))
+    }
+
+    /// Whether a file at this end may have held it up, and something else too.
+    pub fn is_partly_of_file(&self) -> bool {
+        self.file_holds() == Part::Partly
     }
 
     /// Whether the receiver's program did not run for so long that this matters.

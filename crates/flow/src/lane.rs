@@ -11,7 +11,7 @@ use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::bulk::prepare_receiving;
 use quell_sys::socket::exchange::Exchange;
-use quell_sys::socket::option::{get, set};
+use quell_sys::socket::option::{get, largest_datagram, set};
 use quell_sys::socket::preface::prove;
 use quell_sys::socket::stream::{StreamOptions, TcpSocket};
 use quell_sys::socket::{Udp, Way};
@@ -94,12 +94,7 @@ impl OpenLane {
 
     /// Payload of the largest datagram that one packet carries to the other end, as far as the kernel has learned (ip(7), `IP_MTU`).
     pub fn largest_datagram(&self) -> Option<u64> {
-        let (level, name, headers) = match self.remote.is_ipv6() {
-            false => (libc::IPPROTO_IP, libc::IP_MTU, 28),
-            true => (libc::IPPROTO_IPV6, libc::IPV6_MTU, 48),
-        };
-        let mtu = get(self.as_fd(), level, name).ok()?;
-        u64::try_from(mtu).ok()?.checked_sub(headers)
+        largest_datagram(self.as_fd(), self.remote.is_ipv6())
     }
 
     /// Moves data until its limit, or until a bell of `how` rings. Blocks.
@@ -112,6 +107,7 @@ impl OpenLane {
             copying: if plan.zero_copy { Copying::None } else { Copying::Once },
             burst: plan.burst,
             payload: if plan.repeating { Payload::Digits } else { Payload::Random },
+            disk: plan.file.as_deref(),
             header: header(plan),
             hello: self.token.and_then(|token| long_hello(Hello::Server, token)),
             buffer: plan.window.map_or(UdpReceiving::default().buffer, |w| w as usize),

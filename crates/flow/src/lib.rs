@@ -18,6 +18,7 @@ mod arrived;
 mod error;
 mod faster;
 mod fate;
+pub mod filed;
 pub mod findings;
 pub mod grown;
 pub mod held;
@@ -28,6 +29,7 @@ mod late_acks;
 pub mod latency;
 mod looks;
 mod measured;
+mod ours;
 mod outcome;
 mod own;
 mod own_acks;
@@ -51,6 +53,7 @@ pub use plan::{
     Transport, UDP_RATE,
 };
 pub use progress::Progress;
+pub use quell_load::bulk::Disk;
 pub use quell_load::lane::LaneCounts;
 pub use quell_load::own_queue::Standing;
 pub use session::run;

@@ -11,13 +11,13 @@ use crate::arrived::Arrived;
 use crate::lane::{Move, OpenLane};
 use crate::latency::{self, Latency, Waited};
 use crate::looks::Looks;
-use crate::outcome::{LaneOutcome, Outcome};
+use crate::outcome::Outcome;
 use crate::progress::Progress;
 use crate::still::Still;
 use crate::talk::{AFTER, RESULTS, STOPPED, Talk};
 use crate::told::Known;
-use crate::{Amount, FlowError, FlowPlan, Senders, Transport};
-use quell_host::cpu_time::{CpuShare, CpuTimes};
+use crate::{Amount, FlowError, FlowPlan, Senders, Transport, ours};
+use quell_host::cpu_time::CpuTimes;
 use quell_host::{counted, end};
 use quell_load::bulk::{Ended, Limit};
 use quell_load::lane::Lane;
@@ -28,7 +28,7 @@ use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait, wake_exactly};
 use quell_units::Span;
-use quell_wire::iperf3::{Host, HostCounters, Part, PartStream, Results, State, StreamResult};
+use quell_wire::iperf3::{Results, State};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, scope};
 use std::time::SystemTime;
@@ -97,7 +97,6 @@ pub fn run(
     let test = Test { plan, talk: &talk, lanes: &lanes, block, device, asked_ns };
     let measured = test.measure(latency, stop, tell)?;
     let mut outcome = Outcome {
-        plan: plan.clone(),
         started,
         cookie: talk.cookie.text().into(),
         block,
@@ -174,7 +173,7 @@ impl Test<'_> {
         let origin = start + self.plan.omit.nanos();
         let end = match self.plan.amount {
             Amount::Time(time) => Some(origin + time.nanos()),
-            Amount::Bytes(_) => None,
+            Amount::Bytes(_) => self.plan.within.map(|time| origin + time.nanos()),
         };
         let window = Window {
             origin_ns: origin,
@@ -232,7 +231,7 @@ impl Test<'_> {
                 let mut told = Results::default();
                 let mut ours = || {
                     watch.settle(tell);
-                    told = self.results(&watch, cpu, &counters, &after);
+                    told = ours::results(self.plan, &watch, cpu, &counters, &after);
                     told.clone()
                 };
                 let (over_why, theirs) = self.trade(over_why, &mut ours, stop);
@@ -245,7 +244,7 @@ impl Test<'_> {
                 };
                 watch.settle(tell);
                 if told.streams.is_empty() {
-                    told = self.results(&watch, cpu, &counters, &after);
+                    told = ours::results(self.plan, &watch, cpu, &counters, &after);
                 }
                 Ok((over_why, told, theirs.map(|theirs| (theirs, took_ns)), rest))
             });
@@ -290,9 +289,16 @@ impl Test<'_> {
                 lane.all_sent(u64::try_from(told.packets).unwrap_or(0).min(most));
             }
         }
+        // What its time ended is a test of that time.
+        let written: u64 = self.lanes.iter().map(|lane| lane.moved().0).sum();
+        let is_cut = !watch.is_done()
+            || matches!(self.plan.amount, Amount::Bytes(amount) if written < amount);
         let (own_queue, incoming) = (watch.own_queue().cloned(), watch.incoming());
         Ok(Outcome {
-            plan: self.plan.clone(),
+            plan: match self.plan.within.filter(|_| is_cut) {
+                Some(time) => FlowPlan { amount: Amount::Time(time), ..self.plan.clone() },
+                None => self.plan.clone(),
+            },
             started: SystemTime::UNIX_EPOCH,
             cookie: String::new(),
             block: self.block,
@@ -367,7 +373,7 @@ impl Test<'_> {
             (Amount::Time(_), true) => Limit { bytes: None, end_ns: end },
             // Receivers take what comes until all is over.
             (Amount::Time(_), false) => Limit::NONE,
-            (Amount::Bytes(_), true) => Limit::bytes(amount.unwrap_or(0)),
+            (Amount::Bytes(_), true) => Limit { bytes: amount.or(Some(0)), end_ns: end },
             (Amount::Bytes(_), false) if lane.takes_datagrams() || self.plan.streams == 1 => {
                 Limit { bytes: amount, end_ns: None }
             }
@@ -391,10 +397,10 @@ impl Test<'_> {
         let mut still = Still::new(monotonic_ns());
         loop {
             let now = monotonic_ns();
-            let is_over = match end {
-                Some(end) => now >= end,
-                None => self.all_through(watch, now, &mut last_bytes, pings),
-            };
+            // A file that can't be read is no end.
+            let is_over = self.file_failed().is_none()
+                && (self.all_through(watch, now, &mut last_bytes, pings)
+                    || end.is_some_and(|end| now >= end));
             watch.look(now, is_over, tell);
             if is_over {
                 return Ok(Over::Complete);
@@ -403,9 +409,11 @@ impl Test<'_> {
                 watch.look(monotonic_ns(), true, tell);
                 return Ok(Over::Broke(why));
             }
-            let close = match end {
-                Some(_) => None,
-                None => self.until_close_look(now, watch.start(), pings).map(|ns| now + ns),
+            let close = match self.plan.amount {
+                Amount::Time(_) => None,
+                Amount::Bytes(_) => {
+                    self.until_close_look(now, watch.start(), pings).map(|ns| now + ns)
+                }
             };
             let next = [end, close].into_iter().flatten().fold(watch.due(now), u64::min);
             alarm.set(Some(next))?;
@@ -566,8 +574,17 @@ impl Test<'_> {
         sent_ns.max(arrivals.last_ns).saturating_add(quiet_ns)
     }
 
+    /// Why the file at this end could not be read or written, if that is so.
+    fn file_failed(&self) -> Option<String> {
+        let failed = self.plan.file.as_ref()?.failed()?;
+        Some(failed.to_string())
+    }
+
     /// Why a stream ended before its time, if one did; the server knows best.
     fn broken(&self) -> Result<Option<String>, FlowError> {
+        if let Some(failed) = self.file_failed() {
+            return Ok(Some(failed));
+        }
         let failed = self.lanes.iter().find_map(|lane| match lane.ended() {
             Some(Err(error)) if error.errno == nix::errno::Errno::EMSGSIZE => {
                 Some((lane.id, self.too_large("this host", "the server")))
@@ -695,89 +712,6 @@ impl Test<'_> {
         let until_ns = load_ended.saturating_add(LONGEST_REST_NS);
         let round_trip = || self.round_trip_ns(pings);
         Ok(Awaited { lanes, done_ns: load_ended, until_ns }.wait(&round_trip, stop)?)
-    }
-
-    fn results(
-        &self,
-        watch: &Looks<'_>,
-        cpu: CpuShare,
-        before: &HostCounters,
-        after: &HostCounters,
-    ) -> Results {
-        let lanes = watch.outcomes();
-        let sends = self.lanes.iter().any(|lane| lane.sends);
-        let tcp = self.plan.transport == Transport::Tcp;
-        let host = Host {
-            quell: env!("CARGO_PKG_VERSION").into(),
-            kernel: nix::sys::utsname::uname()
-                .map(|uname| uname.release().to_string_lossy().into_owned())
-                .unwrap_or_default(),
-            cpus: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),
-            cpu_busy: cpu.host_busy,
-        };
-        let streams = lanes.iter().map(|lane| self.stream_result(lane, watch.seconds())).collect();
-        let parts = lanes.iter().map(part).collect();
-        Results {
-            cpu_util_total: Some(cpu.user + cpu.system),
-            cpu_util_user: Some(cpu.user),
-            cpu_util_system: Some(cpu.system),
-            sender_has_retransmits: if sends { i32::from(tcp) } else { -1 },
-            congestion_used: lanes.first().and_then(|lane| lane.congestion.clone()),
-            streams,
-            quell: (!self.plan.plain).then_some(Part {
-                version: 1,
-                host,
-                before: Some(*before),
-                after: Some(*after),
-                streams: parts,
-            }),
-            ..Results::default()
-        }
-    }
-
-    fn stream_result(&self, lane: &LaneOutcome, seconds: f64) -> StreamResult {
-        let udp = self.plan.transport == Transport::Udp;
-        let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-        // As iperf3 has it: all of them, with those that do not count beside them.
-        let omitted = if lane.sends { lane.omitted.moment.packets } else { lane.omitted.expected };
-        let packets = if lane.sends { lane.mark.moment.packets } else { lane.mark.expected };
-        StreamResult {
-            id: lane.id,
-            bytes: lane.mark.moment.bytes,
-            retransmits: if lane.sends && !udp { signed(lane.mark.moment.retransmits) } else { -1 },
-            jitter: Some(lane.mark.rfc_jitter_ns as f64 / 1e9),
-            errors: signed(lane.mark.moment.lost),
-            omitted_errors: udp.then_some(0),
-            packets: signed(if udp { omitted + packets } else { packets }),
-            omitted_packets: udp.then(|| signed(omitted)),
-            start_time: 0.0,
-            end_time: seconds,
-        }
-    }
-}
-
-/// What this end tells a Quell of a stream. Its states over time stay here: the server has its own.
-pub(crate) fn part(lane: &LaneOutcome) -> PartStream {
-    let gaps = lane.gaps.as_ref().map(|gaps| {
-        gaps.counts().map(|(bucket, n)| (quell_stats::log_histogram::highest(bucket), n)).collect()
-    });
-    PartStream {
-        id: lane.id,
-        congestion: lane.congestion.clone().filter(|_| lane.sends),
-        mss: lane.mss,
-        send_buffer: lane.buffers.0,
-        receive_buffer: lane.buffers.1,
-        toil: lane.toil,
-        paused: lane.paused,
-        held_back: None,
-        out_of_order: lane.mark.reordered,
-        duplicates: lane.mark.duplicates,
-        socket_dropped: lane.mark.socket_dropped,
-        foreign: lane.mark.foreign,
-        forged: lane.mark.forged,
-        longest_gap_ns: lane.longest_gap_ns.filter(|_| !lane.sends),
-        gaps: gaps.unwrap_or_default(),
-        moments: Vec::new(),
     }
 }
 

@@ -1,35 +1,24 @@
 //! Against a server that speaks iperf3's protocol and lies in its results, or says nothing, over the loopback interface.
 
+#[path = "peer/played.rs"]
+mod played;
+
+use played::{DISPLAY_RESULTS, EXCHANGE_RESULTS, framed, take_up};
 use quell_flow::{Amount, Findings, FlowPlan, Outcome, Progress, run};
 use quell_sys::wait::Bell;
 use quell_units::Span;
-use quell_wire::iperf3::State;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 /// Takes one test of one TCP stream up, and tells these results, each of its words so much after it is due; where there are none, it says nothing
 /// until the client hangs up.
 fn serve(listener: &TcpListener, results: Option<&str>, late: Duration) -> std::io::Result<()> {
-    let say = |talk: &mut TcpStream, state: State| talk.write_all(&[state.byte()]);
     let (_never, nothing) = std::sync::mpsc::channel::<()>();
     let dawdle = || assert!(nothing.recv_timeout(late).is_err());
-    let framed = |talk: &mut TcpStream| -> std::io::Result<()> {
-        let mut length = [0; 4];
-        talk.read_exact(&mut length)?;
-        talk.read_exact(&mut vec![0; u32::from_be_bytes(length) as usize])
-    };
-    let (mut talk, _) = listener.accept()?;
-    talk.read_exact(&mut [0; 37])?;
-    say(&mut talk, State::ParamExchange)?;
-    framed(&mut talk)?;
-    say(&mut talk, State::CreateStreams)?;
-    let (mut data, _) = listener.accept()?;
-    data.read_exact(&mut [0; 37])?;
-    say(&mut talk, State::TestStart)?;
-    say(&mut talk, State::TestRunning)?;
+    let (mut talk, mut streams) = take_up(listener, 1)?;
     // Until the client hangs up.
-    let sink = std::thread::spawn(move || std::io::copy(&mut data, &mut std::io::sink()));
+    let sink = std::thread::spawn(move || std::io::copy(&mut streams[0], &mut std::io::sink()));
     talk.read_exact(&mut [0])?;
     let Some(results) = results else {
         // A client that gives up resets its connections.
@@ -38,13 +27,13 @@ fn serve(listener: &TcpListener, results: Option<&str>, late: Duration) -> std::
         return Ok(());
     };
     dawdle();
-    say(&mut talk, State::ExchangeResults)?;
+    talk.write_all(&[EXCHANGE_RESULTS])?;
     framed(&mut talk)?;
     dawdle();
     talk.write_all(&u32::try_from(results.len()).unwrap_or(0).to_be_bytes())?;
     dawdle();
     talk.write_all(results.as_bytes())?;
-    say(&mut talk, State::DisplayResults)?;
+    talk.write_all(&[DISPLAY_RESULTS])?;
     // The client aborts the stream; that is no fault.
     let _ = sink.join();
     Ok(())

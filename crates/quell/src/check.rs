@@ -47,7 +47,7 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
         if args.tc {
             document["tc"] = queues.iter().map(Queue::json).collect();
         }
-        println!("{}", quell_wire::text::json(&format!("{document:#}")));
+        println!("{}", crate::text::document(&document));
         return Ok(ExitCode::SUCCESS);
     }
     say(&format!(

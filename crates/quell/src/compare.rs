@@ -15,7 +15,6 @@ use quell_report::compare::{self, By, CompareError, Comparison, Source, Wanted, 
 use quell_report::figures::Shape;
 use quell_store::{Run, RunState};
 use quell_units::Ratio;
-use quell_wire::text;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -86,7 +85,7 @@ pub fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
     let comparison = Comparison::of(&sources, &wanted).map_err(refused)?;
     let written = output.map(|output| output.write(&comparison)).transpose()?;
     if args.json.json {
-        println!("{}", text::json(&format!("{:#}", compare::json(&comparison))));
+        println!("{}", crate::text::document(&compare::json(&comparison)));
     } else {
         print!("{}", compare::text(columns(), &comparison));
         if let Some(path) = written {

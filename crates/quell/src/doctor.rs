@@ -71,7 +71,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let failed = seen.watched.as_ref().is_some_and(|watched| watched.failed.is_some());
     if args.json.json {
         let document = document(&seen, &findings, &verdicts, peer.as_ref(), args);
-        println!("{}", quell_wire::text::json(&format!("{document:#}")));
+        println!("{}", crate::text::document(&document));
     } else {
         let lines = text::report(&seen, &findings, &verdicts, args, columns());
         lines.iter().for_each(|line| println!("{line}"));
@@ -85,7 +85,7 @@ fn list(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let checks = chosen(&args.only)?;
     if args.json.json {
         let all: Vec<_> = checks.iter().map(|check| described(check)).collect();
-        println!("{:#}", json!(all));
+        println!("{}", crate::text::document(&json!(all)));
     } else {
         text::list(&checks, columns()).iter().for_each(|line| println!("{line}"));
     }
@@ -95,7 +95,7 @@ fn list(args: &DoctorArgs) -> Result<ExitCode, Failure> {
 fn explain(name: &str, args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let check = known(name)?;
     if args.json.json {
-        println!("{:#}", described(check));
+        println!("{}", crate::text::document(&described(check)));
     } else {
         text::explanation(check, columns()).iter().for_each(|line| println!("{line}"));
     }

@@ -68,7 +68,7 @@ pub fn pingexp(args: &PingExpArgs) -> Result<ExitCode, Failure> {
     let folder = keep(&args.place.base, &about, &streams, step_ns)?;
     if args.json.json {
         let document = document(&streams, interval, started, &folder);
-        println!("{}", quell_wire::text::json(&format!("{document:#}")));
+        println!("{}", crate::text::document(&document));
     } else {
         tell(&streams, interval, started, &folder);
     }

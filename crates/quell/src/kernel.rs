@@ -160,7 +160,7 @@ pub fn info(args: &InfoArgs) -> Result<ExitCode, Failure> {
             keys.remove("size");
         }
         value["size_bytes"] = info.size.into();
-        println!("{value:#}");
+        println!("{}", crate::text::document(&value));
         return Ok(ExitCode::SUCCESS);
     }
     print!("{info}");

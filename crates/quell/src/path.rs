@@ -32,7 +32,6 @@ use clap::Args;
 use known::Known;
 use quell_store::Run;
 use quell_units::{Ecn, Span, Tos};
-use quell_wire::text::json as printed;
 use session::{Method, Session, UDP_PORT, Wishes};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -166,7 +165,7 @@ fn tell(session: &Session, known: &Known, json: bool, run_folder: Option<&Path>)
     let run = run_folder.map(|folder| folder.display().to_string());
     if json {
         let document = json::document(session, known, run.as_deref());
-        println!("{}", printed(&format!("{document:#}")));
+        println!("{}", crate::text::document(&document));
         return;
     }
     print!("{}", text::summary(session, known, columns()));

@@ -235,7 +235,7 @@ fn tell(session: &Session, tallies: &[Tally], form: Option<JsonForm>, run_folder
                 document["event"] = "end".into();
                 println!("{}", printed(&document.to_string()));
             } else {
-                println!("{}", printed(&format!("{document:#}")));
+                println!("{}", crate::text::document(&document));
             }
         }
         None => {
@@ -363,13 +363,16 @@ fn verdict(session: &Session, tallies: &[Tally]) -> Result<ExitCode, Failure> {
             let too_large =
                 |tally: &Tally| tally.kinds.first().is_some_and(|(kind, _)| kind == "EMSGSIZE");
             let hint = match session.method {
-                _ if refused && tallies.iter().all(too_large) => {
-                    "; packets of that size may not leave uncut: take a smaller -s, or leave out -M"
-                }
+                _ if refused && tallies.iter().all(too_large) => match session.largest(&silent) {
+                    Some(most) => format!(
+                        "; packets of that size may not leave uncut: no more than -s {most} fits, as far as this host knows the path; or leave out -M"
+                    ),
+                    None => "; packets of that size may not leave uncut: take a smaller -s, or leave out -M".into(),
+                },
                 Method::Udp if refused => {
-                    "; is `quell serve` running there, bound to that address?"
+                    "; is `quell serve` running there, bound to that address?".into()
                 }
-                _ => "",
+                _ => String::new(),
             };
             let names: Vec<&str> = silent.iter().map(|t| t.name.as_str()).collect();
             let others: String = silent.iter().map(|t| host::hint(&t.to, &t.others)).collect();

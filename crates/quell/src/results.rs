@@ -303,7 +303,7 @@ pub fn runs(args: &RunsArgs) -> Result<ExitCode, Failure> {
     let runs = quell_store::list(base).map_err(Failure::usage)?;
     if args.json.json {
         let list: Vec<_> = runs.iter().map(run_json).collect();
-        println!("{}", text::json(&format!("{:#}", serde_json::Value::Array(list))));
+        println!("{}", crate::text::document(&serde_json::Value::Array(list)));
         return Ok(ExitCode::SUCCESS);
     }
     if runs.is_empty() {

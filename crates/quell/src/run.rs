@@ -397,7 +397,7 @@ pub fn list(json: &Json) -> Result<ExitCode, Failure> {
                 serde_json::json!({"name": name, "title": e.title, "scenarios": scenarios, "about": e.about.trim()})
             })
             .collect();
-        println!("{:#}", serde_json::Value::Array(list));
+        println!("{}", crate::text::document(&serde_json::Value::Array(list)));
         return Ok(ExitCode::SUCCESS);
     }
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);

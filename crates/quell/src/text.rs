@@ -18,6 +18,11 @@ pub use quell_finding::WIDEST;
 use std::io::IsTerminal;
 pub use table::{Column, Columns};
 
+/// A JSON document as it is printed: indented, and commanding no terminal, whatever the names in it hold.
+pub fn document(document: &serde_json::Value) -> String {
+    quell_wire::text::json(&format!("{document:#}"))
+}
+
 /// The narrowest terminal that is written for; a narrower one breaks lines by itself.
 pub const NARROWEST: usize = 60;
 
@@ -120,6 +125,14 @@ pub fn hand_out(bytes: &[u8]) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_in_a_document_commands_no_terminal_and_stays_the_name() {
+        let value = serde_json::json!({ "device": "eth0\u{202e}\u{9b}31m" });
+        let text = document(&value);
+        assert_eq!(text, "{\n  \"device\": \"eth0\\u202e\\u009b31m\"\n}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
 
     fn widest(text: &str) -> usize {
         text.lines().map(|line| line.chars().count()).max().unwrap_or(0)

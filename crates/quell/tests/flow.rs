@@ -1,8 +1,12 @@
 //! `quell flow` as a person calls it: against `iperf3 -s` where that is installed, and against nobody. Where iperf3 is missing the tests
 //! say so; trying to start it proves it.
 
+#[path = "flow/file.rs"]
+mod file;
 #[path = "flow/liar.rs"]
 mod liar;
+#[path = "../../flow/tests/peer/played.rs"]
+mod played;
 mod support;
 
 use serde_json::Value;
@@ -145,7 +149,12 @@ fn every_key_of_the_json_is_in_the_table_of_keys() {
     let served = Served::new(&[]);
     let (address, port) = (served.at.ip().to_string(), served.at.port().to_string());
     let mut found = BTreeSet::new();
-    for options in [&["--bidir", "--bdp", "--fq-rate", "20M"][..], &["-u", "--bidir"]] {
+    let dir = TestFolder::new();
+    dir.write("sent", vec![7; 100_000_000]);
+    let file = dir.path("sent").display().to_string();
+    for options in
+        [&["--bidir", "--bdp", "--fq-rate", "20M"][..], &["-u", "--bidir"], &["-F", &file]]
+    {
         let common = ["flow", &address, "-p", &port, "--json", "-b", "10M", "-t", "1"];
         let arguments = [&common, options].concat();
         let mut json: Value =
@@ -156,6 +165,7 @@ fn every_key_of_the_json_is_in_the_table_of_keys() {
     }
     let last = |path: &String| path.rsplit('.').next().unwrap_or_default().to_owned();
     let names: BTreeSet<String> = found.iter().map(last).collect();
+    assert!(names.contains("slept_share") && names.contains("sent_whole"), "{names:?}");
     assert!(names.contains("delivery_bits_per_second") && names.contains("gaps_ns"), "{names:?}");
     let unknown: Vec<_> = names.iter().filter(|name| !told.contains(name.as_str())).collect();
     assert!(unknown.is_empty(), "not in docs/measuring.md: {unknown:?}");

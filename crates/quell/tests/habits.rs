@@ -176,7 +176,6 @@ fn options_that_are_another_thing_here_are_answered_with_what_to_type() {
     for (typed, words) in [
         (&["flow", "-s"][..], &["quell serve"][..]),
         (&["flow", "-s", "-D"], &["quell serve"]),
-        (&["flow", "h", "-F", "file"], &["--repeating-payload"]),
         (&["flow", "h", "--sctp"], &["SCTP"]),
         (&["flow", "h", "--server-bitrate-limit", "1M"], &["quell serve --max-rate"]),
         (&["flow", "h", "--username", "me"], &["--secret-file"]),

@@ -142,7 +142,7 @@ fn a_size_that_the_path_does_not_take_is_told_with_what_to_do_and_no_server_is_a
     let got = said(program(&arguments), &arguments);
     assert_eq!(got.code, Some(1), "{}", got.error);
     says(&got.out, &["EMSGSIZE: larger than the path takes (its MTU)"]);
-    says(&got.error, &["take a smaller -s, or leave out -M"]);
+    says(&got.error, &["no more than -s 65488 fits", "or leave out -M"]);
     assert!(!got.error.contains("quell serve"), "{}", got.error);
     let arguments = [&asked[..], &["127.0.0.1"]].concat();
     assert!(!said(program(&arguments), &arguments).out.contains("EMSGSIZE"));

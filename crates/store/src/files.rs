@@ -100,6 +100,9 @@ impl Drop for AtomicFile {
     }
 }
 
+const LINK: &str = "it is a symbolic link, which is not followed";
+const NO_FILE: &str = "it is no regular file";
+
 /// A new file in the same folder, under a name that nobody has: neither another writer nor a link that somebody put there.
 fn beside(place: &Path) -> io::Result<(PathBuf, File)> {
     unused(place, |path| fs::OpenOptions::new().write(true).create_new(true).open(path))
@@ -151,7 +154,7 @@ pub fn write_output(place: &Path, bytes: &[u8]) -> io::Result<()> {
     if fs::metadata(place).is_ok_and(|m| goes_on(m.file_type())) {
         return opened(fs::OpenOptions::new().write(true), place)?.write_all(bytes);
     }
-    let folder = place.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(place);
     let fill = |file: &mut File| {
         if let Some(before) = before.as_ref().filter(|before| before.is_file()) {
             // Who may read it stays as it was.
@@ -172,11 +175,85 @@ pub fn write_output(place: &Path, bytes: &[u8]) -> io::Result<()> {
             temporary
         }
     };
-    fs::rename(&temporary, place).inspect_err(|_| {
-        let _ = fs::remove_file(&temporary);
+    put(&temporary, place)
+}
+
+/// A file for a person that grows: it has its name only when it is [kept](Growing::keep), so that what broke off leaves what was there before.
+#[derive(Debug)]
+pub struct Growing {
+    place: PathBuf,
+    file: File,
+    /// Where the file system has no files without a name.
+    temporary: Option<PathBuf>,
+}
+
+impl Growing {
+    /// One that is to take this place.
+    ///
+    /// # Errors
+    /// What the kernel answers, and where something else than a regular file is in that place.
+    pub fn new(place: &Path) -> io::Result<Self> {
+        match fs::symlink_metadata(place) {
+            Ok(before) if before.is_symlink() => return Err(io::Error::other(LINK)),
+            Ok(before) if !before.is_file() => return Err(io::Error::other(NO_FILE)),
+            _ => {}
+        }
+        let (file, temporary) = match nameless(folder_of(place)) {
+            Some(file) => (file, None),
+            None => beside(place).map(|(temporary, file)| (file, Some(temporary)))?,
+        };
+        Ok(Self { place: place.to_owned(), file, temporary })
+    }
+
+    /// Another handle of it, to write to.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn file(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
+    /// Gives it its name, when all of it is on the disk.
+    ///
+    /// # Errors
+    /// What the kernel answers; then the place is as it was.
+    pub fn keep(mut self) -> io::Result<()> {
+        if let Ok(before) = fs::symlink_metadata(&self.place)
+            && before.is_file()
+        {
+            // Who may read it stays as it was.
+            self.file.set_permissions(before.permissions())?;
+        }
+        self.file.sync_all()?;
+        let temporary = match self.temporary.take() {
+            Some(temporary) => temporary,
+            None => named(&self.file, &self.place)?,
+        };
+        put(&temporary, &self.place)
+    }
+}
+
+impl Drop for Growing {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            // An error here has nobody to hear it.
+            let _ = fs::remove_file(temporary);
+        }
+    }
+}
+
+/// The folder of a place.
+fn folder_of(place: &Path) -> &Path {
+    place.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Gives a whole file its name.
+fn put(temporary: &Path, place: &Path) -> io::Result<()> {
+    fs::rename(temporary, place).inspect_err(|_| {
+        let _ = fs::remove_file(temporary);
     })?;
     // The file is there; a folder that can't be synced is no reason to say it is not.
-    let _ = File::open(folder).and_then(|f| f.sync_all());
+    let _ = File::open(folder_of(place)).and_then(|f| f.sync_all());
     Ok(())
 }
 
@@ -210,13 +287,13 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
         .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY)
         .open(path)
         .map_err(|error| match error.raw_os_error() {
-            Some(libc::ELOOP) => io::Error::other("it is a symbolic link, which is not followed"),
+            Some(libc::ELOOP) => io::Error::other(LINK),
             _ => error,
         })?;
     if file.metadata()?.is_file() {
         return Ok(file);
     }
-    Err(io::Error::other("it is no regular file"))
+    Err(io::Error::other(NO_FILE))
 }
 
 /// Makes the names in a folder durable. File systems that can't sync a folder are no worse than before.

@@ -87,21 +87,14 @@ pub fn tcp_send_through(
     stop: &Bell,
 ) -> Result<Ended, SysError> {
     let fd = stream.as_fd();
-    let pacer = match what.rate {
-        Some(rate) => Some(paced(fd, rate, what.block.min(gate.most().unwrap_or(usize::MAX)))?),
-        None => None,
-    };
-    let kernel = pacer.as_ref().map(Pacer::kernel);
-    if let Some(rate) = [kernel, what.pacing].into_iter().flatten().min() {
-        let text = format!("the pacing rate to {rate} bytes per second");
-        let bytes = rate.to_ne_bytes();
-        set_bytes(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes, &text)?;
-    }
+    let pacer = pacer_of(gate, fd, what)?;
     let block = what.block.max(1);
     match what.copying {
         Copying::Once => {
             let payload = &payload(what.payload)[..block.min(HOT)];
-            send_all((gate, pacer), fd, what, (tally, stop), |most| send_some(fd, payload, most))
+            send_all((gate, pacer), fd, what, (tally, stop), |most| {
+                Ok(send_some(fd, payload, most)?)
+            })
         }
         Copying::None => {
             let source = payload_file(what.payload)?;
@@ -118,6 +111,39 @@ pub fn tcp_send_through(
     }
 }
 
+/// Why a piece did not move.
+pub(super) enum Failed {
+    /// By the connection.
+    Socket(Errno),
+    /// By the file at this end.
+    File(SysError),
+}
+
+impl From<Errno> for Failed {
+    fn from(errno: Errno) -> Self {
+        Self::Socket(errno)
+    }
+}
+
+/// What keeps a connection to the rates that are wanted, its kernel told of them.
+pub(super) fn pacer_of(
+    gate: &dyn Gate,
+    fd: BorrowedFd<'_>,
+    what: &TcpSending,
+) -> Result<Option<Pacer>, SysError> {
+    let pacer = match what.rate {
+        Some(rate) => Some(paced(fd, rate, what.block.min(gate.most().unwrap_or(usize::MAX)))?),
+        None => None,
+    };
+    let kernel = pacer.as_ref().map(Pacer::kernel);
+    if let Some(rate) = [kernel, what.pacing].into_iter().flatten().min() {
+        let text = format!("the pacing rate to {rate} bytes per second");
+        let bytes = rate.to_ne_bytes();
+        set_bytes(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes, &text)?;
+    }
+    Ok(pacer)
+}
+
 /// What keeps a connection to its rate from now on, at most `most` bytes a write.
 fn paced(fd: BorrowedFd<'_>, rate: u64, most: usize) -> Result<Pacer, SysError> {
     let mss = get(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG)
@@ -130,12 +156,12 @@ fn paced(fd: BorrowedFd<'_>, rate: u64, most: usize) -> Result<Pacer, SysError> 
     Ok(pacer)
 }
 
-fn send_all(
+pub(super) fn send_all(
     (gate, mut pacer): (&dyn Gate, Option<Pacer>),
     fd: BorrowedFd<'_>,
     what: &TcpSending,
     (tally, stop): (&Tally, &Bell),
-    mut send: impl FnMut(usize) -> Result<usize, Errno>,
+    mut send: impl FnMut(usize) -> Result<usize, Failed>,
 ) -> Result<Ended, SysError> {
     let mut patience = Patience::new(stop, what.limit.end_ns)?;
     let mut left = what.limit.bytes.unwrap_or(u64::MAX);
@@ -171,15 +197,19 @@ fn send_all(
                 tally.bytes.add(sent as u64);
                 tally.calls.add(1);
             }
-            Err(Errno::EAGAIN) => {
+            Err(Failed::Socket(Errno::EAGAIN)) => {
                 // Who let it through did so for now, and not for when there is room.
                 passed = 0;
-                if let Woken::End(ended) = patience.until_writable(fd)? {
+                let since_ns = monotonic_ns();
+                let woken = patience.until_writable(fd)?;
+                tally.waited_ns.add(monotonic_ns().saturating_sub(since_ns));
+                if let Woken::End(ended) = woken {
                     return Ok(ended);
                 }
             }
-            Err(Errno::EINTR) => {}
-            Err(errno) => return Err(broken("send over a TCP connection", errno)),
+            Err(Failed::Socket(Errno::EINTR)) => {}
+            Err(Failed::Socket(errno)) => return Err(broken("send over a TCP connection", errno)),
+            Err(Failed::File(error)) => return Err(error),
         }
     }
     Ok(Ended::Done)
@@ -206,6 +236,17 @@ pub fn tcp_receive_through(
     stop: &Bell,
 ) -> Result<Ended, SysError> {
     let fd = stream.as_fd();
+    receive_all(gate, fd, what, (tally, stop), |most| Ok(discard_some(fd, most)?))
+}
+
+/// Takes what comes by `take`, which is told how much it may take and says how much it took.
+pub(super) fn receive_all(
+    gate: &dyn Gate,
+    fd: BorrowedFd<'_>,
+    what: &TcpReceiving,
+    (tally, stop): (&Tally, &Bell),
+    mut take: impl FnMut(usize) -> Result<usize, Failed>,
+) -> Result<Ended, SysError> {
     let mut patience = Patience::new(stop, what.limit.end_ns)?;
     let mut left = what.limit.bytes.unwrap_or(u64::MAX);
     let mut mark = LowWater::new(fd)?;
@@ -215,7 +256,7 @@ pub fn tcp_receive_through(
         if let Some(ended) = patience.over() {
             return Ok(ended);
         }
-        match discard_some(fd, usize::try_from(left).unwrap_or(most).min(most)) {
+        match take(usize::try_from(left).unwrap_or(most).min(most)) {
             Ok(0) => return Ok(Ended::Closed),
             Ok(got) => {
                 left -= got as u64;
@@ -227,20 +268,29 @@ pub fn tcp_receive_through(
                     return Ok(ended);
                 }
             }
-            Err(Errno::EAGAIN) => {
-                let nap = mark.adjust(monotonic_ns())?;
-                if let Woken::End(ended) = patience.until_readable(fd, nap)? {
+            Err(Failed::Socket(Errno::EAGAIN)) => {
+                let since_ns = monotonic_ns();
+                let nap = mark.adjust(since_ns)?;
+                let woken = patience.until_readable(fd, nap)?;
+                tally.waited_ns.add(monotonic_ns().saturating_sub(since_ns));
+                if let Woken::End(ended) = woken {
                     // What waits below the mark came in time too.
-                    let rest = discard_some(fd, usize::try_from(left).unwrap_or(most).min(most));
-                    if let Ok(rest @ 1..) = rest {
-                        tally.bytes.add(rest as u64);
-                        tally.last_ns.set(monotonic_ns());
+                    match take(usize::try_from(left).unwrap_or(most).min(most)) {
+                        Ok(rest @ 1..) => {
+                            tally.bytes.add(rest as u64);
+                            tally.last_ns.set(monotonic_ns());
+                        }
+                        Err(Failed::File(error)) => return Err(error),
+                        _ => {}
                     }
                     return Ok(ended);
                 }
             }
-            Err(Errno::EINTR) => {}
-            Err(errno) => return Err(broken("receive over a TCP connection", errno)),
+            Err(Failed::Socket(Errno::EINTR)) => {}
+            Err(Failed::Socket(errno)) => {
+                return Err(broken("receive over a TCP connection", errno));
+            }
+            Err(Failed::File(error)) => return Err(error),
         }
     }
     Ok(Ended::Done)

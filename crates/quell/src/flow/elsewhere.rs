@@ -12,8 +12,6 @@ pub struct Elsewhere {
     daemon: bool,
     #[arg(long, hide = true, num_args = 0..=1)]
     idle_timeout: Option<String>,
-    #[arg(short = 'F', long = "file", hide = true, value_name = "FILE")]
-    file: Option<String>,
     #[arg(long, hide = true)]
     sctp: bool,
     #[arg(short = 'X', long = "xbind", hide = true, value_name = "NAME")]
@@ -37,7 +35,7 @@ pub struct Elsewhere {
 /// Each with its answer.
 type Answer = (&'static str, fn(&Elsewhere) -> bool, &'static str);
 
-const ANSWERS: [Answer; 11] = [
+const ANSWERS: [Answer; 10] = [
     (
         "-s",
         |e| e.server,
@@ -53,12 +51,6 @@ const ANSWERS: [Answer; 11] = [
         |e| e.idle_timeout.is_some(),
         "that is a server's, and needless there: in `quell serve` tests that stand still give way to others, and `quell serve --for TIME` \
          ends by itself",
-    ),
-    (
-        "-F",
-        |e| e.file.is_some(),
-        "a file is not sent: the payload is random bytes, which no link compresses, or with --repeating-payload digits, which \
-         links do compress",
     ),
     ("--sctp", |e| e.sctp, "SCTP is not spoken here; TCP is the default, UDP is -u"),
     ("-X", |e| e.xbind.is_some(), "SCTP is not spoken here; -B ADDRESS sets the own address"),

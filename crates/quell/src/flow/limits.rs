@@ -11,6 +11,7 @@ use quell_flow::{Findings, Outcome, Standing, Vanishing};
 const KERNEL: &str = "TCP_INFO of the sender";
 const SCHEDULER: &str = "/proc/thread-self/schedstat";
 const LIMITER: &str = "the server: when the rate that it allows was used up";
+const FILE: &str = "quell flow's clock beside each read or write";
 const CLOCK: &str = "the receiver's program: when it was to run, and ran";
 const DEVICE: &str = "queues of the own device";
 
@@ -64,6 +65,7 @@ fn matters(limit: Limit) -> (&'static str, Severity, &'static str) {
             ("own-queue", Note, "what comes behind this host's device is no narrower")
         }
         Limit::Sender => ("sender", Warning, "what is not written can't be sent"),
+        Limit::File => ("file", Warning, "the disk gives or takes no more"),
         Limit::SenderCpu => ("sender-cpu", Warning, "what writes the data never slept"),
         Limit::ReceiverCpu => ("receiver-cpu", Warning, "what reads the data never slept"),
         Limit::Unknown => ("unknown", Note, "the facts leave several"),
@@ -88,6 +90,11 @@ fn seen(way: &Way, held: &Held) -> Vec<Evidence> {
     seen.extend(held.receiver_held_back.map(|part| share("receiver was held back", part, LIMITER)));
     let cpu = [("sender's CPU", held.sender_cpu), ("receiver's CPU", held.receiver_cpu)];
     seen.extend(cpu.into_iter().filter_map(|(name, part)| Some(share(name, part?, SCHEDULER))));
+    if let Some(file) = &held.file {
+        seen.push(share("reading or writing the file", file.share, FILE));
+        seen.extend(file.slept_share.map(|part| share("asleep meanwhile", part, SCHEDULER)));
+        seen.push(share("waiting for the connection", file.waited_share, FILE));
+    }
     if let Some(queue) = &way.own_queue {
         seen.push(Evidence::text("device", &*queue.device, DEVICE));
         seen.push(Evidence::part("packets waited", queue.stood, queue.looks, "looks", DEVICE));
@@ -211,6 +218,20 @@ fn told(
              is stopped, or too slow)",
             part(held.idle)
         ),
+        Limit::File => {
+            let file = held.file.unwrap_or_default();
+            let (does, other) = match receiver {
+                "there" => ("reading", "waited for room"),
+                _ => ("writing", "waited for data"),
+            };
+            let says = format!(
+                "{below} by {does} the file: that took {}, asleep in it for {} (the disk), and it {other} for {}",
+                part(file.share),
+                part(file.slept_share.unwrap_or(0.0)),
+                part(file.waited_share)
+            );
+            return (says, Some("without -F it tells what the path carries".into()));
+        }
         Limit::SenderCpu => {
             let says = format!(
                 "{below} by the sender's CPU: what writes the data wanted it for {} and waited for room the rest of it",
@@ -225,6 +246,15 @@ fn told(
                 part(held.window)
             );
             return (says, Some("more streams (-P) use more CPUs".into()));
+        }
+        Limit::Unknown if held.is_partly_of_file() => {
+            let file = held.file.unwrap_or_default();
+            let says = format!(
+                "what held it up is unknown: the file (the disk) took {}, and for {} its connection was waited for",
+                part(file.share),
+                part(file.waited_share)
+            );
+            return (says, Some("without -F it tells what the path carries".into()));
         }
         Limit::Unknown if held.is_paused() => format!(
             "what held it up is unknown: what reads the data did not run for {} (stopped, or without a CPU), and its kernel acknowledges late \

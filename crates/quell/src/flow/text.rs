@@ -157,6 +157,9 @@ pub fn summary(outcome: &Outcome, findings: &Findings, bdp: bool, width: usize) 
     for (way, name) in [(&findings.up, "up"), (&findings.down, "down")] {
         if let Some(way) = way {
             direction(&mut out, name, way, outcome, width);
+            if let Some(file) = super::file::sentence(outcome, way.received_bytes, way.seconds) {
+                out += &wrapped("file", &file);
+            }
         }
     }
     for doubt in &findings.doubts {

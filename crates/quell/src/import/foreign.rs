@@ -88,7 +88,7 @@ fn import(args: &FilesArgs, tool: Option<Tool>, hints: Hints) -> Result<ExitCode
     }
     if args.json.json && !documents.is_empty() {
         let document = serde_json::json!({ "imported": documents });
-        println!("{}", quell_wire::text::json(&format!("{document:#}")));
+        println!("{}", crate::text::document(&document));
     }
     match refused.is_empty() {
         true => Ok(ExitCode::SUCCESS),

@@ -16,9 +16,12 @@ use quell_model::task::{PingStream, TcpPingStream, UdpEcho};
 use quell_probe::{Emit, Options, Patience, Ping, ProbeError, TcpPing, UdpEchoClient};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
-use quell_sys::socket::Way;
+use quell_sys::socket::option::largest_datagram;
+use quell_sys::socket::{Udp, Way};
 use quell_sys::wait::Bell;
 use quell_units::Span;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::mpsc::SyncSender;
 
 /// How often the prober tells what came: often enough for eyes, seldom enough for the CPU.
@@ -84,6 +87,28 @@ pub struct Session {
     pub one_clock: bool,
     /// From this come the sending times.
     pub seed: u64,
+}
+
+impl Session {
+    /// The largest payload that one packet carries to all of these, as far as this host's kernel has learned of the paths; none where that is no less
+    /// than what was sent, as of a hop that told nothing.
+    pub fn largest(&self, targets: &[&Target]) -> Option<u64> {
+        let of = |target: &&Target| {
+            // Any port will do: nothing is sent.
+            let to = SocketAddr::new(target.to.ip(), target.to.port().max(1));
+            let to = match (target.to, to) {
+                (SocketAddr::V6(from), SocketAddr::V6(mut to)) => {
+                    to.set_scope_id(from.scope_id());
+                    SocketAddr::V6(to)
+                }
+                (_, to) => to,
+            };
+            let socket = Udp::connected_by(to, target.tos.byte(), &self.way).ok()?;
+            let most = largest_datagram(socket.as_fd(), to.is_ipv6())?;
+            Some(most).filter(|most| *most < u64::from(target.size))
+        };
+        targets.iter().map(of).collect::<Option<Vec<u64>>>()?.into_iter().min()
+    }
 }
 
 /// What a thread tells.

@@ -251,7 +251,7 @@ fn tell(args: &ChangeArgs, device: &str, [was, now]: &Told, applied: Applied) {
             "steps": applied.steps,
             "remarks": said,
         });
-        println!("{document:#}");
+        println!("{}", crate::text::document(&document));
         return;
     }
     applied.steps.iter().for_each(|step| say(&format!("  {step}\n")));

@@ -209,7 +209,7 @@ pub fn confirm(args: &ConfirmArgs) -> Result<ExitCode, Failure> {
     let kept = quell_act::confirm(&args.state.folder, device.as_deref(), "quell shape confirm")
         .map_err(failure)?;
     if args.json.json {
-        println!("{:#}", json!({ "confirmed": kept }));
+        println!("{}", crate::text::document(&json!({ "confirmed": kept })));
     } else {
         kept.iter().for_each(|device| println!("{device}: what is in force stays"));
     }
@@ -276,7 +276,12 @@ pub fn recover(args: &RecoverArgs) -> Result<ExitCode, Failure> {
     }
     if args.json.json {
         let one = |(device, done): &(String, Applied)| json!({"device": device, "steps": done.steps, "remarks": done.said});
-        println!("{:#}", json!({ "recovered": done.iter().map(one).collect::<Vec<Value>>() }));
+        println!(
+            "{}",
+            crate::text::document(
+                &json!({ "recovered": done.iter().map(one).collect::<Vec<Value>>() })
+            )
+        );
         return Ok(ExitCode::SUCCESS);
     }
     if done.is_empty() {

@@ -170,7 +170,12 @@ pub fn persist(args: &PersistArgs) -> Result<ExitCode, Failure> {
     }
     let written: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
     if args.json.json {
-        println!("{:#}", json!({ "device": device, "wanted": log.begun.wanted, "files": written }));
+        println!(
+            "{}",
+            crate::text::document(
+                &json!({ "device": device, "wanted": log.begun.wanted, "files": written })
+            )
+        );
         return Ok(ExitCode::SUCCESS);
     }
     written.iter().for_each(|path| println!("  {path}"));

@@ -184,7 +184,12 @@ pub fn prove(args: &ProveArgs) -> Result<ExitCode, Failure> {
     }
     if args.json.json {
         let wanted = &log.begun.wanted;
-        println!("{:#}", json!({ "device": device, "wanted": wanted, "ways": documents }));
+        println!(
+            "{}",
+            crate::text::document(
+                &json!({ "device": device, "wanted": wanted, "ways": documents })
+            )
+        );
     }
     Ok(ExitCode::from(u8::from(failed)))
 }

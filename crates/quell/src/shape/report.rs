@@ -31,7 +31,7 @@ pub fn plan(device: &str, settled: &Settled, planned: &Planned, after: &[String]
             "foreign": planned.foreign,
             "cannot_come_back": planned.lost,
         });
-        println!("{document:#}");
+        println!("{}", crate::text::document(&document));
         return;
     }
     say(&format!("{device}: {}\n", settled.words));
@@ -131,7 +131,7 @@ const SHOWN: usize = 12;
 /// What was done.
 pub fn done(device: &str, done: &Applied, how: &str, document: &Value, json: Json) {
     if json.json {
-        println!("{document:#}");
+        println!("{}", crate::text::document(document));
         return;
     }
     done.steps.iter().take(SHOWN).for_each(|step| say(&format!("  {step}\n")));
@@ -291,7 +291,7 @@ pub const NOTHING: &str = "nothing of Quell's is in force";
 pub fn status(entries: &[Entry], json: Json) {
     if json.json {
         let all: Vec<&Value> = entries.iter().map(|entry| &entry.document).collect();
-        println!("{:#}", json!({ "shaped": all }));
+        println!("{}", crate::text::document(&json!({ "shaped": all })));
         return;
     }
     if entries.is_empty() {

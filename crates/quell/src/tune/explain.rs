@@ -29,7 +29,7 @@ pub fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
         key => setting(key, &host)?,
     };
     if args.json.json {
-        println!("{document:#}");
+        println!("{}", crate::text::document(&document));
     } else {
         say(&text);
     }

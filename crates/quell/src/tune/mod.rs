@@ -146,7 +146,7 @@ pub fn confirm(args: &StatusArgs) -> Result<ExitCode, Failure> {
         steps = act(&mut open()?, &args.places, goal, &record, None)?.steps;
     }
     if args.json.json {
-        println!("{:#}", json!({ "confirmed": true, "steps": steps }));
+        println!("{}", crate::text::document(&json!({ "confirmed": true, "steps": steps })));
     } else {
         steps.iter().for_each(|step| println!("  {step}"));
         println!("what is in force stays");
@@ -208,7 +208,10 @@ pub fn recover(args: &StatusArgs) -> Result<ExitCode, Failure> {
         .map_err(failure)?;
     let steps: Vec<&String> = done.iter().flat_map(|(_, done)| &done.steps).collect();
     if args.json.json {
-        println!("{:#}", json!({ "recovered": !done.is_empty(), "steps": steps }));
+        println!(
+            "{}",
+            crate::text::document(&json!({ "recovered": !done.is_empty(), "steps": steps }))
+        );
         return Ok(ExitCode::SUCCESS);
     }
     steps.iter().for_each(|step| println!("  {step}"));

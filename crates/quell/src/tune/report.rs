@@ -37,7 +37,7 @@ pub fn plan(plan: &Tuning, now: &Settings, commands: &[String], proof: Option<&P
             "remarks": plan.remarks,
             "proof": proof.map(Proof::document),
         });
-        println!("{document:#}");
+        println!("{}", crate::text::document(&document));
         return;
     }
     say(&format!("{}\n", plan.wish.words()));
@@ -146,7 +146,7 @@ pub fn applied(
             "confirm_within_s": within.map(|span| span.as_secs_f64()),
             "proof": proof.map(Proof::document),
         });
-        println!("{document:#}");
+        println!("{}", crate::text::document(&document));
         return;
     }
     if let Some(proof) = proof {
@@ -168,7 +168,7 @@ fn setting_json(setting: &quell_tune::Setting) -> Value {
 /// What was measured and not kept.
 pub fn not_kept(proof: &Proof, document: &Value, form: Json) {
     if form.json {
-        println!("{document:#}");
+        println!("{}", crate::text::document(document));
     } else {
         say(&proof.text());
         println!("nothing was kept: all is as it was before");
@@ -182,7 +182,7 @@ pub fn reverted(record: &Record, done: &Applied, stay: &[String], form: Json) {
             "reverted": record.wanted, "steps": done.steps,
             "left": stay.iter().map(|key| dotted(key)).collect::<Vec<_>>(), "remarks": done.said,
         });
-        println!("{document:#}");
+        println!("{}", crate::text::document(&document));
         return;
     }
     done.steps.iter().for_each(|step| say(&format!("  {step}\n")));
@@ -209,7 +209,7 @@ impl Status {
     /// Prints it.
     pub fn print(&self, form: Json) {
         if form.json {
-            println!("{:#}", self.document);
+            println!("{}", crate::text::document(&self.document));
         } else {
             say(&self.text);
         }

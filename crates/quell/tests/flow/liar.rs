@@ -1,31 +1,20 @@
 //! What `quell flow` prints against a server that lies: nothing that moves a terminal's cursor, no figure that can't be, the right exit code.
 
+use crate::played::{DISPLAY_RESULTS, EXCHANGE_RESULTS, framed, take_up};
 use crate::support::{Said, program, said};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 
 /// Takes one test of one TCP stream up and tells these results, whatever they are.
 fn serve(listener: &TcpListener, results: &[u8]) -> std::io::Result<()> {
-    let framed = |talk: &mut TcpStream| -> std::io::Result<()> {
-        let mut length = [0; 4];
-        talk.read_exact(&mut length)?;
-        talk.read_exact(&mut vec![0; u32::from_be_bytes(length) as usize])
-    };
-    let (mut talk, _) = listener.accept()?;
-    talk.read_exact(&mut [0; 37])?;
-    talk.write_all(&[9])?;
-    framed(&mut talk)?;
-    talk.write_all(&[10])?;
-    let (mut data, _) = listener.accept()?;
-    data.read_exact(&mut [0; 37])?;
-    talk.write_all(&[1, 2])?;
-    let sink = std::thread::spawn(move || std::io::copy(&mut data, &mut std::io::sink()));
+    let (mut talk, mut streams) = take_up(listener, 1)?;
+    let sink = std::thread::spawn(move || std::io::copy(&mut streams[0], &mut std::io::sink()));
     talk.read_exact(&mut [0])?;
-    talk.write_all(&[13])?;
+    talk.write_all(&[EXCHANGE_RESULTS])?;
     framed(&mut talk)?;
     talk.write_all(&(results.len() as u32).to_be_bytes())?;
     // Who hears enough hangs up.
-    let told = talk.write_all(results).and_then(|()| talk.write_all(&[14]));
+    let told = talk.write_all(results).and_then(|()| talk.write_all(&[DISPLAY_RESULTS]));
     let _ = told.and_then(|()| talk.read(&mut [0]));
     let _ = sink.join();
     Ok(())

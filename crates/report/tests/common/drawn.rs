@@ -15,6 +15,8 @@ pub struct Plane {
     y: [f64; 2],
     /// Lines of series by their colour's number, as points in the units of the axes.
     pub lines: Vec<(usize, Vec<(f64, f64)>)>,
+    /// Markers of series by their colour's number, in the units of the axes, whatever their shape.
+    pub dots: Vec<(usize, Vec<(f64, f64)>)>,
     /// From where to where the bars and boxes of series stand, by their colour's number.
     pub bars: Vec<(usize, f64, f64)>,
 }
@@ -40,6 +42,7 @@ impl Drawn {
     pub fn of(svg: &str) -> Self {
         let mut drawn = Drawn { panels: Vec::new(), words: Vec::new() };
         let mut paths: Vec<(usize, usize, String)> = Vec::new();
+        let mut dots: Vec<(usize, usize, String)> = Vec::new();
         let mut rects: Vec<(usize, usize, f64, f64)> = Vec::new();
         let mut inside = false;
         for line in svg.lines() {
@@ -51,6 +54,7 @@ impl Drawn {
                     x: [f64::NAN; 2],
                     y: [f64::NAN; 2],
                     lines: Vec::new(),
+                    dots: Vec::new(),
                     bars: Vec::new(),
                 });
                 inside = true;
@@ -69,8 +73,12 @@ impl Drawn {
                 }
             } else if inside && line.starts_with("<path") {
                 let class = attribute(line, "class").unwrap_or_default();
+                let d = attribute(line, "d").unwrap_or_default();
+                let colour = class.strip_prefix("qs-s").or(class.strip_prefix("qf-s"));
+                if let Some(n) = colour.and_then(|n| n.parse().ok()) {
+                    dots.push((drawn.panels.len() - 1, n, d.clone()));
+                }
                 if let Some(n) = class.strip_prefix("qs-s").and_then(|n| n.parse().ok()) {
-                    let d = attribute(line, "d").unwrap_or_default();
                     paths.push((drawn.panels.len() - 1, n, d));
                 }
             }
@@ -81,6 +89,21 @@ impl Drawn {
             let value = |y: f64| plane.y[0] + plane.y[1] * (y + plane.at[1]);
             let bar = (series, value(from), value(to));
             plane.bars.push(bar);
+        }
+        for (panel, series, path) in dots {
+            let plane = &mut drawn.panels[panel];
+            let points: Option<Vec<_>> = path.split('M').skip(1).map(marker).collect();
+            let value = |(x, y): (f64, f64)| {
+                (
+                    plane.x[0] + plane.x[1] * (x + plane.at[0]),
+                    plane.y[0] + plane.y[1] * (y + plane.at[1]),
+                )
+            };
+            // What is no marker throughout is a line or an area.
+            if let Some(points) = points.filter(|points| !points.is_empty()) {
+                let points = points.into_iter().map(value).collect();
+                plane.dots.push((series, points));
+            }
         }
         for (panel, series, path) in paths {
             let plane = &mut drawn.panels[panel];
@@ -134,6 +157,14 @@ impl Drawn {
     pub fn says(&self, text: &str) -> bool {
         self.words.iter().any(|w| w.text.contains(text))
     }
+}
+
+/// Where a marker stands: its place, and behind it the shape, which is drawn relative to it.
+fn marker(text: &str) -> Option<(f64, f64)> {
+    let shape = text.find(|c: char| c.is_ascii_alphabetic())?;
+    let is_relative = text[shape..].chars().all(|c| !c.is_ascii_uppercase());
+    let (x, y) = text[..shape].split_once(' ')?;
+    Some((x.trim().parse().ok()?, y.trim().parse().ok()?)).filter(|_| is_relative)
 }
 
 /// Offset and factor from dots to units, linear.

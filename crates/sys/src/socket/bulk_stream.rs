@@ -3,6 +3,7 @@
 //! ```text
 //!   send_some      user memory ──copied──► socket        send(2)
 //!   send_file      a file's pages ─────────► socket      sendfile(2): the network reads the page cache itself
+//!   take_some      socket ──copied──► user memory        recv(2)
 //!   discard_some   socket ──► nowhere                    recv(2) with MSG_TRUNC, tcp(7): taken off the queue and not copied
 //! ```
 
@@ -10,9 +11,10 @@ use crate::SysError;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::socket::{MsgFlags, recv};
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Most repetitions of a buffer in one call of [`send_some`].
 const MOST_TIMES: usize = 64;
@@ -52,6 +54,11 @@ pub fn discard_some(fd: BorrowedFd<'_>, most: usize) -> Result<usize, Errno> {
     Errno::result(got).map(|got| got as usize)
 }
 
+/// Takes what waits into a buffer; how many bytes, 0 at the end. `EAGAIN` when nothing is there.
+pub fn take_some(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
+    recv(fd.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT)
+}
+
 /// A file in memory, to send from.
 #[derive(Debug)]
 pub struct Source {
@@ -85,12 +92,21 @@ impl Source {
         offset: usize,
         most: usize,
     ) -> Result<usize, Errno> {
-        let mut offset = offset as libc::off_t;
-        // SAFETY: the offset is a live variable; sendfile(2) has no other memory arguments.
-        let sent =
-            unsafe { libc::sendfile(to.as_raw_fd(), self.file.as_raw_fd(), &raw mut offset, most) };
-        Errno::result(sent).map(|sent| sent as usize)
+        send_file(to, self.file.as_fd(), offset as u64, most)
     }
+}
+
+/// As [`Source::send_some`], from any file; 0 where it has nothing at this offset.
+pub fn send_file(
+    to: BorrowedFd<'_>,
+    file: BorrowedFd<'_>,
+    offset: u64,
+    most: usize,
+) -> Result<usize, Errno> {
+    let mut offset = offset as libc::off_t;
+    // SAFETY: the offset is a live variable; sendfile(2) has no other memory arguments.
+    let sent = unsafe { libc::sendfile(to.as_raw_fd(), file.as_raw_fd(), &raw mut offset, most) };
+    Errno::result(sent).map(|sent| sent as usize)
 }
 
 /// Makes a socket's calls wait, or not.

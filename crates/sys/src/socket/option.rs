@@ -51,6 +51,17 @@ pub fn get_bytes(
     Errno::result(result).map(|_| (length as usize).min(value.len()))
 }
 
+/// Payload of the largest datagram that one packet carries to the other end of a connected socket, as far as the kernel has learned of its path
+/// (ip(7), `IP_MTU`); of an ICMP echo as well, whose header is as long.
+pub fn largest_datagram(fd: BorrowedFd<'_>, ipv6: bool) -> Option<u64> {
+    let (level, name, headers) = match ipv6 {
+        false => (libc::IPPROTO_IP, libc::IP_MTU, 28),
+        true => (libc::IPPROTO_IPV6, libc::IPV6_MTU, 48),
+    };
+    let mtu = get(fd, level, name).ok()?;
+    u64::try_from(mtu).ok()?.checked_sub(headers)
+}
+
 /// Bytes in a connection's receive queue (`FIONREAD`, tcp(7)); 0 where the kernel does not tell.
 pub fn waiting(fd: BorrowedFd<'_>) -> u64 {
     let mut bytes: libc::c_int = 0;

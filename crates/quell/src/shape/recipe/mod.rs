@@ -166,7 +166,7 @@ pub fn recipe(args: &RecipeArgs) -> Result<ExitCode, Failure> {
     };
     let words = all.words(policy);
     if args.json.json {
-        println!("{:#}", document(target, &wish, &words, &recipe, tried));
+        println!("{}", crate::text::document(&document(target, &wish, &words, &recipe, tried)));
     } else {
         print!("{}", told(target, &words, &all, &recipe, tried));
     }
