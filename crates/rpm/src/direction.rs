@@ -54,6 +54,8 @@ pub struct Figures {
 const MOST_UNDER_WAY: usize = 64;
 /// Bytes of an interval below which nothing is carried.
 const LEAST: f64 = 1000.0;
+/// How often what arrives is looked at.
+const LOOK_NS: u64 = 10_000_000;
 /// As if an endless file were posted.
 const ENDLESS: u64 = 1 << 40;
 /// Stack of a thread that does little.
@@ -78,6 +80,8 @@ struct Shared<'a> {
 /// A connection that makes load.
 struct Loading {
     stream: TcpSocket,
+    /// Bytes that were said before what makes load: the first that is sent. None over TLS, whose handshake is over then.
+    head: u64,
     /// Over TLS, a request can be put into it.
     within: Option<Within>,
 }
@@ -108,7 +112,7 @@ pub fn measure(
         at,
         over: Bell::new()?,
         bytes: AtomicU64::new(0),
-        arrivals: Mutex::default(),
+        arrivals: Mutex::new(Arrivals::since(monotonic_ns())),
         times: Mutex::default(),
         seen: Mutex::new(trail.empty()),
         loads: Mutex::default(),
@@ -135,8 +139,7 @@ fn intervals<'s>(
     tell: &mut dyn FnMut(Way, &Figures),
 ) -> Result<Figures, RpmError> {
     let mut alarm = Alarm::new()?;
-    let (mut goodputs, mut averages, mut figures): (Vec<f64>, Vec<f64>, Vec<f64>) =
-        Default::default();
+    let (mut averages, mut figures): (Vec<f64>, Vec<f64>) = Default::default();
     let (mut moved, mut each) = (Vec::new(), Vec::new());
     let mut times: Vec<Times> = Vec::new();
     let (mut connections, mut saturated, mut stable) = (0, false, false);
@@ -154,7 +157,8 @@ fn intervals<'s>(
         let gap_ns = (1e9 / rpm::pairs_a_second(rate)) as u64;
         let mut next = monotonic_ns() + gap_ns / 2;
         loop {
-            alarm.set(Some(next.min(end)))?;
+            let look = monotonic_ns() + LOOK_NS;
+            alarm.set(Some(look.min(next).min(end)))?;
             let mut fds = [readable(&alarm), readable(stop)];
             wait(&mut fds)?;
             if came(&fds[1]) || lock(&shared.broke).is_some() {
@@ -164,9 +168,12 @@ fn intervals<'s>(
             if now >= end {
                 break;
             }
+            shared.look();
+            if now < next {
+                continue;
+            }
             next = next.saturating_add(gap_ns).max(now);
             within(shared, next);
-            shared.look();
             if shared.under_way.load(Ordering::Relaxed) < MOST_UNDER_WAY {
                 shared.under_way.fetch_add(1, Ordering::Relaxed);
                 start(shared, scope, foreign);
@@ -175,14 +182,11 @@ fn intervals<'s>(
         let bytes = shared.goodput();
         let bytes_now = bytes.saturating_sub(before);
         // What broke off within an interval says nothing of a second.
-        let whole = monotonic_ns() >= end;
-        if whole || goodputs.is_empty() {
-            goodputs.push(bytes_now as f64 * 8e9 / INTERVAL_NS as f64);
+        if monotonic_ns() >= end || averages.is_empty() {
+            rate = lock(&shared.arrivals).rate(INTERVALS);
         }
         before = bytes.max(before);
         lock(&shared.seen).carried(shared.way, before);
-        let last = &goodputs[goodputs.len().saturating_sub(INTERVALS)..];
-        rate = last.iter().sum::<f64>() / last.len() as f64;
         averages.push(rate);
         moved.push(shared.moved_on(&mut each, bytes_now) as f64 * 8e9 / INTERVAL_NS as f64);
         let carries = carries(&moved[moved.len().saturating_sub(INTERVALS)..]);
@@ -285,7 +289,7 @@ fn load(shared: &Shared<'_>) -> Result<(), RpmError> {
             http::say(&stream, to, &http::get(url, true), over)?;
             let (said, first) = http::answer(&stream, to, over)?;
             is_fine(to, &said, &url.path, &first)?;
-            shared.loads(second, None);
+            shared.loads(second, 0);
             let whole = match said.body {
                 Some(Body::Bytes(length)) => length,
                 _ => u64::MAX,
@@ -328,7 +332,7 @@ fn load(shared: &Shared<'_>) -> Result<(), RpmError> {
                 url.authority(),
             );
             http::say(&stream, to, &head, over)?;
-            shared.loads(second, None);
+            shared.loads(second, head.len() as u64);
             let payload = http::payload(64 << 10);
             let broke = || RpmError::Broke { to, path: path() };
             loop {
@@ -369,7 +373,7 @@ fn load_secured(shared: &Shared<'_>, secured: &Secured) -> Result<(), RpmError> 
         plain: AtomicU64::new(0),
         made: AtomicU64::new(0),
     };
-    let load = Arc::new(Loading { stream: second, within: Some(within) });
+    let load = Arc::new(Loading { stream: second, head: 0, within: Some(within) });
     let within = load.within.as_ref().expect("it was put there");
     let mut bulk = session.bulk(shared.way, at)?;
     let mut begun = false;
@@ -467,24 +471,26 @@ impl Shared<'_> {
             Way::Down => self.bytes.load(Ordering::Relaxed),
             Way::Up => lock(&self.loads).iter().filter_map(|load| load.acknowledged()).sum(),
         };
-        let Some(each) = self.segments() else { return in_order };
-        lock(&self.arrivals).now(&each, in_order).unwrap_or(in_order)
+        lock(&self.arrivals).now(self.segments().as_deref(), in_order, monotonic_ns())
     }
 
     /// Looks what arrived, before more is held back.
     fn look(&self) {
         if let Some(each) = self.segments() {
-            lock(&self.arrivals).look(&each);
+            lock(&self.arrivals).look(&each, monotonic_ns());
         }
     }
 
     /// What the kernel counts of each loaded connection; none where it does not.
     fn segments(&self) -> Option<Vec<Segments>> {
-        let count = match self.way {
-            Way::Down => Segments::received,
-            Way::Up => Segments::delivered,
+        let count = |load: &Arc<Loading>| {
+            let info = tcp_info(&load.stream)?;
+            match self.way {
+                Way::Down => Segments::received(&info),
+                Way::Up => Segments::delivered(&info, load.head),
+            }
         };
-        lock(&self.loads).iter().map(|load| count(&tcp_info(&load.stream)?)).collect()
+        lock(&self.loads).iter().map(count).collect()
     }
 
     /// Bytes of an interval in which so many got there, that are no sign of room in new connections' buffers alone: up, those of connections which stood
@@ -505,10 +511,10 @@ impl Shared<'_> {
         lock(&self.seen).back(Some(self.way), Asked::Within, ms);
     }
 
-    /// Another one makes load.
-    fn loads(&self, fd: OwnedFd, within: Option<Within>) {
+    /// Another one makes load, behind a head of so many bytes.
+    fn loads(&self, fd: OwnedFd, head: u64) {
         let stream = TcpSocket::accepted(fd);
-        lock(&self.loads).push(Arc::new(Loading { stream, within }));
+        lock(&self.loads).push(Arc::new(Loading { stream, head, within: None }));
     }
 }
 

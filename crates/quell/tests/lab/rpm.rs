@@ -39,3 +39,21 @@ fn over_tls_it_is_too_though_not_all_segments_are_full() {
     let told = rpm(DEEP, &["https://{server}:5201", "--insecure"]);
     tells_what_the_line_carries(&told, 0.9, 1.01);
 }
+
+/// Narrow ones, whose seconds hold a few segments, in queues of one to two seconds or in one that drops early.
+#[test]
+fn on_a_narrow_line_it_is_no_more_than_the_line_carries() {
+    for (kbit, line) in [
+        (200.0, "rate = \"200kbit\", delay = \"20ms\", buffer = \"30kB\""),
+        (210.0, "rate = \"210kbit\", delay = \"20ms\", buffer = \"30kB\""),
+        (250.0, "rate = \"250kbit\", delay = \"20ms\", buffer = \"30kB\""),
+        (500.0, "rate = \"500kbit\", delay = \"20ms\", queue = \"fq_codel\""),
+    ] {
+        let told = rpm(&format!("both = {{ {line} }}"), &["{server}:5201"]);
+        for way in ["down", "up"] {
+            let goodput = told[way]["bits_per_second"].as_f64().expect("it is told") / 1e3;
+            let share = goodput / (kbit * 1448.0 / 1514.0);
+            assert!((0.9..=1.0).contains(&share), "{way}, {line}: {share:.3} of it: {told:#}");
+        }
+    }
+}
