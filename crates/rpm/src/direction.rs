@@ -1,7 +1,7 @@
 //! One direction, an interval after the other, until goodput and then responsiveness are stable (the draft's "Final Algorithm").
 
 use crate::arrived::{Arrivals, Segments};
-use crate::ask;
+use crate::ask::{self, Probed};
 use crate::http::{self, RpmError, Secured, Target};
 use crate::plan::Way;
 use crate::secure::{self, Heard};
@@ -44,6 +44,10 @@ pub struct Figures {
     pub foreign_probes: usize,
     /// See above.
     pub self_probes: usize,
+    /// Probes on connections of their own that the server closed without an answer: a line's queue may hold a request longer than a server waits.
+    pub unanswered: usize,
+    /// The longest until it did, in seconds.
+    pub waited_s: Option<f64>,
     /// Intervals of a second.
     pub intervals: usize,
     /// What broke off, where something did.
@@ -74,6 +78,8 @@ struct Shared<'a> {
     seen: Mutex<Trail>,
     loads: Mutex<Vec<Arc<Loading>>>,
     under_way: AtomicUsize,
+    /// Connections that were to make load and never did.
+    unloaded: AtomicUsize,
     broke: Mutex<Option<RpmError>>,
 }
 
@@ -117,6 +123,7 @@ pub fn measure(
         seen: Mutex::new(trail.empty()),
         loads: Mutex::default(),
         under_way: AtomicUsize::new(0),
+        unloaded: AtomicUsize::new(0),
         broke: Mutex::default(),
     };
     lock(&shared.seen).carried(way, 0);
@@ -202,7 +209,8 @@ fn intervals<'s>(
         let over = stop.rings() || times.len() >= most;
         let broke = lock(&shared.broke).clone();
         let idle = || (over && !carries).then(|| nothing(shared.way, shared.at.at(shared.url())));
-        let (foreign_probes, self_probes) = Times::join(&times).probes();
+        let all = Times::join(&times);
+        let (foreign_probes, self_probes) = all.probes();
         let now = Figures {
             bits_per_second: rate,
             goodput_confidence: if carries {
@@ -216,9 +224,11 @@ fn intervals<'s>(
             } else {
                 Confidence::Low
             },
-            connections,
+            connections: connections - shared.unloaded.load(Ordering::Relaxed),
             foreign_probes,
             self_probes,
+            unanswered: all.unanswered.len(),
+            waited_s: all.unanswered.iter().copied().reduce(f64::max).map(|ms| ms / 1e3),
             intervals: times.len(),
             broke: broke.as_ref().map(ToString::to_string).or_else(idle),
         };
@@ -266,6 +276,11 @@ fn start<'s>(
         if let Err(error) = work(shared)
             && !shared.over.rings()
         {
+            // It answered before: on the idle line at least.
+            let error = match error {
+                RpmError::Closed(to) => RpmError::ClosedOne(to),
+                error => error,
+            };
             lock(&shared.broke).get_or_insert(error);
         }
     };
@@ -273,12 +288,35 @@ fn start<'s>(
     let _ = Builder::new().name("rpm".into()).stack_size(STACK).spawn_scoped(scope, run);
 }
 
-/// A connection that makes load, until all is over.
+/// A connection that makes load, until all is over. One whose request was in the queue for longer than the server waits makes none; others do.
 fn load(shared: &Shared<'_>) -> Result<(), RpmError> {
-    let (at, over) = (shared.at, &shared.over);
-    if let Some(secured) = &at.secured {
-        return load_secured(shared, secured);
+    let (began_ns, mut begun) = (monotonic_ns(), false);
+    let loaded = match &shared.at.secured {
+        Some(secured) => load_secured(shared, secured, &mut begun),
+        None => load_plain(shared, &mut begun),
+    };
+    let waited = || (monotonic_ns() - began_ns) as f64 / 1e6 >= ask::WAITED_MS;
+    let ended = |error: &RpmError| {
+        matches!(
+            error,
+            RpmError::Closed(_)
+                | RpmError::Left { .. }
+                | RpmError::NoTls { .. }
+                | RpmError::Broke { .. }
+        )
+    };
+    match loaded {
+        Err(error) if ended(&error) && !begun && waited() && shared.is_loaded() => {
+            shared.unloaded.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+        done => done,
     }
+}
+
+/// Over http.
+fn load_plain(shared: &Shared<'_>, begun: &mut bool) -> Result<(), RpmError> {
+    let (at, over) = (shared.at, &shared.over);
     let url = shared.url();
     let (to, path) = (at.at(url), || url.path.clone());
     let (stream, _) = http::connect(to, at.secret.as_ref(), over)?;
@@ -290,6 +328,7 @@ fn load(shared: &Shared<'_>) -> Result<(), RpmError> {
             let (said, first) = http::answer(&stream, to, over)?;
             is_fine(to, &said, &url.path, &first)?;
             shared.loads(second, 0);
+            *begun = true;
             let whole = match said.body {
                 Some(Body::Bytes(length)) => length,
                 _ => u64::MAX,
@@ -334,7 +373,13 @@ fn load(shared: &Shared<'_>) -> Result<(), RpmError> {
             http::say(&stream, to, &head, over)?;
             shared.loads(second, head.len() as u64);
             let payload = http::payload(64 << 10);
-            let broke = || RpmError::Broke { to, path: path() };
+            let mut broke = || {
+                // Whether the server ever had the head.
+                *begun = tcp_info(&stream)
+                    .and_then(|info| info.bytes_acked)
+                    .is_none_or(|acked| acked > head.len() as u64);
+                RpmError::Broke { to, path: path() }
+            };
             loop {
                 match send_some(stream.as_fd(), &payload, 256 << 10) {
                     Ok(_) => {}
@@ -363,9 +408,9 @@ fn load(shared: &Shared<'_>) -> Result<(), RpmError> {
 }
 
 /// The same over TLS and HTTP/2, where probes go within it.
-fn load_secured(shared: &Shared<'_>, secured: &Secured) -> Result<(), RpmError> {
+fn load_secured(shared: &Shared<'_>, secured: &Secured, begun: &mut bool) -> Result<(), RpmError> {
     let (at, over) = (shared.at, &shared.over);
-    let (session, _) = secure::connect(at.to, secured, at.secret.as_ref(), over)?;
+    let session = secure::connect(at.to, secured, at.secret.as_ref(), over)?;
     let second = session.second()?;
     let within = Within {
         bell: Bell::new()?,
@@ -376,9 +421,8 @@ fn load_secured(shared: &Shared<'_>, secured: &Secured) -> Result<(), RpmError> 
     let load = Arc::new(Loading { stream: second, head: 0, within: Some(within) });
     let within = load.within.as_ref().expect("it was put there");
     let mut bulk = session.bulk(shared.way, at)?;
-    let mut begun = false;
     let mut begins = || {
-        if !std::mem::replace(&mut begun, true) {
+        if !std::mem::replace(begun, true) {
             lock(&shared.loads).push(Arc::clone(&load));
         }
     };
@@ -420,7 +464,16 @@ fn foreign(shared: &Shared<'_>) -> Result<(), RpmError> {
     let began_ns = monotonic_ns();
     let probed = ask::probe(shared.at, &shared.over);
     shared.under_way.fetch_sub(1, Ordering::Relaxed);
-    let probed = probed?;
+    let probed = match probed? {
+        Probed::Answered(times) => times,
+        Probed::Unanswered { at_least, .. } => {
+            let mut times = lock(&shared.times);
+            times.tcp_f.push(at_least.tcp_ms);
+            times.tls_f.extend(at_least.tls_ms);
+            times.unanswered.push(at_least.http_ms);
+            return Ok(());
+        }
+    };
     lock(&shared.seen).foreign(Some(shared.way), began_ns, &probed);
     let mut times = lock(&shared.times);
     times.tcp_f.push(probed.tcp_ms);
@@ -457,6 +510,14 @@ fn pick(at_ns: u64, of: usize) -> usize {
 }
 
 impl Shared<'_> {
+    /// Whether something makes load that had an answer, or what it sent acknowledged.
+    fn is_loaded(&self) -> bool {
+        lock(&self.loads).iter().any(|load| match self.way {
+            Way::Down => true,
+            Way::Up => load.acknowledged().is_some_and(|acked| acked > load.head + 1),
+        })
+    }
+
     /// What the load is.
     fn url(&self) -> &Url {
         match self.way {
@@ -532,8 +593,9 @@ impl Loading {
 /// Waits until a request takes about as long as on the idle line again, at most ten times over.
 pub fn drain(at: &Target, idle_ms: f64, stop: &Bell) -> Result<(), RpmError> {
     for _ in 0..10 {
-        if ask::probe(at, stop)?.http_ms < 1.5 * idle_ms + 5.0 {
-            break;
+        match ask::probe(at, stop)? {
+            Probed::Answered(times) if times.http_ms < 1.5 * idle_ms + 5.0 => break,
+            Probed::Answered(_) | Probed::Unanswered { .. } => {}
         }
     }
     Ok(())
