@@ -1,9 +1,10 @@
 //! Options that several commands have.
 
+use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use quell_units::Span;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What carries the traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -34,6 +35,32 @@ pub struct Place {
     /// Folder of the runs
     #[arg(long = "out", value_name = "FOLDER", default_value = "runs")]
     pub base: PathBuf,
+}
+
+impl Place {
+    /// Told before anything runs, which may take long: its results need a place.
+    pub fn can_be_written(&self) -> Result<(), Failure> {
+        let runs = &self.base;
+        let there = runs.ancestors().find(|p| p.exists() || p.as_os_str().is_empty());
+        let there = match there {
+            Some(path) if !path.as_os_str().is_empty() => path,
+            _ => Path::new("."),
+        };
+        if !there.is_dir() {
+            let why = format!("{} is a file, not a folder", there.display());
+            return Err(refused(runs, "--out", &why));
+        }
+        let may = nix::unistd::access(there, nix::unistd::AccessFlags::W_OK);
+        may.map_err(|e| refused(runs, "--out", e.desc()))
+    }
+}
+
+/// That this can't be written, which an option names.
+pub fn refused(path: &Path, option: &str, why: &str) -> Failure {
+    Failure::system(format!(
+        "could not write to {}: {why}; choose another with {option}",
+        path.display()
+    ))
 }
 
 /// Which run.

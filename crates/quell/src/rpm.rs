@@ -64,6 +64,9 @@ pub fn rpm(args: &RpmArgs) -> Result<ExitCode, Failure> {
     };
     let secret = args.secret.read()?;
     let plan = RpmPlan { to: found.to, authority, tls, trust, secret, most: args.time.into() };
+    if args.save {
+        args.place.can_be_written()?;
+    }
     let stop = Arc::new(Bell::new().map_err(Failure::system)?);
     crate::interrupt::listen(&stop)?;
     let mut shows = Progress { live: std::io::stderr().is_terminal() };
@@ -77,21 +80,29 @@ pub fn rpm(args: &RpmArgs) -> Result<ExitCode, Failure> {
     let run = match args.save {
         true => {
             let end = End::of(broke.map(String::as_str), stop.rings());
-            Some(save::save(&args.place.base, &plan, &outcome, end)?)
+            Some(save::save(&args.place.base, &plan, &outcome, end))
         }
         false => None,
+    };
+    // What was measured is told whether or not it could be kept.
+    let (run, unkept) = match run {
+        Some(Err(failure)) => (None, Some(failure)),
+        kept => (kept.and_then(Result::ok), None),
     };
     match args.json.json {
         true => println!("{}", json(&plan, &outcome, run.as_deref())),
         false => say(&text(&plan, &outcome)),
     }
+    if let Some(failure) = unkept {
+        return Err(failure);
+    }
     if let Some(run) = run.filter(|_| !args.json.json) {
         say(&format!("\nkept as {}\n", results::shown(&run)));
     }
     match broke {
+        _ if outcome.rpm().is_some() => Ok(ExitCode::SUCCESS),
         Some(why) => Err(Failure::check(format!("a direction broke off: {why}"))),
-        None if outcome.rpm().is_none() => Err(Failure::check("no probe came back: no figure")),
-        None => Ok(ExitCode::SUCCESS),
+        None => Err(Failure::check("no probe came back: no figure")),
     }
 }
 
@@ -178,8 +189,12 @@ fn text(plan: &RpmPlan, outcome: &Outcome) -> String {
         outcome.idle_http_ms
     );
     if let Some(rpm) = outcome.rpm() {
-        let _ =
-            writeln!(out, "{rpm:.0} round trips a minute while the line is full: {}.\n", word(rpm));
+        let most = if outcome.is_at_most() { "at most " } else { "" };
+        let _ = writeln!(
+            out,
+            "{most}{rpm:.0} round trips a minute while the line is full: {}.\n",
+            word(rpm)
+        );
     }
     for (way, figures) in [(Way::Down, &outcome.down), (Way::Up, &outcome.up)] {
         let Some(figures) = figures else { continue };
@@ -193,9 +208,10 @@ fn text(plan: &RpmPlan, outcome: &Outcome) -> String {
             figures.intervals
         );
         if let Some(r) = figures.responsiveness {
+            let most = if r.at_most { "at most " } else { "" };
             let _ = writeln!(
                 out,
-                "      {:.0} round trips a minute ({})\n      {:.0} beside the load: connection {:.1} ms,{} request {:.1} ms ({} probes)\n      \
+                "      {most}{:.0} round trips a minute ({})\n      {most}{:.0} beside the load: connection {:.1} ms,{} request {:.1} ms ({} probes)\n      \
                  {:.0} within it: {:.1} ms{} ({} {})",
                 r.rpm,
                 sure(figures.confidence),
@@ -211,8 +227,31 @@ fn text(plan: &RpmPlan, outcome: &Outcome) -> String {
                 if r.tls_ms.is_some() { "probes" } else { "looks" },
             );
         }
+        // Without a figure it is what the command ends with.
+        if let Some(why) = figures.broke.as_ref().filter(|_| outcome.rpm().is_some()) {
+            let _ = writeln!(out, "      broke off then: {why}");
+        }
+        if let Some(unanswered) = unanswered(figures) {
+            let _ = writeln!(out, "      {unanswered}");
+        }
     }
     out
+}
+
+/// Of probes that had no answer.
+fn unanswered(figures: &Figures) -> Option<String> {
+    let (many, waited_s) = (figures.unanswered, figures.waited_s?);
+    let probes = if many == 1 { "probe was" } else { "probes were" };
+    let took = match figures.responsiveness {
+        Some(r) if r.at_most => "each counts as if it had taken as long as it was waited for",
+        // They are the longest of its seconds, or of seconds before.
+        Some(_) => "the figure does not rest on them",
+        None => "what one takes is not known",
+    };
+    Some(format!(
+        "{many} {probes} closed by the server without an answer, after {waited_s:.1} s at most: {took}.\n      \
+         The line's queue may hold a request for longer than the server waits for it"
+    ))
 }
 
 fn json(plan: &RpmPlan, outcome: &Outcome, run: Option<&Path>) -> String {
@@ -220,6 +259,7 @@ fn json(plan: &RpmPlan, outcome: &Outcome, run: Option<&Path>) -> String {
         "server": plan.authority,
         "address": plan.to.to_string(),
         "rpm": outcome.rpm(),
+        "at_most": outcome.is_at_most(),
         "word": outcome.rpm().map(word),
         "tls": outcome.idle_tls_ms.is_some(),
         "idle_tcp_ms": outcome.idle_tcp_ms,

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::lacking::{self, INSTEAD};
-use crate::options::{Backend, Guest, Json, Place};
+use crate::options::{Backend, Guest, Json, Place, refused};
 use crate::text::say;
 use crate::{interrupt, kernel, progress, results, text};
 use clap::Args;
@@ -272,27 +272,7 @@ pub fn carried_out(args: &RunArgs) -> Result<(Finished, Experiment), Failure> {
 
 /// Told before anything runs: a run takes minutes, and its results need a place.
 fn can_be_written(args: &RunArgs) -> Result<(), Failure> {
-    let runs = &args.place.base;
-    let there = runs.ancestors().find(|p| p.exists() || p.as_os_str().is_empty());
-    let there = match there {
-        Some(path) if !path.as_os_str().is_empty() => path,
-        _ => Path::new("."),
-    };
-    let refused = |path: &Path, option: &str, why: &str| {
-        Failure::system(format!(
-            "could not write to {}: {why}; choose another with {option}",
-            path.display()
-        ))
-    };
-    if !there.is_dir() {
-        return Err(refused(
-            runs,
-            "--out",
-            &format!("{} is a file, not a folder", there.display()),
-        ));
-    }
-    let may = nix::unistd::access(there, nix::unistd::AccessFlags::W_OK);
-    may.map_err(|e| refused(runs, "--out", e.desc()))?;
+    args.place.can_be_written()?;
     let Some(report) = &args.report else { return Ok(()) };
     let folder = report.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if report.is_dir() {

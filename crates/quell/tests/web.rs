@@ -472,6 +472,12 @@ fn rpm_finds_what_a_limited_server_carries_and_says_whom_it_can_not_measure() {
     let refused = |arguments: &[&str], code| said(program(arguments), arguments).refused(code);
     let page = refused(&["rpm", "http://127.0.0.1:1/some/page"], 2);
     assert!(page.contains("name the host alone"), "{page}");
+    // Where a run can't be kept that is told before anything is asked: nobody listens there.
+    let folder = TestFolder::new();
+    folder.write("file", "");
+    let below = folder.path("file/runs").display().to_string();
+    let kept = refused(&["rpm", "127.0.0.1:1", "--save", "--out", &below], 3);
+    assert!(kept.contains("could not write to") && kept.contains("--out"), "{kept}");
     let plain = Served::new(&[]);
     let none = refused(&["rpm", &plain.at.to_string()], 3);
     assert!(none.contains("quell serve --web"), "{none}");

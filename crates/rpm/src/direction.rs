@@ -1,7 +1,7 @@
 //! One direction, an interval after the other, until goodput and then responsiveness are stable (the draft's "Final Algorithm").
 
 use crate::arrived::{Arrivals, Segments};
-use crate::ask;
+use crate::ask::{self, Probed};
 use crate::http::{self, RpmError, Secured, Target};
 use crate::plan::Way;
 use crate::secure::{self, Heard};
@@ -44,6 +44,10 @@ pub struct Figures {
     pub foreign_probes: usize,
     /// See above.
     pub self_probes: usize,
+    /// Probes on connections of their own that the server closed without an answer: a line's queue may hold a request longer than a server waits.
+    pub unanswered: usize,
+    /// The longest until it did, in seconds.
+    pub waited_s: Option<f64>,
     /// Intervals of a second.
     pub intervals: usize,
     /// What broke off, where something did.
@@ -54,6 +58,8 @@ pub struct Figures {
 const MOST_UNDER_WAY: usize = 64;
 /// Bytes of an interval below which nothing is carried.
 const LEAST: f64 = 1000.0;
+/// How often what arrives is looked at.
+const LOOK_NS: u64 = 10_000_000;
 /// As if an endless file were posted.
 const ENDLESS: u64 = 1 << 40;
 /// Stack of a thread that does little.
@@ -72,12 +78,16 @@ struct Shared<'a> {
     seen: Mutex<Trail>,
     loads: Mutex<Vec<Arc<Loading>>>,
     under_way: AtomicUsize,
+    /// Connections that were to make load and never did.
+    unloaded: AtomicUsize,
     broke: Mutex<Option<RpmError>>,
 }
 
 /// A connection that makes load.
 struct Loading {
     stream: TcpSocket,
+    /// Bytes that were said before what makes load: the first that is sent. None over TLS, whose handshake is over then.
+    head: u64,
     /// Over TLS, a request can be put into it.
     within: Option<Within>,
 }
@@ -108,11 +118,12 @@ pub fn measure(
         at,
         over: Bell::new()?,
         bytes: AtomicU64::new(0),
-        arrivals: Mutex::default(),
+        arrivals: Mutex::new(Arrivals::since(monotonic_ns())),
         times: Mutex::default(),
         seen: Mutex::new(trail.empty()),
         loads: Mutex::default(),
         under_way: AtomicUsize::new(0),
+        unloaded: AtomicUsize::new(0),
         broke: Mutex::default(),
     };
     lock(&shared.seen).carried(way, 0);
@@ -135,8 +146,7 @@ fn intervals<'s>(
     tell: &mut dyn FnMut(Way, &Figures),
 ) -> Result<Figures, RpmError> {
     let mut alarm = Alarm::new()?;
-    let (mut goodputs, mut averages, mut figures): (Vec<f64>, Vec<f64>, Vec<f64>) =
-        Default::default();
+    let (mut averages, mut figures): (Vec<f64>, Vec<f64>) = Default::default();
     let (mut moved, mut each) = (Vec::new(), Vec::new());
     let mut times: Vec<Times> = Vec::new();
     let (mut connections, mut saturated, mut stable) = (0, false, false);
@@ -154,7 +164,8 @@ fn intervals<'s>(
         let gap_ns = (1e9 / rpm::pairs_a_second(rate)) as u64;
         let mut next = monotonic_ns() + gap_ns / 2;
         loop {
-            alarm.set(Some(next.min(end)))?;
+            let look = monotonic_ns() + LOOK_NS;
+            alarm.set(Some(look.min(next).min(end)))?;
             let mut fds = [readable(&alarm), readable(stop)];
             wait(&mut fds)?;
             if came(&fds[1]) || lock(&shared.broke).is_some() {
@@ -164,9 +175,12 @@ fn intervals<'s>(
             if now >= end {
                 break;
             }
+            shared.look();
+            if now < next {
+                continue;
+            }
             next = next.saturating_add(gap_ns).max(now);
             within(shared, next);
-            shared.look();
             if shared.under_way.load(Ordering::Relaxed) < MOST_UNDER_WAY {
                 shared.under_way.fetch_add(1, Ordering::Relaxed);
                 start(shared, scope, foreign);
@@ -175,14 +189,11 @@ fn intervals<'s>(
         let bytes = shared.goodput();
         let bytes_now = bytes.saturating_sub(before);
         // What broke off within an interval says nothing of a second.
-        let whole = monotonic_ns() >= end;
-        if whole || goodputs.is_empty() {
-            goodputs.push(bytes_now as f64 * 8e9 / INTERVAL_NS as f64);
+        if monotonic_ns() >= end || averages.is_empty() {
+            rate = lock(&shared.arrivals).rate(INTERVALS);
         }
         before = bytes.max(before);
         lock(&shared.seen).carried(shared.way, before);
-        let last = &goodputs[goodputs.len().saturating_sub(INTERVALS)..];
-        rate = last.iter().sum::<f64>() / last.len() as f64;
         averages.push(rate);
         moved.push(shared.moved_on(&mut each, bytes_now) as f64 * 8e9 / INTERVAL_NS as f64);
         let carries = carries(&moved[moved.len().saturating_sub(INTERVALS)..]);
@@ -198,7 +209,8 @@ fn intervals<'s>(
         let over = stop.rings() || times.len() >= most;
         let broke = lock(&shared.broke).clone();
         let idle = || (over && !carries).then(|| nothing(shared.way, shared.at.at(shared.url())));
-        let (foreign_probes, self_probes) = Times::join(&times).probes();
+        let all = Times::join(&times);
+        let (foreign_probes, self_probes) = all.probes();
         let now = Figures {
             bits_per_second: rate,
             goodput_confidence: if carries {
@@ -212,9 +224,11 @@ fn intervals<'s>(
             } else {
                 Confidence::Low
             },
-            connections,
+            connections: connections - shared.unloaded.load(Ordering::Relaxed),
             foreign_probes,
             self_probes,
+            unanswered: all.unanswered.len(),
+            waited_s: all.unanswered.iter().copied().reduce(f64::max).map(|ms| ms / 1e3),
             intervals: times.len(),
             broke: broke.as_ref().map(ToString::to_string).or_else(idle),
         };
@@ -262,6 +276,11 @@ fn start<'s>(
         if let Err(error) = work(shared)
             && !shared.over.rings()
         {
+            // It answered before: on the idle line at least.
+            let error = match error {
+                RpmError::Closed(to) => RpmError::ClosedOne(to),
+                error => error,
+            };
             lock(&shared.broke).get_or_insert(error);
         }
     };
@@ -269,12 +288,35 @@ fn start<'s>(
     let _ = Builder::new().name("rpm".into()).stack_size(STACK).spawn_scoped(scope, run);
 }
 
-/// A connection that makes load, until all is over.
+/// A connection that makes load, until all is over. One whose request was in the queue for longer than the server waits makes none; others do.
 fn load(shared: &Shared<'_>) -> Result<(), RpmError> {
-    let (at, over) = (shared.at, &shared.over);
-    if let Some(secured) = &at.secured {
-        return load_secured(shared, secured);
+    let (began_ns, mut begun) = (monotonic_ns(), false);
+    let loaded = match &shared.at.secured {
+        Some(secured) => load_secured(shared, secured, &mut begun),
+        None => load_plain(shared, &mut begun),
+    };
+    let waited = || (monotonic_ns() - began_ns) as f64 / 1e6 >= ask::WAITED_MS;
+    let ended = |error: &RpmError| {
+        matches!(
+            error,
+            RpmError::Closed(_)
+                | RpmError::Left { .. }
+                | RpmError::NoTls { .. }
+                | RpmError::Broke { .. }
+        )
+    };
+    match loaded {
+        Err(error) if ended(&error) && !begun && waited() && shared.is_loaded() => {
+            shared.unloaded.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+        done => done,
     }
+}
+
+/// Over http.
+fn load_plain(shared: &Shared<'_>, begun: &mut bool) -> Result<(), RpmError> {
+    let (at, over) = (shared.at, &shared.over);
     let url = shared.url();
     let (to, path) = (at.at(url), || url.path.clone());
     let (stream, _) = http::connect(to, at.secret.as_ref(), over)?;
@@ -285,7 +327,8 @@ fn load(shared: &Shared<'_>) -> Result<(), RpmError> {
             http::say(&stream, to, &http::get(url, true), over)?;
             let (said, first) = http::answer(&stream, to, over)?;
             is_fine(to, &said, &url.path, &first)?;
-            shared.loads(second, None);
+            shared.loads(second, 0);
+            *begun = true;
             let whole = match said.body {
                 Some(Body::Bytes(length)) => length,
                 _ => u64::MAX,
@@ -328,9 +371,15 @@ fn load(shared: &Shared<'_>) -> Result<(), RpmError> {
                 url.authority(),
             );
             http::say(&stream, to, &head, over)?;
-            shared.loads(second, None);
+            shared.loads(second, head.len() as u64);
             let payload = http::payload(64 << 10);
-            let broke = || RpmError::Broke { to, path: path() };
+            let mut broke = || {
+                // Whether the server ever had the head.
+                *begun = tcp_info(&stream)
+                    .and_then(|info| info.bytes_acked)
+                    .is_none_or(|acked| acked > head.len() as u64);
+                RpmError::Broke { to, path: path() }
+            };
             loop {
                 match send_some(stream.as_fd(), &payload, 256 << 10) {
                     Ok(_) => {}
@@ -359,9 +408,9 @@ fn load(shared: &Shared<'_>) -> Result<(), RpmError> {
 }
 
 /// The same over TLS and HTTP/2, where probes go within it.
-fn load_secured(shared: &Shared<'_>, secured: &Secured) -> Result<(), RpmError> {
+fn load_secured(shared: &Shared<'_>, secured: &Secured, begun: &mut bool) -> Result<(), RpmError> {
     let (at, over) = (shared.at, &shared.over);
-    let (session, _) = secure::connect(at.to, secured, at.secret.as_ref(), over)?;
+    let session = secure::connect(at.to, secured, at.secret.as_ref(), over)?;
     let second = session.second()?;
     let within = Within {
         bell: Bell::new()?,
@@ -369,12 +418,11 @@ fn load_secured(shared: &Shared<'_>, secured: &Secured) -> Result<(), RpmError> 
         plain: AtomicU64::new(0),
         made: AtomicU64::new(0),
     };
-    let load = Arc::new(Loading { stream: second, within: Some(within) });
+    let load = Arc::new(Loading { stream: second, head: 0, within: Some(within) });
     let within = load.within.as_ref().expect("it was put there");
     let mut bulk = session.bulk(shared.way, at)?;
-    let mut begun = false;
     let mut begins = || {
-        if !std::mem::replace(&mut begun, true) {
+        if !std::mem::replace(begun, true) {
             lock(&shared.loads).push(Arc::clone(&load));
         }
     };
@@ -416,7 +464,16 @@ fn foreign(shared: &Shared<'_>) -> Result<(), RpmError> {
     let began_ns = monotonic_ns();
     let probed = ask::probe(shared.at, &shared.over);
     shared.under_way.fetch_sub(1, Ordering::Relaxed);
-    let probed = probed?;
+    let probed = match probed? {
+        Probed::Answered(times) => times,
+        Probed::Unanswered { at_least, .. } => {
+            let mut times = lock(&shared.times);
+            times.tcp_f.push(at_least.tcp_ms);
+            times.tls_f.extend(at_least.tls_ms);
+            times.unanswered.push(at_least.http_ms);
+            return Ok(());
+        }
+    };
     lock(&shared.seen).foreign(Some(shared.way), began_ns, &probed);
     let mut times = lock(&shared.times);
     times.tcp_f.push(probed.tcp_ms);
@@ -453,6 +510,14 @@ fn pick(at_ns: u64, of: usize) -> usize {
 }
 
 impl Shared<'_> {
+    /// Whether something makes load that had an answer, or what it sent acknowledged.
+    fn is_loaded(&self) -> bool {
+        lock(&self.loads).iter().any(|load| match self.way {
+            Way::Down => true,
+            Way::Up => load.acknowledged().is_some_and(|acked| acked > load.head + 1),
+        })
+    }
+
     /// What the load is.
     fn url(&self) -> &Url {
         match self.way {
@@ -467,24 +532,26 @@ impl Shared<'_> {
             Way::Down => self.bytes.load(Ordering::Relaxed),
             Way::Up => lock(&self.loads).iter().filter_map(|load| load.acknowledged()).sum(),
         };
-        let Some(each) = self.segments() else { return in_order };
-        lock(&self.arrivals).now(&each, in_order).unwrap_or(in_order)
+        lock(&self.arrivals).now(self.segments().as_deref(), in_order, monotonic_ns())
     }
 
     /// Looks what arrived, before more is held back.
     fn look(&self) {
         if let Some(each) = self.segments() {
-            lock(&self.arrivals).look(&each);
+            lock(&self.arrivals).look(&each, monotonic_ns());
         }
     }
 
     /// What the kernel counts of each loaded connection; none where it does not.
     fn segments(&self) -> Option<Vec<Segments>> {
-        let count = match self.way {
-            Way::Down => Segments::received,
-            Way::Up => Segments::delivered,
+        let count = |load: &Arc<Loading>| {
+            let info = tcp_info(&load.stream)?;
+            match self.way {
+                Way::Down => Segments::received(&info),
+                Way::Up => Segments::delivered(&info, load.head),
+            }
         };
-        lock(&self.loads).iter().map(|load| count(&tcp_info(&load.stream)?)).collect()
+        lock(&self.loads).iter().map(count).collect()
     }
 
     /// Bytes of an interval in which so many got there, that are no sign of room in new connections' buffers alone: up, those of connections which stood
@@ -505,10 +572,10 @@ impl Shared<'_> {
         lock(&self.seen).back(Some(self.way), Asked::Within, ms);
     }
 
-    /// Another one makes load.
-    fn loads(&self, fd: OwnedFd, within: Option<Within>) {
+    /// Another one makes load, behind a head of so many bytes.
+    fn loads(&self, fd: OwnedFd, head: u64) {
         let stream = TcpSocket::accepted(fd);
-        lock(&self.loads).push(Arc::new(Loading { stream, within }));
+        lock(&self.loads).push(Arc::new(Loading { stream, head, within: None }));
     }
 }
 
@@ -526,8 +593,9 @@ impl Loading {
 /// Waits until a request takes about as long as on the idle line again, at most ten times over.
 pub fn drain(at: &Target, idle_ms: f64, stop: &Bell) -> Result<(), RpmError> {
     for _ in 0..10 {
-        if ask::probe(at, stop)?.http_ms < 1.5 * idle_ms + 5.0 {
-            break;
+        match ask::probe(at, stop)? {
+            Probed::Answered(times) if times.http_ms < 1.5 * idle_ms + 5.0 => break,
+            Probed::Answered(_) | Probed::Unanswered { .. } => {}
         }
     }
     Ok(())

@@ -58,6 +58,9 @@ pub enum RpmError {
         "{0} closed the connection before it answered: is it an HTTP server? Quell's is `quell serve --web`"
     )]
     Closed(SocketAddr),
+    /// It answers some requests, and closes the connection of another.
+    #[error("{0} closed a connection before it answered there, though it answered on others")]
+    ClosedOne(SocketAddr),
     /// What it sends as a load comes to its end.
     #[error(
         "the download of {path} from {to} ended after {bytes} bytes: the draft wants 8 GB at least, and no end while it is measured"

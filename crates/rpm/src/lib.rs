@@ -61,6 +61,12 @@ impl Outcome {
             measured.map(|figures| figures.responsiveness.map(|r| r.rpm)).collect();
         figures?.into_iter().reduce(f64::min)
     }
+
+    /// Whether that is at most so many: one that is may be any less, also less than the other direction's.
+    pub fn is_at_most(&self) -> bool {
+        let measured = [&self.down, &self.up].into_iter().flatten();
+        measured.filter_map(|figures| figures.responsiveness).any(|r| r.at_most)
+    }
 }
 
 /// Measures; `tell` hears after each interval.
@@ -78,7 +84,7 @@ pub fn measure(
     let mut idle: Vec<ForeignProbe> = Vec::with_capacity(IDLE);
     for _ in 0..IDLE {
         let began_ns = monotonic_ns();
-        let probe = ask::probe(&at, stop)?;
+        let probe = ask::probe(&at, stop)?.answered()?;
         trail.foreign(None, began_ns, &probe);
         idle.push(probe);
     }
@@ -121,6 +127,7 @@ mod tests {
                 tls_ms: None,
                 http_ms: 1.0,
                 loaded_ms: 1.0,
+                at_most: false,
             });
             Some(Figures {
                 bits_per_second: 0.0,
@@ -130,6 +137,8 @@ mod tests {
                 connections: 2,
                 foreign_probes: 0,
                 self_probes: 0,
+                unanswered: 0,
+                waited_s: None,
                 intervals: 4,
                 broke: None,
             })

@@ -44,23 +44,24 @@ pub struct Session {
     requests: SendRequest<Bytes>,
 }
 
-/// What the handshakes took, in milliseconds.
-#[derive(Debug, Clone, Copy)]
-pub struct Handshakes {
-    /// TCP's.
-    pub tcp_ms: f64,
-    /// A round trip of TLS's.
-    pub tls_ms: f64,
-}
-
 /// A session with this server.
 pub fn connect(
     to: SocketAddr,
     secured: &Secured,
     secret: Option<&quell_wire::auth::Secret>,
     stop: &Bell,
-) -> Result<(Session, Handshakes), RpmError> {
-    let (tcp, tcp_ms) = http::connect(to, secret, stop)?;
+) -> Result<Session, RpmError> {
+    let (tcp, _) = http::connect(to, secret, stop)?;
+    Ok(begin(tcp, to, secured, stop)?.0)
+}
+
+/// The same on a connection that stands; what a round trip of TLS's handshake took.
+pub fn begin(
+    tcp: TcpSocket,
+    to: SocketAddr,
+    secured: &Secured,
+    stop: &Bell,
+) -> Result<(Session, f64), RpmError> {
     // What begins HTTP/2 and the first request are two writes: the second would wait until the first is acknowledged (RFC 1122, 4.2.3.4).
     set(tcp.as_fd(), IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY")?;
     let failed = |why: &dyn ToString| RpmError::NoTls { to, why: why.to_string() };
@@ -98,7 +99,7 @@ pub fn connect(
             .map_err(halted)??
     };
     let session = Session { to, drive, line, connection, requests };
-    Ok((session, Handshakes { tcp_ms, tls_ms }))
+    Ok((session, tls_ms))
 }
 
 fn until<T>(deadline: u64, late: impl Fn() -> RpmError) -> Step<Result<T, RpmError>> {

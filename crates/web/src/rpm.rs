@@ -38,6 +38,8 @@ pub struct Times {
     pub http_f: Vec<f64>,
     /// The same within a loaded one.
     pub http_l: Vec<f64>,
+    /// How long requests on new connections were waited for that had no answer: theirs would have taken longer.
+    pub unanswered: Vec<f64>,
 }
 
 /// Trimmed means, and what follows of them.
@@ -57,6 +59,8 @@ pub struct Responsiveness {
     pub http_ms: f64,
     /// Of a request in a loaded one.
     pub loaded_ms: f64,
+    /// Whether round trips are at most so many, and a request took at least so long: more had no answer than the longest that don't count.
+    pub at_most: bool,
 }
 
 /// How sure a figure is.
@@ -71,11 +75,19 @@ pub enum Confidence {
     High,
 }
 
+/// How many of so many times count.
+fn kept(times: usize) -> usize {
+    ((times as f64 * TRIMMED).floor() as usize).max(1)
+}
+
 /// The mean of the shortest 95 %; none of nothing.
 pub fn trimmed_mean(times: &[f64]) -> Option<f64> {
+    shortest_mean(times, kept(times.len()))
+}
+
+fn shortest_mean(times: &[f64], keep: usize) -> Option<f64> {
     let mut sorted: Vec<f64> = times.iter().copied().filter(|t| t.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
-    let keep = ((sorted.len() as f64 * TRIMMED).floor() as usize).max(1);
     let kept = sorted.get(..keep)?;
     Some(kept.iter().sum::<f64>() / keep as f64)
 }
@@ -88,6 +100,7 @@ impl Times {
             sum.tls_f.extend(&one.tls_f);
             sum.http_f.extend(&one.http_f);
             sum.http_l.extend(&one.http_l);
+            sum.unanswered.extend(&one.unanswered);
             sum
         })
     }
@@ -97,9 +110,17 @@ impl Times {
         (self.http_f.len(), self.http_l.len())
     }
 
-    /// What follows of them; none before each kind has some.
+    /// What follows of them; none before each kind has some. What had no answer counts with the time it was waited for.
     pub fn responsiveness(&self) -> Option<Responsiveness> {
-        let (tcp, http) = (trimmed_mean(&self.tcp_f)?, trimmed_mean(&self.http_f)?);
+        let requests = self.http_f.len() + self.unanswered.len();
+        let keep = kept(requests);
+        // They are the longest, of whatever length: if all are among those that don't count, the mean is exact.
+        let at_most = keep > self.http_f.len();
+        let http = match at_most {
+            true => shortest_mean(&[&self.http_f[..], &self.unanswered].concat(), keep)?,
+            false => shortest_mean(&self.http_f, keep)?,
+        };
+        let tcp = trimmed_mean(&self.tcp_f)?;
         let loaded = trimmed_mean(&self.http_l)?;
         let tls = trimmed_mean(&self.tls_f);
         let foreign = match tls {
@@ -117,6 +138,7 @@ impl Times {
             tls_ms: tls,
             http_ms: http,
             loaded_ms: loaded,
+            at_most,
         })
     }
 }
@@ -173,12 +195,33 @@ mod tests {
     #[test]
     fn round_trips_of_twenty_ms_are_three_thousand_a_minute() {
         let all = |ms| vec![ms; 40];
-        let times = Times { tcp_f: all(20.0), tls_f: vec![], http_f: all(20.0), http_l: all(20.0) };
+        let times =
+            Times { tcp_f: all(20.0), http_f: all(20.0), http_l: all(20.0), ..Times::default() };
         assert_eq!(times.responsiveness().unwrap().rpm, 3000.0);
-        let bloated =
-            Times { tls_f: all(200.0), tcp_f: all(200.0), http_f: all(200.0), http_l: all(400.0) };
+        let bloated = Times {
+            tls_f: all(200.0),
+            tcp_f: all(200.0),
+            http_f: all(200.0),
+            http_l: all(400.0),
+            unanswered: vec![],
+        };
         assert_eq!(bloated.responsiveness().unwrap().rpm, (300.0 + 150.0) / 2.0);
         assert_eq!(Times::default().responsiveness(), None);
+    }
+
+    #[test]
+    fn requests_without_an_answer_make_a_figure_at_most_that_where_they_are_more_than_do_not_count()
+    {
+        let all = |ms| vec![ms; 19];
+        let mut times =
+            Times { tcp_f: all(20.0), http_f: all(20.0), http_l: all(20.0), ..Times::default() };
+        times.unanswered.push(5000.0);
+        let one = times.responsiveness().unwrap();
+        assert_eq!((one.rpm, one.at_most), (3000.0, false), "the longest of twenty");
+        times.unanswered.extend([5000.0; 2]);
+        let three = times.responsiveness().unwrap();
+        assert!(three.at_most && three.rpm < 3000.0, "{three:?}");
+        assert_eq!(three.http_ms, (19.0 * 20.0 + 5000.0) / 20.0, "two of 22 don't count");
     }
 
     #[test]
