@@ -161,6 +161,112 @@ fn lines_of_fping_tell_what_was_lost_and_when_it_was_sent() {
     assert_eq!(fates(&of(COUNTED, Tool::Fping).streams[0]), [9, 1, 0, 0]);
 }
 
+/// The packets of fping's only target: answered, lost, and second answers.
+#[track_caller]
+fn counted(text: &str) -> ([usize; 3], Imported) {
+    let fping = of(text.as_bytes(), Tool::Fping);
+    let [stream] = &fping.streams[..] else { panic!("one stream") };
+    let count = |is| stream.packets.iter().filter(|p| p.status == is).count();
+    ([EchoStatus::Ok, EchoStatus::Lost, EchoStatus::Duplicate].map(count), fping)
+}
+
+const LIST: &str = "a : 10.1 10.2 10.3 - 10.5\n";
+const SUM: &str = "a : xmt/rcv/%loss = 5/4/20%, min/avg/max = 10.1/10.2/10.5\n";
+const AGAIN: &str = "a : duplicate for [2], 64 bytes, 41.8 ms\n";
+
+/// Lines of five packets every 20 ms, of which number 3 is lost.
+fn five(stamped: bool) -> Vec<String> {
+    let line = |seq: u32| {
+        let stamp = |late| match stamped {
+            true => format!("[{:.5}] ", 1000.0 + f64::from(seq) * 0.02 + late),
+            false => String::new(),
+        };
+        match seq {
+            3 => format!("{}a : [3], timed out (10.2 avg, 25% loss)\n", stamp(0.5)),
+            _ => format!(
+                "{}a : [{seq}], 64 bytes, 10.{} ms (10.1 avg, 0% loss)\n",
+                stamp(0.0101),
+                seq + 1
+            ),
+        }
+    };
+    (0..5).map(line).collect()
+}
+
+#[test]
+fn the_list_of_fping_tells_the_packets_of_the_lines_once_more() {
+    for stamped in [false, true] {
+        let lines = five(stamped);
+        let all = lines.concat();
+        // As a pipe has it: the list is written at once, the lines before it when the buffer is full.
+        let mixed = format!("{}\n{LIST}{}", lines[..4].concat(), lines[4]);
+        for text in
+            [format!("{all}\n{LIST}"), mixed, format!("{all}\n{SUM}"), LIST.to_owned() + &all]
+        {
+            let (counts, fping) = counted(&text);
+            assert_eq!(counts, [4, 1, 0], "{text}");
+            assert_eq!((fping.started_s.is_some(), fping.notes.is_empty()), (stamped, stamped));
+            let rtts: Vec<_> = fping.streams[0].packets.iter().map(|p| p.rtt_ns.map(ms)).collect();
+            assert_eq!(rtts, [Some(10.1), Some(10.2), Some(10.3), None, Some(10.5)], "{text}");
+            let again =
+                format!("{}{AGAIN}{}", lines[..3].concat(), text.replace(&lines[..3].concat(), ""));
+            assert_eq!(counted(&again).0, [4, 1, 1], "{again}");
+        }
+    }
+}
+
+#[test]
+fn a_second_answer_is_none_of_those_that_fping_lists() {
+    // With -q, and as the only thing that has a time.
+    for again in [AGAIN.to_owned(), format!("[1000.5] {AGAIN}")] {
+        for text in [format!("{again}{LIST}"), format!("{LIST}{again}")] {
+            let (counts, fping) = counted(&text);
+            assert_eq!(counts, [4, 1, 1], "{text}");
+            let packets = &fping.streams[0].packets;
+            let two: Vec<_> =
+                packets.iter().filter(|p| p.seq == 2).map(|p| p.rtt_ns.map(ms)).collect();
+            assert_eq!(two, [Some(10.3), Some(41.8)], "its answer comes first");
+        }
+    }
+    // Of packets that nothing tells of but the sum no second answer makes losses.
+    let sums = refused(format!("{AGAIN}{SUM}").as_bytes());
+    assert!(sums.contains("nothing in it"), "{sums}");
+}
+
+#[test]
+fn a_list_has_the_times_of_its_lines() {
+    let mut lines = five(true);
+    let at = |text: &str| {
+        let (counts, fping) = counted(text);
+        assert_eq!((counts, fping.notes.len()), ([4, 1, 0], 0), "{text}");
+        fping.streams[0].packets.iter().map(|p| (p.t_ns + 500_000) / 1_000_000).collect::<Vec<_>>()
+    };
+    let whole = at(&(lines.concat() + LIST));
+    assert_eq!(whole, [0, 20, 40, 60, 80]);
+    // A line that is missing: its packet left between the others.
+    lines.remove(1);
+    assert_eq!(at(&(lines.concat() + LIST)), whole);
+    // Nothing came: when the wait was over is known of all alike.
+    let lost = |seq: u32| {
+        format!(
+            "[{:.5}] a : [{seq}], timed out (NaN avg, 100% loss)\n",
+            7.0 + f64::from(seq) * 0.01
+        )
+    };
+    let text = format!("{}{}\na : - - -\n{}", lost(0), lost(1), lost(2));
+    let (counts, fping) = counted(&text);
+    assert_eq!((counts, fping.started_s, fping.notes.len()), ([0, 3, 0], Some(7.0), 0));
+    let times: Vec<_> =
+        fping.streams[0].packets.iter().map(|p| (p.t_ns + 500_000) / 1_000_000).collect();
+    assert_eq!(times, [0, 10, 20]);
+}
+
+#[test]
+fn two_runs_of_fping_in_one_file_are_not_taken_for_second_answers() {
+    let twice = refused(format!("{LIST}{LIST}").as_bytes());
+    assert!(twice.contains("line 2") && twice.contains("a file of its own"), "{twice}");
+}
+
 #[test]
 fn packets_that_only_the_sum_tells_of_are_lost_too() {
     let text = b"a : [2], 64 bytes, 1.0 ms (1.0 avg, 66% loss)\na : xmt/rcv/%loss = 5/1/80%, min/avg/max = 1/1/1\n";
