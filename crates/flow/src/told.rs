@@ -425,6 +425,7 @@ mod tests {
             assert_eq!((up.by_receiver, up.received_bytes), (false, None), "{stream:?}");
             // What TCP acknowledged in the second that passed here.
             assert_eq!((up.bits_per_second, up.seconds), (Some(8e9), Some(1.0)), "{stream:?}");
+            assert_eq!(up.sent_bits_per_second, None);
             assert_eq!(findings.doubts.len(), 1, "{:?}", findings.doubts);
             assert!(findings.doubts[0].len() < 120, "{:?}", findings.doubts);
             let iperf = crate::iperf_json::document(&outcome);
@@ -480,6 +481,9 @@ mod tests {
             let (findings, outcome) = told_of(Transport::Udp, Senders::Up, results(stream.clone()));
             let up = findings.up.unwrap();
             assert!(up.is_unknown(Transport::Udp) && up.datagrams.is_none(), "{stream:?}");
+            // What was sent is no goodput.
+            assert_eq!((up.bits_per_second, &up.streams[..]), (None, &[None][..]));
+            assert_eq!(up.sent_bits_per_second, Some(32_000.0), "{stream:?}");
             assert_eq!(findings.doubts.len(), 1, "{:?}", findings.doubts);
             let iperf = crate::iperf_json::document(&outcome);
             assert!(iperf["end"]["sum"]["lost_packets"].is_null(), "{iperf:#}");

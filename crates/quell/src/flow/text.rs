@@ -39,7 +39,7 @@ pub fn headline(outcome: &Outcome, findings: &Findings) -> String {
     let part = |way: &Way, name: &str| match guess(way) {
         true => format!(
             "an unknown part of the {} sent {name}",
-            way.bits_per_second.map_or_else(|| bytes(way.sent_bytes.unwrap_or(0)), rate)
+            way.sent_bits_per_second.map_or_else(|| bytes(way.sent_bytes.unwrap_or(0)), rate)
         ),
         false => part(way, name) + by_whom(way, plan.transport, &findings.doubts),
     };
@@ -189,14 +189,14 @@ fn direction(out: &mut String, name: &str, way: &Way, outcome: &Outcome, width: 
     let wrapped = |label: &str, text: &str| wrapped(label, text, width);
     let bytes = way.received_bytes.or(way.sent_bytes).unwrap_or(0);
     let who = if way.by_receiver { "counted by the receiver" } else { "counted by the sender" };
-    let line = match (way.bits_per_second, way.seconds) {
+    let line = match (way.bits_per_second.or(way.sent_bits_per_second), way.seconds) {
         (Some(bits), Some(seconds)) => {
             format!("{}: {} in {seconds:.2} s, {who}", rate(bits), self::bytes(bytes))
         }
         _ => format!("{}, {who}: no more than one datagram, which has no rate", self::bytes(bytes)),
     };
     *out += &wrapped(name, &line);
-    if way.streams.len() > 1 {
+    if way.streams.len() > 1 && way.streams.iter().any(Option::is_some) {
         let each = way.streams.iter().map(|bits| bits.map_or("none".into(), mbit));
         let each: Vec<String> = each.collect();
         *out += &wrapped("", &format!("each stream, in Mbit/s: {}", each.join(", ")));
