@@ -202,7 +202,7 @@ fn direction(out: &mut String, name: &str, way: &Way, outcome: &Outcome, width: 
         *out += &wrapped("", &format!("each stream, in Mbit/s: {}", each.join(", ")));
     }
     if let Some(datagrams) = &way.datagrams {
-        udp(out, datagrams, width);
+        udp(out, name, datagrams, width);
         // What a queue refused it dropped.
         let refused = datagrams.refused.unwrap_or(0);
         let more = way.dropped_here.as_ref().filter(|dropped| dropped.packets > refused);
@@ -254,7 +254,7 @@ fn dropped_here(dropped: &DroppedHere) -> String {
     )
 }
 
-fn udp(out: &mut String, datagrams: &Datagrams, width: usize) {
+fn udp(out: &mut String, name: &str, datagrams: &Datagrams, width: usize) {
     let wrapped = |label: &str, text: &str| wrapped(label, text, width);
     let mut facts = vec![match datagrams.arrived {
         0 if datagrams.sent == 0 => "no datagram arrived".to_owned(),
@@ -301,8 +301,10 @@ fn udp(out: &mut String, datagrams: &Datagrams, width: usize) {
         );
     }
     if let Some(foreign @ 1..) = datagrams.foreign {
+        // What came there only the server knows, and nothing here can be held against it.
+        let who = if name == "up" { ", as the server says" } else { "" };
         let fact = format!(
-            "datagrams that are not of this test (another length, or a number that it can't have): {foreign}; they don't count"
+            "datagrams that are not of this test (another length, or a number that it can't have): {foreign}{who}; they don't count"
         );
         *out += &wrapped("", &fact);
     }
@@ -551,9 +553,16 @@ mod tests {
         };
         assert_eq!(fate(&none), "not one of 250 datagrams arrived");
         let mut text = String::new();
-        udp(&mut text, &none, WIDEST);
+        udp(&mut text, "up", &none, WIDEST);
         assert!(text.contains("250 datagrams sent, none arrived"), "{text}");
         assert!(text.contains("235 of them were refused"), "{text}");
+        let strange = Datagrams { foreign: Some(7), ..none.clone() };
+        let said = |name| {
+            let mut text = String::new();
+            udp(&mut text, name, &strange, 200);
+            (text.contains(": 7; they"), text.contains(": 7, as the server says; they"))
+        };
+        assert_eq!([said("down"), said("up")], [(true, false), (false, true)]);
         let few = Datagrams { arrived: 15, unseen: 235, loss: 0.0, ..none.clone() };
         assert_eq!(fate(&few), "235 of 250 datagrams had not arrived when it ended");
         let all = Datagrams { arrived: 249, unseen: 1, loss: 0.0, ..none.clone() };
@@ -571,7 +580,7 @@ mod tests {
         let forged = Datagrams { base_unsure: true, ..cut };
         assert!(fate(&forged).contains("somebody else wrote into the flow"));
         let mut text = String::new();
-        udp(&mut text, &forged, WIDEST);
+        udp(&mut text, "up", &forged, WIDEST);
         assert!(text.contains("how many were sent and lost is unknown"), "{text}");
         let some = Datagrams { arrived: 200, lost: 50, unseen: 0, loss: 0.2, ..none };
         assert_eq!(fate(&some), "20.0 % of datagrams are lost");
