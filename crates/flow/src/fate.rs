@@ -31,6 +31,12 @@ pub(crate) struct Fate {
     pub base_unsure: bool,
 }
 
+/// Changes of transit time that a receiver's jitter is of: it counts those of the omitted time too.
+pub(crate) fn changes(told: &StreamResult) -> u64 {
+    let known = |n: i64| u64::try_from(n).unwrap_or(0);
+    known(told.packets).saturating_sub(known(told.errors)).saturating_sub(1)
+}
+
 impl Fate {
     /// None where the receiver did not tell.
     pub fn of(outcome: &Outcome, lane: &LaneOutcome) -> Option<Self> {
@@ -50,7 +56,6 @@ impl Fate {
         let last = known(told.packets);
         let lost = known(told.errors).saturating_sub(known(told.omitted_errors.unwrap_or(0)));
         let sent = (lane.omitted.moment.packets + lane.mark.moment.packets).max(last);
-        let changes = last.saturating_sub(known(told.errors)).saturating_sub(1);
         // Who forges datagrams makes jitter.
         let forged = outcome.their_part(lane.id).is_some_and(|part| part.forged > 0);
         let base_unsure = forged && outcome.plan.omit.nanos() > 0;
@@ -59,7 +64,7 @@ impl Fate {
             sent: sent.saturating_sub(base),
             arrived: last.saturating_sub(base).saturating_sub(lost),
             lost,
-            jitter_ms: rfc_jitter_ms.map(|jitter| without_start(jitter, changes)),
+            jitter_ms: rfc_jitter_ms.map(|jitter| without_start(jitter, changes(told))),
             rfc_jitter_ms,
             tail_unknown: false,
             contradicted: false,

@@ -46,9 +46,11 @@ pub struct Findings {
 /// One direction, all streams together.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Way {
-    /// Payload that arrived, in bits a second: the receiver's count, or the sender's where that got lost or can't be. None where there is no time, as of
-    /// one datagram.
+    /// Payload that arrived, in bits a second: the receiver's count; of TCP what was acknowledged, where that got lost or can't be. None where nobody
+    /// knows, and where there is no time, as of one datagram.
     pub bits_per_second: Option<f64>,
+    /// Payload that was sent, in bits a second, where nobody knows what of it arrived.
+    pub sent_bits_per_second: Option<f64>,
     /// Whether the receiver counted.
     pub by_receiver: bool,
     /// Bytes that left the sender: over TCP those that were acknowledged when it ended, and what the receiver got until the end reached it.
@@ -357,8 +359,10 @@ impl Way {
             Amount::Bytes(bytes) => Some(bytes / u64::from(outcome.plan.streams.max(1))),
             Amount::Time(_) => None,
         };
-        let bits_per_second = seconds.map(|seconds| rate(arrived.iter().sum(), seconds));
-        let reached = bits_per_second.unwrap_or(0.0);
+        let counted = seconds.map(|seconds| rate(arrived.iter().sum(), seconds));
+        let reached = counted.unwrap_or(0.0);
+        // Of datagrams only their receiver knows.
+        let is_unknown = udp && !by_receiver;
         let held = if udp { None } else { Held::of(&moments, from_ns, asked, reached, amount) };
         let (here, there) =
             (toil(lanes.iter().map(|l| l.toil)), toil(parts.iter().map(|p| p.as_ref()?.toil)));
@@ -443,7 +447,8 @@ impl Way {
         let (own, own_queue) = blamed(&through, outcome.own_queue.as_ref(), &outcome.incoming);
         let own_queue = own_queue.filter(|queue| !udp || !queue.perhaps);
         Self {
-            bits_per_second,
+            bits_per_second: counted.filter(|_| !is_unknown),
+            sent_bits_per_second: counted.filter(|_| is_unknown),
             by_receiver,
             sent_bytes: sent,
             received_bytes: received,
@@ -483,7 +488,8 @@ impl Way {
             datagrams,
             streams: {
                 let each = arrived.iter().zip(&lasted);
-                each.map(|(bytes, own)| Some(rate(*bytes, own.and(seconds)?))).collect()
+                let known = |own: &Option<f64>| own.and(seconds).filter(|_| !is_unknown);
+                each.map(|(bytes, own)| Some(rate(*bytes, known(own)?))).collect()
             },
         }
     }

@@ -628,7 +628,7 @@ impl Test<'_> {
         let lanes = self.lanes.iter().filter(|lane| lane.sends);
         let most = lanes.filter_map(OpenLane::largest_datagram).min();
         let advice = match most.filter(|most| *most < self.block) {
-            Some(most) => format!("from here no more than -l {most} fits"),
+            Some(most) => format!("no more than -l {most} fits in one packet from here; take that"),
             None => "take a smaller size (-l)".into(),
         };
         format!(

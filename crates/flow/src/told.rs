@@ -8,7 +8,9 @@
 //! This end knows what it sent, how long all of it took, and how many streams there were. A stream of which one number can't be has no
 //! number that counts.
 
+use crate::fate::changes;
 use crate::{Amount, FlowPlan, LaneOutcome, Transport};
+use quell_stats::jitter::without_start;
 use quell_wire::iperf3::{Host, HostCounters, Part, PartStream, Results, StreamResult};
 
 /// Bits a second that no host moves: ten times the fastest port there is (IEEE 802.3dj, 1.6 Tbit/s).
@@ -17,6 +19,8 @@ const FASTEST_BITS: f64 = 16e12;
 const BUSY_S: f64 = 0.25;
 /// Packets or segments a second that no host counts.
 const FASTEST_PACKETS: f64 = 1e9;
+/// Datagrams a second that no program reads from one socket: 10 ns each, as long as one memory access takes.
+const FASTEST_READ: f64 = 1e8;
 /// Most CPUs of a host (Linux, `NR_CPUS`).
 const MOST_CPUS: u32 = 8192;
 /// The largest window of TCP (RFC 7323, section 2.3).
@@ -103,8 +107,9 @@ impl Known<'_> {
                         ", and what of it was sent and lost since counting began, which may be behind a number of theirs"
                     }
                 };
+                let who = if lane.sends { ", as the server says" } else { "" };
                 doubts.push(format!(
-                    "somebody else wrote into stream {} ({forged} datagrams show it): its jitter, order and copies are unknown{counts}",
+                    "somebody else wrote into stream {} ({forged} datagrams show it{who}): its jitter, order and copies are unknown{counts}",
                     lane.id
                 ));
             }
@@ -182,11 +187,19 @@ impl Known<'_> {
         Ok(())
     }
 
-    /// Jitter that can be: a transit takes no longer than the test. It is no count: where it can't be all others can.
+    /// Jitter that can be: a transit takes no longer than the test, nor does the mean of their changes, of which the estimate is a part. It is no count:
+    /// where it can't be all others can.
     fn jitter(&self, told: &StreamResult, doubts: &mut Vec<String>) -> Option<f64> {
-        let jitter = told.jitter.filter(|jitter| *jitter <= self.took_s);
+        let settled = |jitter| without_start(jitter, changes(told));
+        let can_be = |jitter: &f64| *jitter <= self.took_s && settled(*jitter) <= self.took_s;
+        let jitter = told.jitter.filter(can_be);
         if jitter.is_none() {
             let says = match told.jitter {
+                Some(jitter) if jitter <= self.took_s => format!(
+                    "{} s, thus {} s without its start from 0",
+                    quoted(jitter),
+                    quoted(settled(jitter))
+                ),
                 Some(jitter) => format!("{} s", quoted(jitter)),
                 None => "none that can be".into(),
             };
@@ -276,8 +289,9 @@ impl Known<'_> {
         // Classes are bounds: those of the longest times lie a little above them.
         let within = told.gaps.iter().all(|(ns, _)| *ns as f64 <= 2.0 * took_ns);
         let counts = [told.out_of_order, told.duplicates, told.socket_dropped];
-        let others = [told.foreign, told.forged];
-        counts.into_iter().chain(others).all(|count| count <= most)
+        let most_read = (FASTEST_READ * self.took_s) as u64;
+        counts.into_iter().all(|count| count <= most)
+            && [told.foreign, told.forged].into_iter().all(|count| count <= most_read)
             && gaps.is_some_and(|sum| sum <= most)
             && within
             && told.mss.is_none_or(|mss| mss <= 65_535)
@@ -425,6 +439,7 @@ mod tests {
             assert_eq!((up.by_receiver, up.received_bytes), (false, None), "{stream:?}");
             // What TCP acknowledged in the second that passed here.
             assert_eq!((up.bits_per_second, up.seconds), (Some(8e9), Some(1.0)), "{stream:?}");
+            assert_eq!(up.sent_bits_per_second, None);
             assert_eq!(findings.doubts.len(), 1, "{:?}", findings.doubts);
             assert!(findings.doubts[0].len() < 120, "{:?}", findings.doubts);
             let iperf = crate::iperf_json::document(&outcome);
@@ -480,6 +495,9 @@ mod tests {
             let (findings, outcome) = told_of(Transport::Udp, Senders::Up, results(stream.clone()));
             let up = findings.up.unwrap();
             assert!(up.is_unknown(Transport::Udp) && up.datagrams.is_none(), "{stream:?}");
+            // What was sent is no goodput.
+            assert_eq!((up.bits_per_second, &up.streams[..]), (None, &[None][..]));
+            assert_eq!(up.sent_bits_per_second, Some(32_000.0), "{stream:?}");
             assert_eq!(findings.doubts.len(), 1, "{:?}", findings.doubts);
             let iperf = crate::iperf_json::document(&outcome);
             assert!(iperf["end"]["sum"]["lost_packets"].is_null(), "{iperf:#}");
@@ -498,6 +516,39 @@ mod tests {
             let end = &crate::iperf_json::document(&outcome)["end"];
             assert!(end["sum"]["jitter_ms"].is_null(), "{end:#}");
             assert_eq!(end["sum"]["lost_packets"], 1, "{end:#}");
+        }
+    }
+
+    #[test]
+    fn a_jitter_that_can_not_be_without_its_start_is_unknown_too() {
+        // Four came: three changes, of which the estimate is 0.176.
+        for (jitter, known) in [(0.5, false), (0.19, true)] {
+            let told = results(StreamResult { jitter: Some(jitter), ..udp() });
+            let (findings, _) = told_of(Transport::Udp, Senders::Up, told);
+            let datagrams = findings.up.unwrap().datagrams.unwrap();
+            assert_eq!((datagrams.jitter_ms.is_some(), datagrams.arrived), (known, 4), "{jitter}");
+            assert!(datagrams.jitter_ms.is_none_or(|ms| ms <= 1100.0), "{datagrams:?}");
+            assert_eq!(findings.doubts.is_empty(), known, "{:?}", findings.doubts);
+            let doubt = findings.doubts.concat();
+            assert!(known || doubt.contains("0.500 s, thus 2.840 s"), "{doubt}");
+        }
+    }
+
+    #[test]
+    fn more_datagrams_of_others_than_a_program_reads_are_unknown() {
+        for (foreign, forged, known) in
+            [(1000, 0, true), (500_000_000, 0, false), (0, 500_000_000, false)]
+        {
+            let stream = PartStream { id: 1, foreign, forged, ..PartStream::default() };
+            let host = Host { cpus: 4, ..Host::default() };
+            let part = Part { host, streams: vec![stream], ..Part::default() };
+            let told = Results { quell: Some(part), ..results(udp()) };
+            let (findings, _) = told_of(Transport::Udp, Senders::Up, told);
+            let datagrams = findings.up.unwrap().datagrams.unwrap();
+            assert_eq!(datagrams.foreign, known.then_some(1000));
+            let doubts = findings.doubts.concat();
+            assert_eq!(doubts.contains("details of stream 1 are impossible"), !known, "{doubts}");
+            assert!(!doubts.contains("somebody else"), "{doubts}");
         }
     }
 

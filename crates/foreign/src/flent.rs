@@ -149,7 +149,8 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
     for (name, values) in series {
         let meta = metadata.series_meta.get(&name);
         let kind = kind(&name, meta, &values);
-        let mut stream = Stream { name: unused(&imported.streams, &name), ..Stream::default() };
+        let names = imported.streams.iter().map(|stream| &*stream.name);
+        let mut stream = Stream { name: unused(names, &name), ..Stream::default() };
         match kind {
             Kind::Computed => computed.push(name),
             Kind::Other => other.push(name),

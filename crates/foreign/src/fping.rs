@@ -4,16 +4,18 @@
 //!   [1700000000.123456] 192.0.2.7 : [3], 64 bytes, 12.3 ms (12.1 avg, 0% loss)      -D -c
 //!   192.0.2.7 : [4], timed out (12.1 avg, 20% loss)
 //!   192.0.2.7 : duplicate for [3], 64 bytes, 0.07 ms
-//!   192.0.2.7 : 12.3 12.1 - 12.4                                                    -C
+//!   192.0.2.7 : 12.3 12.1 - 12.4                                                    -C: the packets of the lines once more; with -q alone
 //!   192.0.2.7 : xmt/rcv/%loss = 5/4/20%, min/avg/max = 12.1/12.2/12.4               summary
 //! ```
+
+mod target;
 
 use crate::bounds::{MOST_SAMPLES, MOST_STREAMS};
 use crate::error::ForeignError;
 use crate::imported::{Hints, Imported, Stream, Tool, from_ms, from_s};
-use crate::order;
 use quell_model::{EchoSample, EchoStatus};
 use std::collections::HashMap;
+use target::Target;
 
 /// Time between packets to one target, where nothing tells it: fping's own default (`-p`).
 const USUAL_INTERVAL_NS: u64 = 1_000_000_000;
@@ -87,39 +89,32 @@ fn said(line: &str) -> Option<Said<'_>> {
 /// The targets by their place in the file.
 #[derive(Default)]
 struct Targets {
-    streams: Vec<Stream>,
+    all: Vec<Target>,
     places: HashMap<String, usize>,
-    /// Packets sent, by their summary or the last that had no answer.
-    sent: Vec<Option<u64>>,
-    /// Packets without an answer whose lines tell when that was certain.
-    late: Vec<Vec<EchoSample>>,
-    count: usize,
+    /// Packets that lines tell of, and those in lists.
+    count: [usize; 2],
 }
 
 impl Targets {
-    fn of(&mut self, host: &str) -> Result<usize, ForeignError> {
-        if let Some(place) = self.places.get(host) {
-            return Ok(*place);
-        }
-        if self.streams.len() == MOST_STREAMS {
-            return Err(ForeignError::TooMany);
-        }
-        let name = crate::imported::unused(&self.streams, host);
-        self.places.insert(host.to_owned(), self.streams.len());
-        self.streams.push(Stream { name, ..Stream::default() });
-        self.sent.push(None);
-        self.late.push(Vec::new());
-        Ok(self.streams.len() - 1)
+    fn of(&mut self, host: &str) -> Result<&mut Target, ForeignError> {
+        let place = match self.places.get(host) {
+            Some(place) => *place,
+            None if self.all.len() == MOST_STREAMS => return Err(ForeignError::TooMany),
+            None => {
+                self.places.insert(host.to_owned(), self.all.len());
+                let names = self.all.iter().map(|target| &*target.stream.name);
+                let name = crate::imported::unused(names, host);
+                let stream = Stream { name, ..Stream::default() };
+                self.all.push(Target { stream, ..Target::default() });
+                self.all.len() - 1
+            }
+        };
+        Ok(&mut self.all[place])
     }
 
-    fn push(&mut self, host: &str, packet: EchoSample) -> Result<(), ForeignError> {
-        let place = self.of(host)?;
-        self.count += 1;
-        if self.count > MOST_SAMPLES {
-            return Err(ForeignError::TooMany);
-        }
-        self.streams[place].packets.push(packet);
-        Ok(())
+    fn count(&mut self, of: usize, more: usize) -> Result<(), ForeignError> {
+        self.count[of] = self.count[of].saturating_add(more);
+        if self.count[of] > MOST_SAMPLES { Err(ForeignError::TooMany) } else { Ok(()) }
     }
 }
 
@@ -128,7 +123,6 @@ pub(crate) fn read(text: &str, hints: Hints) -> Result<Imported, ForeignError> {
     let mut targets = Targets::default();
     let mut unknown: (usize, Option<(usize, &str)>) = (0, None);
     let interval = hints.interval_ns.unwrap_or(USUAL_INTERVAL_NS);
-    let mut stamped = true;
     let mut zero: Option<f64> = None;
     for (index, line) in text.lines().enumerate() {
         if line.trim().is_empty() {
@@ -143,93 +137,79 @@ pub(crate) fn read(text: &str, hints: Hints) -> Result<Imported, ForeignError> {
         let rtt =
             |ms: f64| from_ms(ms).ok_or_else(|| wrong(format!("{ms} ms is no round-trip time")));
         // An answer stands at the time at which it came.
-        let mut at = |seq: u64, stamp: Option<f64>, rtt: u64| -> Result<i64, ForeignError> {
-            let Some(stamp) = stamp else {
-                stamped = false;
-                let ns = u128::from(seq) * u128::from(interval);
-                return i64::try_from(ns)
-                    .map_err(|_| wrong(format!("packet {seq} is too far away")));
-            };
+        let mut at = |stamp: f64, rtt: u64| -> Result<i64, ForeignError> {
             let zero = *zero.get_or_insert(stamp - rtt as f64 / 1e9);
             let since = from_s(stamp - zero)
                 .ok_or_else(|| wrong(format!("{stamp} is no time of this file")))?;
             Ok(since - i64::try_from(rtt).unwrap_or(0))
         };
-        let size = |bytes: u32| bytes.saturating_sub(HEADER);
-        match said {
+        let (host, seq, bytes, ms, stamp, status) = match said {
             Said::Answer { host, seq, bytes, ms, stamp } => {
-                let rtt = rtt(ms)?;
-                let packet =
-                    EchoSample::new(at(seq, stamp, rtt)?, seq, size(bytes), EchoStatus::Ok);
-                targets.push(host, EchoSample { rtt_ns: Some(rtt), ..packet })?;
+                (host, seq, bytes, Some(ms), stamp, EchoStatus::Ok)
             }
             Said::Again { host, seq, bytes, ms, stamp } => {
-                let rtt = rtt(ms)?;
-                let packet =
-                    EchoSample::new(at(seq, stamp, rtt)?, seq, size(bytes), EchoStatus::Duplicate);
-                targets.push(host, EchoSample { rtt_ns: Some(rtt), ..packet })?;
+                (host, seq, bytes, Some(ms), stamp, EchoStatus::Duplicate)
             }
-            Said::TimedOut { host, seq, stamp } => {
-                let packet = EchoSample::new(at(seq, stamp, 0)?, seq, 0, EchoStatus::Lost);
-                if stamp.is_none() {
-                    targets.push(host, packet)?;
-                    continue;
-                }
-                // The line came when the wait was over. When the packet was sent, its neighbours tell.
-                let place = targets.of(host)?;
-                targets.count += 1;
-                if targets.count > MOST_SAMPLES {
-                    return Err(ForeignError::TooMany);
-                }
-                targets.sent[place] = targets.sent[place].max(Some(seq.saturating_add(1)));
-                targets.late[place].push(packet);
-            }
+            Said::TimedOut { host, seq, stamp } => (host, seq, 0, None, stamp, EchoStatus::Lost),
             Said::All { host, times } => {
-                for (seq, ms) in (0..).zip(times) {
-                    let sent = at(seq, None, 0)?;
-                    let packet = match ms {
-                        None => EchoSample::new(sent, seq, 0, EchoStatus::Lost),
-                        Some(ms) => EchoSample {
-                            rtt_ns: Some(rtt(ms)?),
-                            ..EchoSample::new(sent, seq, 0, EchoStatus::Ok)
-                        },
-                    };
-                    targets.push(host, packet)?;
+                targets.count(1, times.len())?;
+                let target = targets.of(host)?;
+                if target.list.is_some() {
+                    let why = "it lists the packets of this target a second time; each run of fping needs a file of its own";
+                    return Err(wrong(why.to_owned()));
                 }
+                let list: Result<_, _> =
+                    times.into_iter().map(|ms| ms.map(rtt).transpose()).collect();
+                target.list = Some(list?);
+                continue;
             }
             Said::Summary { host, sent, received } => {
-                let place = targets.of(host)?;
-                targets.sent[place] = targets.sent[place].max(Some(sent));
-                let facts = &mut targets.streams[place].facts;
-                *facts =
+                let target = targets.of(host)?;
+                target.sent = target.sent.max(Some(sent));
+                target.stream.facts =
                     vec![("transmitted", sent.to_string()), ("received", received.to_string())];
+                continue;
+            }
+        };
+        targets.count(0, 1)?;
+        let rtt_ns = ms.map(rtt).transpose()?;
+        let t_ns = stamp.map_or(Ok(0), |stamp| at(stamp, rtt_ns.unwrap_or(0)))?;
+        let packet = EchoSample::new(t_ns, seq, bytes.saturating_sub(HEADER), status);
+        let packet = EchoSample { rtt_ns, ..packet };
+        let target = targets.of(host)?;
+        match (stamp, rtt_ns) {
+            (None, _) => target.timeless.push(packet),
+            (Some(_), Some(_)) => target.stamped.push(packet),
+            (Some(_), None) => {
+                target.sent = target.sent.max(Some(seq.saturating_add(1)));
+                target.late.push(packet);
             }
         }
     }
     let mut left = MOST_SAMPLES;
-    let ends = targets.sent.iter().zip(&mut targets.late);
-    for (stream, (sent, late)) in targets.streams.iter_mut().zip(ends) {
-        if stream.packets.is_empty() {
-            stream.packets.append(late);
-        }
-        let first = stream.packets.iter().map(|p| p.seq).min().unwrap_or(0);
-        stream.packets = order::by_number(std::mem::take(&mut stream.packets), &mut left)?;
-        if stamped {
-            order::arrivals(&mut stream.packets);
-        }
-        let step = if stamped { step(&stream.packets) } else { interval };
-        complete(stream, first, *sent, step, &mut left)?;
+    // Targets of which there is anything but sums.
+    let told = |target: &&Target| {
+        target.has_times() || !target.timeless.is_empty() || target.list.is_some()
+    };
+    let (with, without): (Vec<_>, Vec<_>) =
+        targets.all.iter().filter(told).partition(|target| target.has_times());
+    let whose_times = match (with.is_empty(), without.is_empty()) {
+        (_, true) => None,
+        (true, false) => Some(("The lines", "packets")),
+        (false, false) => Some(("The lines of some targets", "their packets")),
+    };
+    for target in targets.all {
+        imported.streams.push(target.stream(interval, &mut left)?);
     }
-    imported.streams = targets.streams;
-    imported.started_s = zero.filter(|_| stamped);
-    if !stamped {
+    imported.started_s = zero;
+    if let Some((lines, packets)) = whose_times {
         let whose = if hints.interval_ns.is_some() {
             "as told"
         } else {
             "fping's default; --interval tells another"
         };
         imported.notes.push(format!(
-            "The lines have no times (-D): packets stand in the order of their numbers, every {} s ({whose}).",
+            "{lines} have no times (-D): {packets} stand in the order of their numbers, every {} s ({whose}).",
             interval as f64 / 1e9
         ));
     }
@@ -251,46 +231,6 @@ pub(crate) fn read(text: &str, hints: Hints) -> Result<Imported, ForeignError> {
         imported.streams.retain(|s| !s.packets.is_empty());
     }
     Ok(imported)
-}
-
-/// The usual time between packets in nanoseconds, from the first and the last; fping's own where there are fewer than two.
-fn step(packets: &[EchoSample]) -> u64 {
-    let ends = packets.first().zip(packets.last()).filter(|(first, last)| last.seq > first.seq);
-    let step = ends.map(|(a, b)| (b.t_ns - a.t_ns) as f64 / (b.seq - a.seq) as f64);
-    step.filter(|ns| *ns > 0.0).map_or(USUAL_INTERVAL_NS, |ns| ns as u64)
-}
-
-/// What the summary says was sent and no line tells was lost: before the first packet that a line tells of, or after the last.
-fn complete(
-    stream: &mut Stream,
-    first: u64,
-    sent: Option<u64>,
-    interval: u64,
-    left: &mut usize,
-) -> Result<(), ForeignError> {
-    let Some(sent) = sent else { return Ok(()) };
-    let told = order::sent(&stream.packets) as u64;
-    let more = usize::try_from(sent.saturating_sub(told)).unwrap_or(usize::MAX);
-    *left = left.checked_sub(more).ok_or(ForeignError::TooMany)?;
-    let step = i64::try_from(interval).unwrap_or(i64::MAX);
-    let before = first.min(sent.saturating_sub(told));
-    let Some(start) = stream.packets.first().map(|p| p.t_ns) else { return Ok(()) };
-    for packet in &mut stream.packets {
-        packet.seq += before;
-    }
-    let lost = |t_ns, seq| EchoSample::new(t_ns, seq, 0, EchoStatus::Lost);
-    let early = (0..before)
-        .map(|seq| lost(start.saturating_sub(step.saturating_mul((before - seq) as i64)), seq));
-    let early: Vec<EchoSample> = early.collect();
-    stream.packets.splice(0..0, early);
-    let end = stream.packets.iter().map(|p| (p.t_ns, p.seq)).max_by_key(|(_, seq)| *seq);
-    let Some((t_ns, last)) = end else { return Ok(()) };
-    for seq in last + 1..sent {
-        stream
-            .packets
-            .push(lost(t_ns.saturating_add(step.saturating_mul((seq - last) as i64)), seq));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -144,15 +144,18 @@ pub(crate) fn cut(mut text: String) -> String {
     text
 }
 
-/// A name that no stream has yet.
-pub(crate) fn unused(streams: &[Stream], name: &str) -> String {
+/// A name that no stream has yet, of streams with these names.
+pub(crate) fn unused<'a>(
+    names: impl ExactSizeIterator<Item = &'a str> + Clone,
+    name: &str,
+) -> String {
     let name = cut(name.to_owned());
-    let taken = |name: &str| streams.iter().any(|s| s.name == name);
+    let taken = |name: &str| names.clone().any(|other| other == name);
     if !name.is_empty() && !taken(&name) {
         return name;
     }
     let stem = if name.is_empty() { "stream" } else { &*name };
-    (streams.len() + 1..)
+    (names.len() + 1..)
         .map(|n| format!("{stem} ({n})"))
         .find(|name| !taken(name))
         .unwrap_or_default()

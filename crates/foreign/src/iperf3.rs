@@ -3,16 +3,22 @@
 //! ```text
 //!   start{connecting_to | accepted_connection, test_start{protocol, reverse, duration, blksize}}
 //!   intervals[]{streams[]{socket, start, end, bytes, retransmits, snd_cwnd, rtt | packets, lost_packets}}
-//!   end{streams[]{sender{bytes}, receiver{bytes} | udp{packets, lost_packets}}}
+//!   end{streams[]{sender{bytes}, receiver{bytes, end} | udp{packets, lost_packets}}, sum_received{bytes, end}}
 //! ```
 //!
-//! Intervals are what the end that wrote the file counted; of the other end it has sums. The client's data goes up.
+//! Intervals are what the end that wrote the file counted; of the other end it has sums. The client's data goes up. What the receiver got, and in
+//! which of its seconds, the end tells: that is the result, where it does.
+
+mod part;
+mod receiver;
 
 use crate::bounded::{AtMost, Budget, ListOf};
 use crate::bounds::{MOST_SAMPLES, MOST_STREAMS};
 use crate::error::ForeignError;
 use crate::imported::{Imported, Stream, Tool, Way, from_s};
+use part::Part;
 use quell_model::{FlowSample, MeasuredDatagrams, MeasuredFlow, Side, TcpState};
+use receiver::{Receiver, Sum};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use std::collections::HashMap;
@@ -72,37 +78,12 @@ struct Interval {
     streams: AtMost<Part, MOST_STREAMS>,
 }
 
-/// What one stream did in one interval, or in all.
-#[derive(Default, Deserialize)]
-struct Part {
-    socket: Option<i64>,
-    start: f64,
-    end: f64,
-    bytes: f64,
-    #[serde(default)]
-    retransmits: Option<i64>,
-    #[serde(default)]
-    snd_cwnd: Option<i64>,
-    #[serde(default)]
-    rtt: Option<i64>,
-    #[serde(default)]
-    packets: Option<i64>,
-    #[serde(default)]
-    lost_packets: Option<i64>,
-    #[serde(default)]
-    jitter_ms: Option<f64>,
-    #[serde(default)]
-    out_of_order: Option<i64>,
-    #[serde(default)]
-    omitted: bool,
-    #[serde(default)]
-    sender: Option<bool>,
-}
-
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct End {
     streams: AtMost<Ends, MOST_STREAMS>,
+    sum_sent: Sum,
+    sum_received: Sum,
 }
 
 #[derive(Default, Deserialize)]
@@ -200,7 +181,8 @@ struct Counted {
     packets: i64,
     lost: i64,
     retransmits: i64,
-    /// Of datagrams with an omitted time: what became of those that count. The intervals cut that time elsewhere than the end does.
+    /// What its receiver got, in which seconds; of datagrams with an omitted time, what became of those that count: the intervals cut that time
+    /// elsewhere than the end does.
     measured: Option<MeasuredFlow>,
     /// Intervals were omitted before its first.
     begins_anew: bool,
@@ -252,7 +234,12 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
     let planned = start.test_start.duration.filter(|s| *s > 0.0).and_then(from_s);
     let window = planned.filter(|_| error.is_none()).or(last);
     imported.window_ns = window.and_then(|ns| u64::try_from(ns).ok()).filter(|ns| *ns > 0);
-    let ends = end.map(|end| end.streams.0).unwrap_or_default();
+    let end = end.unwrap_or_default();
+    let sent_here = |udp: &Part| udp.sender.unwrap_or(is_client != reverse);
+    let sent = end.streams.0.iter().filter_map(|ends| ends.udp.as_ref()).filter(|p| sent_here(p));
+    let receiver = Receiver::of(sent, &end.sum_sent, &end.sum_received).filter(|_| is_udp);
+    let ends = end.streams.0;
+    let mut jitters: Vec<f64> = Vec::new();
     for (index, ends) in ends.iter().enumerate() {
         for (part, what) in
             [(&ends.sender, "sender"), (&ends.receiver, "receiver"), (&ends.udp, "udp")]
@@ -264,11 +251,23 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
                     && part.sender.is_none_or(|sends| sends == lane.sends)
             });
             if let Some(lane) = lane {
-                lane.end(part, what, is_udp);
+                let receiver = receiver.as_ref().filter(|_| lane.sends);
+                lane.end(part, what, is_udp, receiver);
+                let size = start.test_start.blksize;
                 if omitted > 0 && what == "udp" {
-                    let size = start.test_start.blksize;
-                    lane.measured = measured(part, size.filter(|_| !lane.sends)).believed();
                     lane.leave_out_omitted(part, size);
+                }
+                let found = match (what, receiver) {
+                    ("udp", Some(receiver)) => Some(receiver.measured(part)),
+                    ("udp", None) if omitted > 0 => {
+                        Some(measured(part, size.filter(|_| !lane.sends)))
+                    }
+                    ("receiver", _) if !is_udp => received(part),
+                    _ => None,
+                };
+                lane.measured = lane.measured.or(found.and_then(MeasuredFlow::believed));
+                if what == "udp" && lane.measured.is_none() {
+                    jitters.extend(part.jitter_ms);
                 }
             }
         }
@@ -277,11 +276,10 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
     if omitted > 0 {
         imported.left_out.push(format!("{omitted} intervals that iperf3 omitted (-O)."));
     }
-    let jitter: Vec<f64> = ends.iter().filter_map(|e| e.udp.as_ref()?.jitter_ms).collect();
-    if !jitter.is_empty() {
+    if !jitters.is_empty() {
         imported.left_out.push(format!(
             "Jitter, of which iperf3 tells no packets: {} ms at the end.",
-            jitter.iter().map(|ms| format!("{ms:.3}")).collect::<Vec<_>>().join(", ")
+            jitters.iter().map(|ms| format!("{ms:.3}")).collect::<Vec<_>>().join(", ")
         ));
     }
     let late: i64 = ends.iter().filter_map(|e| e.udp.as_ref()?.out_of_order).sum();
@@ -413,7 +411,7 @@ impl Counted {
     }
 
     /// Takes what the end tells of it.
-    fn end(&mut self, part: &Part, what: &str, is_udp: bool) {
+    fn end(&mut self, part: &Part, what: &str, is_udp: bool, receiver: Option<&Receiver>) {
         let (_, there) = self.sides();
         let theirs = if self.sends { "receiver" } else { "sender" };
         let last = |bytes: f64, packets: i64| {
@@ -422,7 +420,15 @@ impl Counted {
                 sample(part.end, there, bytes, packets, None),
             ]
         };
-        if what == "udp" && self.sends {
+        if let (true, Some(receiver)) = (what == "udp", receiver) {
+            let got = receiver.measured(part);
+            let (bytes, packets) = (got.received_bytes, got.datagrams.map(|d| d.arrived));
+            let packets = packets.map_or(0, u64::cast_signed);
+            let begin = sample(part.start, there, 0.0, 0, None);
+            let end = part.start + receiver.seconds;
+            let last = sample(end, there, bytes.unwrap_or(0) as f64, packets, None);
+            self.there = vec![begin, last];
+        } else if what == "udp" && self.sends {
             let (sent, lost) = (part.packets.unwrap_or(0), part.lost_packets.unwrap_or(0).max(0));
             let got = (sent - lost).max(0);
             let bytes = if sent > 0 { part.bytes * got as f64 / sent as f64 } else { 0.0 };
@@ -431,6 +437,13 @@ impl Counted {
             self.there = last(part.bytes, 0);
         }
     }
+}
+
+/// What the receiver of a TCP stream got, in its own seconds; none where its end did not come here.
+fn received(part: &Part) -> Option<MeasuredFlow> {
+    let seconds = Some(part.end - part.start).filter(|s| *s > 0.0 && part.bytes > 0.0);
+    let bytes = Some(part.bytes as u64);
+    seconds.map(|_| MeasuredFlow { seconds, received_bytes: bytes, ..MeasuredFlow::default() })
 }
 
 /// What the end says of datagrams. `size`: of each, where the bytes are not of those that count.

@@ -10,8 +10,8 @@ pub(crate) fn by_number(
     mut packets: Vec<EchoSample>,
     left: &mut usize,
 ) -> Result<Vec<EchoSample>, ForeignError> {
-    // Stable: of several answers to one packet the first that the file tells is its answer.
-    packets.sort_by_key(|p| p.seq);
+    // Stable: of several answers to one packet the first that the file tells is its answer, unless the file says that it is another's second.
+    packets.sort_by_key(|p| (p.seq, p.status == EchoStatus::Duplicate));
     let Some((first, last)) = packets.first().zip(packets.last()) else { return Ok(packets) };
     let (first, numbers) = (first.seq, last.seq - first.seq);
     let again = packets.windows(2).filter(|two| two[0].seq == two[1].seq).count();
@@ -20,17 +20,18 @@ pub(crate) fn by_number(
     let mut all: Vec<EchoSample> = Vec::with_capacity(packets.len());
     for mut packet in packets {
         packet.seq -= first;
-        let Some(before) = all.last() else {
-            all.push(packet);
-            continue;
-        };
-        if before.seq == packet.seq {
+        let before = all.last().filter(|before| before.seq == packet.seq);
+        if before.is_none() && packet.status == EchoStatus::Duplicate {
+            // The only answer that the file tells of.
+            packet.status = EchoStatus::Ok;
+        }
+        if let Some(before) = before {
             if packet.status.is_answered() && before.status.is_lost() {
                 // It was said to be lost, and came all the same.
                 all.pop();
             } else if packet.status.is_answered() {
                 packet.status = EchoStatus::Duplicate;
-            } else {
+            } else if packet.status != EchoStatus::Duplicate {
                 continue;
             }
         }

@@ -5,7 +5,7 @@ mod every;
 
 use proptest::prelude::*;
 use quell_foreign::{ForeignError, Hints, Imported, Stream, Tool, Way, read};
-use quell_model::{EchoStatus, Side};
+use quell_model::{EchoStatus, MeasuredFlow, Side};
 
 const FLENT: &[u8] = include_bytes!("data/ping.flent.gz");
 const IRTT: &[u8] = include_bytes!("data/irtt.json.gz");
@@ -114,7 +114,75 @@ fn lost_datagrams_of_iperf3_are_those_that_the_server_missed() {
     let [up] = &iperf3.streams[..] else { panic!("one stream") };
     let end = |side: Side| up.flow.iter().rfind(|s| s.side == side).map(|s| s.packets);
     assert_eq!((end(Side::Sender), end(Side::Receiver)), (Some(346), Some(346 - 26)));
-    assert!(iperf3.left_out.iter().any(|l| l.contains("Jitter")), "{:?}", iperf3.left_out);
+    assert!(iperf3.left_out.is_empty(), "its jitter is in the run: {:?}", iperf3.left_out);
+    // Without the receiver's sum nothing tells of which packets the jitter is.
+    let older = String::from_utf8_lossy(UDP).replace("sum_received", "sum_other");
+    let older = of(older.as_bytes(), Tool::Iperf3);
+    assert!(older.left_out.iter().any(|l| l.contains("Jitter")), "{:?}", older.left_out);
+    assert!(older.streams[0].facts.is_empty());
+}
+
+/// Bits a second of all flows this way, and what was found of the first one.
+fn goodput(iperf3: &Imported, way: Way) -> (f64, MeasuredFlow) {
+    let flows = iperf3.streams.iter().filter(|stream| stream.way == Some(way));
+    let told = flows.map(|stream| {
+        let (key, told) = &stream.facts[0];
+        assert_eq!(*key, "measured");
+        serde_json::from_str::<MeasuredFlow>(told).expect("it is what a run keeps")
+    });
+    let told: Vec<_> = told.collect();
+    let rate = |flow: &MeasuredFlow| Some(flow.received_bytes? as f64 * 8.0 / flow.seconds?);
+    (told.iter().filter_map(rate).sum(), told[0])
+}
+
+#[test]
+fn goodput_is_what_iperf3_told_of_the_receiver_in_its_own_seconds() {
+    // `bits_per_second` of `sum_received`, of which the sender's seconds are 2.000001.
+    let near = |got: f64, told: f64| assert!((got - told).abs() < 8.0, "{got}, it told {told}");
+    let (udp, flow) = goodput(&of(UDP, Tool::Iperf3), Way::Up);
+    near(udp, 1_844_151.9);
+    assert_eq!((flow.seconds, flow.received_bytes), (Some(2.010_073), Some(463_360)));
+    let bidir = of(BIDIR, Tool::Iperf3);
+    near(goodput(&bidir, Way::Up).0, 4_892_807.0);
+    near(goodput(&bidir, Way::Down).0, 3_918_856.0);
+}
+
+#[test]
+fn datagrams_under_way_when_iperf3_ended_neither_came_nor_were_lost() {
+    // As 3.12 wrote of 30 Mbit/s into a line of 20: two streams here, and two datagrams that its server never saw.
+    let udp = |socket: u32, packets: u32, lost: u32| {
+        let bytes = packets * 1000;
+        format!(
+            r#"{{"udp":{{"socket":{socket},"start":0,"end":5.0,"bytes":{bytes},"jitter_ms":0.5,"lost_packets":{lost},"packets":{packets},"sender":true}}}}"#
+        )
+    };
+    let text = |sent: u32| {
+        let interval = |socket: u32, packets: u32| {
+            let bytes = packets * 1000;
+            format!(
+                r#"{{"socket":{socket},"start":0,"end":5.0,"bytes":{bytes},"packets":{packets},"sender":true}}"#
+            )
+        };
+        format!(
+            r#"{{"start":{{"test_start":{{"protocol":"UDP","duration":5}}}},"intervals":[{{"streams":[{},{}]}}],"end":{{"streams":[{},{}],
+            "sum_sent":{{"packets":{sent}}},"sum_received":{{"start":0,"end":5.08,"bytes":1398000,"packets":1998}}}}}}"#,
+            interval(5, 1000),
+            interval(7, 1000),
+            udp(5, 1000, 300),
+            udp(7, 1000, 300)
+        )
+    };
+    let imported = of(text(2000).as_bytes(), Tool::Iperf3);
+    let (rate, flow) = goodput(&imported, Way::Up);
+    assert!((rate - 1_398_000.0 * 8.0 / 5.08).abs() < 1.0, "{rate}");
+    let datagrams = flow.datagrams.expect("it counts them");
+    assert_eq!((datagrams.sent, datagrams.arrived, datagrams.lost), (1000, 699, 300));
+    let last =
+        |side| imported.streams[0].flow.iter().rfind(|s| s.side == side).map(|s| (s.t_ns, s.bytes));
+    assert_eq!(last(Side::Receiver), Some((5_080_000_000, 699_000)));
+    assert_eq!(last(Side::Sender), Some((5_000_000_000, 1_000_000)));
+    // A sum of something else, as of the other direction.
+    assert!(of(text(1500).as_bytes(), Tool::Iperf3).streams[0].facts.is_empty());
 }
 
 #[test]
@@ -159,6 +227,112 @@ fn lines_of_fping_tell_what_was_lost_and_when_it_was_sent() {
     let told = read(LISTED, Some(Tool::Fping), hints).expect("it is read");
     assert_eq!(told.streams[0].packets[3].t_ns, 150_000_000);
     assert_eq!(fates(&of(COUNTED, Tool::Fping).streams[0]), [9, 1, 0, 0]);
+}
+
+/// The packets of fping's only target: answered, lost, and second answers.
+#[track_caller]
+fn counted(text: &str) -> ([usize; 3], Imported) {
+    let fping = of(text.as_bytes(), Tool::Fping);
+    let [stream] = &fping.streams[..] else { panic!("one stream") };
+    let count = |is| stream.packets.iter().filter(|p| p.status == is).count();
+    ([EchoStatus::Ok, EchoStatus::Lost, EchoStatus::Duplicate].map(count), fping)
+}
+
+const LIST: &str = "a : 10.1 10.2 10.3 - 10.5\n";
+const SUM: &str = "a : xmt/rcv/%loss = 5/4/20%, min/avg/max = 10.1/10.2/10.5\n";
+const AGAIN: &str = "a : duplicate for [2], 64 bytes, 41.8 ms\n";
+
+/// Lines of five packets every 20 ms, of which number 3 is lost.
+fn five(stamped: bool) -> Vec<String> {
+    let line = |seq: u32| {
+        let stamp = |late| match stamped {
+            true => format!("[{:.5}] ", 1000.0 + f64::from(seq) * 0.02 + late),
+            false => String::new(),
+        };
+        match seq {
+            3 => format!("{}a : [3], timed out (10.2 avg, 25% loss)\n", stamp(0.5)),
+            _ => format!(
+                "{}a : [{seq}], 64 bytes, 10.{} ms (10.1 avg, 0% loss)\n",
+                stamp(0.0101),
+                seq + 1
+            ),
+        }
+    };
+    (0..5).map(line).collect()
+}
+
+#[test]
+fn the_list_of_fping_tells_the_packets_of_the_lines_once_more() {
+    for stamped in [false, true] {
+        let lines = five(stamped);
+        let all = lines.concat();
+        // As a pipe has it: the list is written at once, the lines before it when the buffer is full.
+        let mixed = format!("{}\n{LIST}{}", lines[..4].concat(), lines[4]);
+        for text in
+            [format!("{all}\n{LIST}"), mixed, format!("{all}\n{SUM}"), LIST.to_owned() + &all]
+        {
+            let (counts, fping) = counted(&text);
+            assert_eq!(counts, [4, 1, 0], "{text}");
+            assert_eq!((fping.started_s.is_some(), fping.notes.is_empty()), (stamped, stamped));
+            let rtts: Vec<_> = fping.streams[0].packets.iter().map(|p| p.rtt_ns.map(ms)).collect();
+            assert_eq!(rtts, [Some(10.1), Some(10.2), Some(10.3), None, Some(10.5)], "{text}");
+            let again =
+                format!("{}{AGAIN}{}", lines[..3].concat(), text.replace(&lines[..3].concat(), ""));
+            assert_eq!(counted(&again).0, [4, 1, 1], "{again}");
+        }
+    }
+}
+
+#[test]
+fn a_second_answer_is_none_of_those_that_fping_lists() {
+    // With -q, and as the only thing that has a time.
+    for again in [AGAIN.to_owned(), format!("[1000.5] {AGAIN}")] {
+        for text in [format!("{again}{LIST}"), format!("{LIST}{again}")] {
+            let (counts, fping) = counted(&text);
+            assert_eq!(counts, [4, 1, 1], "{text}");
+            let packets = &fping.streams[0].packets;
+            let two: Vec<_> =
+                packets.iter().filter(|p| p.seq == 2).map(|p| p.rtt_ns.map(ms)).collect();
+            assert_eq!(two, [Some(10.3), Some(41.8)], "its answer comes first");
+        }
+    }
+    // Of packets that nothing tells of but the sum no second answer makes losses.
+    let sums = refused(format!("{AGAIN}{SUM}").as_bytes());
+    assert!(sums.contains("nothing in it"), "{sums}");
+}
+
+#[test]
+fn a_list_has_the_times_of_its_lines() {
+    let mut lines = five(true);
+    let at = |text: &str| {
+        let (counts, fping) = counted(text);
+        assert_eq!((counts, fping.notes.len()), ([4, 1, 0], 0), "{text}");
+        fping.streams[0].packets.iter().map(|p| (p.t_ns + 500_000) / 1_000_000).collect::<Vec<_>>()
+    };
+    let whole = at(&(lines.concat() + LIST));
+    assert_eq!(whole, [0, 20, 40, 60, 80]);
+    // A line that is missing: its packet left between the others.
+    lines.remove(1);
+    assert_eq!(at(&(lines.concat() + LIST)), whole);
+    // Nothing came: when the wait was over is known of all alike.
+    let lost = |seq: u32| {
+        format!(
+            "[{:.5}] a : [{seq}], timed out (NaN avg, 100% loss)\n",
+            7.0 + f64::from(seq) * 0.01
+        )
+    };
+    let text = format!("{}{}\na : - - -\n{}", lost(0), lost(1), lost(2));
+    let (counts, fping) = counted(&text);
+    assert_eq!((counts, fping.started_s, fping.notes.len()), ([0, 3, 0], Some(7.0), 0));
+    let times: Vec<_> =
+        fping.streams[0].packets.iter().map(|p| (p.t_ns + 500_000) / 1_000_000).collect();
+    assert_eq!(times, [0, 10, 20]);
+}
+
+#[test]
+fn two_runs_of_fping_in_one_file_are_not_taken_for_second_answers() {
+    let twice = refused(format!("{LIST}{LIST}").as_bytes());
+    assert!(twice.contains("line 2") && twice.contains("a file of its own"), "{twice}");
 }
 
 #[test]

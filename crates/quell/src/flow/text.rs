@@ -39,7 +39,7 @@ pub fn headline(outcome: &Outcome, findings: &Findings) -> String {
     let part = |way: &Way, name: &str| match guess(way) {
         true => format!(
             "an unknown part of the {} sent {name}",
-            way.bits_per_second.map_or_else(|| bytes(way.sent_bytes.unwrap_or(0)), rate)
+            way.sent_bits_per_second.map_or_else(|| bytes(way.sent_bytes.unwrap_or(0)), rate)
         ),
         false => part(way, name) + by_whom(way, plan.transport, &findings.doubts),
     };
@@ -192,20 +192,20 @@ fn direction(out: &mut String, name: &str, way: &Way, outcome: &Outcome, width: 
     let wrapped = |label: &str, text: &str| wrapped(label, text, width);
     let bytes = way.received_bytes.or(way.sent_bytes).unwrap_or(0);
     let who = if way.by_receiver { "counted by the receiver" } else { "counted by the sender" };
-    let line = match (way.bits_per_second, way.seconds) {
+    let line = match (way.bits_per_second.or(way.sent_bits_per_second), way.seconds) {
         (Some(bits), Some(seconds)) => {
             format!("{}: {} in {seconds:.2} s, {who}", rate(bits), self::bytes(bytes))
         }
         _ => format!("{}, {who}: no more than one datagram, which has no rate", self::bytes(bytes)),
     };
     *out += &wrapped(name, &line);
-    if way.streams.len() > 1 {
+    if way.streams.len() > 1 && way.streams.iter().any(Option::is_some) {
         let each = way.streams.iter().map(|bits| bits.map_or("none".into(), mbit));
         let each: Vec<String> = each.collect();
         *out += &wrapped("", &format!("each stream, in Mbit/s: {}", each.join(", ")));
     }
     if let Some(datagrams) = &way.datagrams {
-        udp(out, datagrams, width);
+        udp(out, name, datagrams, width);
         // What a queue refused it dropped.
         let refused = datagrams.refused.unwrap_or(0);
         let more = way.dropped_here.as_ref().filter(|dropped| dropped.packets > refused);
@@ -257,7 +257,7 @@ fn dropped_here(dropped: &DroppedHere) -> String {
     )
 }
 
-fn udp(out: &mut String, datagrams: &Datagrams, width: usize) {
+fn udp(out: &mut String, name: &str, datagrams: &Datagrams, width: usize) {
     let wrapped = |label: &str, text: &str| wrapped(label, text, width);
     let mut facts = vec![match datagrams.arrived {
         0 if datagrams.sent == 0 => "no datagram arrived".to_owned(),
@@ -304,8 +304,10 @@ fn udp(out: &mut String, datagrams: &Datagrams, width: usize) {
         );
     }
     if let Some(foreign @ 1..) = datagrams.foreign {
+        // What came there only the server knows, and nothing here can be held against it.
+        let who = if name == "up" { ", as the server says" } else { "" };
         let fact = format!(
-            "datagrams that are not of this test (another length, or a number that it can't have): {foreign}; they don't count"
+            "datagrams that are not of this test (another length, or a number that it can't have): {foreign}{who}; they don't count"
         );
         *out += &wrapped("", &fact);
     }
@@ -554,9 +556,16 @@ mod tests {
         };
         assert_eq!(fate(&none), "not one of 250 datagrams arrived");
         let mut text = String::new();
-        udp(&mut text, &none, WIDEST);
+        udp(&mut text, "up", &none, WIDEST);
         assert!(text.contains("250 datagrams sent, none arrived"), "{text}");
         assert!(text.contains("235 of them were refused"), "{text}");
+        let strange = Datagrams { foreign: Some(7), ..none.clone() };
+        let said = |name| {
+            let mut text = String::new();
+            udp(&mut text, name, &strange, 200);
+            (text.contains(": 7; they"), text.contains(": 7, as the server says; they"))
+        };
+        assert_eq!([said("down"), said("up")], [(true, false), (false, true)]);
         let few = Datagrams { arrived: 15, unseen: 235, loss: 0.0, ..none.clone() };
         assert_eq!(fate(&few), "235 of 250 datagrams had not arrived when it ended");
         let all = Datagrams { arrived: 249, unseen: 1, loss: 0.0, ..none.clone() };
@@ -574,7 +583,7 @@ mod tests {
         let forged = Datagrams { base_unsure: true, ..cut };
         assert!(fate(&forged).contains("somebody else wrote into the flow"));
         let mut text = String::new();
-        udp(&mut text, &forged, WIDEST);
+        udp(&mut text, "up", &forged, WIDEST);
         assert!(text.contains("how many were sent and lost is unknown"), "{text}");
         let some = Datagrams { arrived: 200, lost: 50, unseen: 0, loss: 0.2, ..none };
         assert_eq!(fate(&some), "20.0 % of datagrams are lost");

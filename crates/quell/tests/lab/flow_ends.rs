@@ -194,7 +194,7 @@ fn where_the_path_carries_no_such_datagram_a_size_is_advised_whoever_sends() {
         let error = error.replace('\n', " ");
         assert!(error.contains("can't send datagrams of 1400 bytes"), "{story}");
         // 1280 bytes without the headers of IPv4 and UDP.
-        assert_eq!(error.contains("no more than -l 1252 fits"), knows, "{story}");
+        assert_eq!(error.contains("no more than -l 1252 fits in one packet"), knows, "{story}");
         assert!(knows || error.contains("take a smaller size (-l)"), "{story}");
         let headline = out.lines().find(|line| line.starts_with("You get")).expect("a headline");
         assert!(!headline.contains("bit/s sent"), "one datagram has no rate: {story}");
