@@ -52,7 +52,7 @@ fn a_person_presses_one_button_and_is_told_what_the_line_does() {
     if lacks_chromium() {
         return;
     }
-    let served = Served::new(&["--web", "--max-rate", "200Mbit"]);
+    let served = Served::new(&["--web", "--max-rate", "50Mbit"]);
     let mut tab = opened(&format!("http://{}/", served.at), (1280, 900));
     let at = format!("http://{}/", served.at);
     // Of several, as a busy machine has them: what the page itself takes is in the quickest.
@@ -66,9 +66,9 @@ fn a_person_presses_one_button_and_is_told_what_the_line_does() {
     tab.keep_picture("ready-light-1280");
     let result = tab.measure();
     println!("{result:#}");
-    // All of what is limited to 200 Mbit/s of payload, in both directions together and so in each.
+    // All of what is limited to 50 Mbit/s of payload, in both directions together and so in each: what a busy machine carries too.
     for key in ["down", "up"] {
-        assert!((180.0..210.0).contains(&number(&result, key)), "{key}: {result:#}");
+        assert!((45.0..52.5).contains(&number(&result, key)), "{key}: {result:#}");
     }
     let head = tab.text("#verdict-head");
     assert!(head.starts_with("Calls "), "{head}");
@@ -81,9 +81,9 @@ fn a_person_presses_one_button_and_is_told_what_the_line_does() {
     let others =
         "performance.getEntriesByType('resource').every(e => e.name.startsWith(location.origin))";
     assert_eq!(tab.value(others), true, "no other host was asked");
-    assert!(number(&result, "fresh") > 20.0 && number(&result, "rpm") > 6000.0, "{result:#}");
+    assert!(number(&result, "fresh") > 20.0 && number(&result, "rpm") > 3000.0, "{result:#}");
     let ended = served.event("ended", "sent_bytes");
-    assert!(ended["sent_bytes"].as_f64() > Some(1e8), "the log has it too: {ended}");
+    assert!(ended["sent_bytes"].as_f64() > Some(2.5e7), "the log has it too: {ended}");
 }
 
 /// A page of the same address, as the server sees it: it asks for its turn, and hears of it.

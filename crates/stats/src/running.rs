@@ -273,16 +273,17 @@ impl RunningAround {
             from
         };
         let last = n + more - 1;
-        let with_least = |at: u64| match at {
-            at if at < below => place(at),
-            at if at < below + more => floor,
-            at => place(at - more),
+        // With so many that are the floor.
+        let with = |taken: u64, p: f64| {
+            let place = |at: u64| match at {
+                at if at < below => place(at),
+                at if at < below + taken => floor,
+                at => place(at - taken),
+            };
+            quantile(&place, n - 1 + taken, p)
         };
-        // What is no less than a value can only make it greater.
-        let least = |known: f64, p: f64| match known > floor {
-            true => quantile(&with_least, last, p),
-            false => known,
-        };
+        // One more may come between two values that the quantile lay between; of more than one, below the floor each makes it greater, above it less.
+        let least = |known: f64, p: f64| known.min(with(1, p)).min(with(more, p));
         let most = |p: f64| match (last as f64 * p).ceil() as u64 {
             at if at < n => quantile(&place, last, p),
             _ => f64::INFINITY,
@@ -386,6 +387,20 @@ mod tests {
                 false => prop_assert_eq!((least.sd, most.sd), (None, None)),
             }
         }
+    }
+
+    /// A quantile that lies between two values, and values that are not known between them, which may be taken or not.
+    #[test]
+    fn the_least_is_that_of_as_many_as_make_it_least() {
+        let p99 = |known: &[i64], more: u64| {
+            let mut around = RunningAround::of(Some(0), Running::new());
+            known.iter().for_each(|v| around.push(*v));
+            around.bounds(more, 1000, 1.0).expect("values")[0].p99
+        };
+        // None of them: 0.98 of the way from 0 to 1021. One: from 1000 to 1021.
+        assert!((p99(&[0, 0, 1021], 1) - 1000.58).abs() < 1e-9);
+        // All fifty: 0.48 of the way from 1000 to 9000, where none leave 8820 and one 8760.
+        assert!((p99(&[0, 0, 9000], 50) - 4840.0).abs() < 1e-9);
     }
 
     #[test]
