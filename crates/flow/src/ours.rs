@@ -66,7 +66,7 @@ fn stream_result(plan: &FlowPlan, lane: &LaneOutcome, seconds: f64) -> StreamRes
 }
 
 /// What this end tells a Quell of a stream. Its states over time stay here: the server has its own.
-pub(crate) fn part(lane: &LaneOutcome) -> PartStream {
+fn part(lane: &LaneOutcome) -> PartStream {
     let gaps = lane.gaps.as_ref().map(|gaps| {
         gaps.counts().map(|(bucket, n)| (quell_stats::log_histogram::highest(bucket), n)).collect()
     });

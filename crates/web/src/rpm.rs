@@ -81,7 +81,7 @@ fn kept(times: usize) -> usize {
 }
 
 /// The mean of the shortest 95 %; none of nothing.
-pub fn trimmed_mean(times: &[f64]) -> Option<f64> {
+fn trimmed_mean(times: &[f64]) -> Option<f64> {
     shortest_mean(times, kept(times.len()))
 }
 
