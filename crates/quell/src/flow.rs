@@ -231,6 +231,9 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
     if let Some(cpu) = args.affinity.first() {
         quell_sys::affinity::run_on((*cpu).into()).map_err(Failure::usage)?;
     }
+    if args.save {
+        args.place.can_be_written()?;
+    }
     let file = args.file.as_deref().map(|path| file::Filed::open(path, args.reverse));
     let file = file.transpose()?;
     let to = found(host, args.port, args)?;

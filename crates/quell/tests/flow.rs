@@ -60,6 +60,17 @@ fn what_a_full_disk_does_not_take_is_told_and_exit_code_3_says_it() {
 }
 
 #[test]
+fn where_a_run_can_not_be_kept_that_is_told_before_anything_is_asked() {
+    let folder = TestFolder::new();
+    folder.write("file", "");
+    let below = folder.path("file/runs").display().to_string();
+    // Nobody listens there.
+    let arguments = ["flow", "127.0.0.1", "-p", "1", "--save", "--out", &below];
+    let told = said(program(&arguments), &arguments).refused(3);
+    says(&told, &["could not write to", "is a file, not a folder", "--out"]);
+}
+
+#[test]
 fn json_for_iperf3_has_the_keys_that_iperf3_prints() {
     let Some(server) = Server::start() else { return };
     let port = server.at.port().to_string();

@@ -208,11 +208,15 @@ fn a_page_that_never_ends_is_given_up_and_what_came_is_told() {
     }
     let (folder, site) = (TestFolder::new(), Site::new());
     let url = site.url("/endless");
-    let (code, told, error) = json(&folder, &[&url, "-c", "1", "--timeout", "3s"]);
-    assert_eq!(code, Some(1), "{error}");
-    let load = &told["pages"][0]["loads"][0];
-    assert_eq!((&load["end"], &load["load_ms"]), (&"timed-out".into(), &Value::Null));
-    assert!(load["doc_ms"].as_f64().is_some_and(|ms| ms > 0.0), "its document came: {load}");
+    // Where a busy machine has not shown anything of it within 3 s, once more with more time.
+    let came = ["3s", "20s", "90s"].into_iter().find_map(|timeout| {
+        let (code, told, error) = json(&folder, &[&url, "-c", "1", "--timeout", timeout]);
+        assert_eq!(code, Some(1), "{error}");
+        let load = &told["pages"][0]["loads"][0];
+        assert_eq!((&load["end"], &load["load_ms"]), (&"timed-out".into(), &Value::Null));
+        load["doc_ms"].as_f64()
+    });
+    assert!(came.is_some_and(|ms| ms > 0.0), "its document came: {came:?}");
 }
 
 #[test]

@@ -316,6 +316,20 @@ fn of_what_is_nothing_in_the_digits_shown_no_part_is_told() {
 }
 
 #[test]
+fn a_difference_that_is_told_is_seen_in_the_digits() {
+    // 5 ns in each repeat: three digits after the point of a millisecond would show two equal figures, of which one is worse.
+    let runs = [pinged(20.0, 3, 0), pinged(20.000_005, 3, 0)];
+    let text = compared(&runs, &Wanted::default(), |c| compare::text(100, c)).expect("two runs");
+    let row = text.lines().find(|line| line.contains("rtt.p50")).expect("a row");
+    assert!(row.contains(" +0.000005 ") && row.ends_with("worse"), "{row}");
+    // Of what nobody tells to differ three digits are enough.
+    let runs = [pinged(20.0, 3, 0), pinged(20.0, 3, 0)];
+    let text = compared(&runs, &Wanted::default(), |c| compare::text(100, c)).expect("two runs");
+    let row = text.lines().find(|line| line.contains("rtt.p50")).expect("a row");
+    assert!(row.contains(" 0.000 ") && row.ends_with("equal"), "{row}");
+}
+
+#[test]
 fn json_has_the_units_of_the_table_and_null_where_nobody_knows() {
     let runs = [pinged(20.0, 3, 0), pinged(30.0, 3, 0)];
     let json = compared(&runs, &Wanted::default(), compare::json).expect("two runs");

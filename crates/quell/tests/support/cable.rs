@@ -106,19 +106,26 @@ impl Cable {
     }
 
     /// Takes it off so often and is killed each time, at instants spread over all that it takes: either nothing was done, or whoever watches
-    /// ends it.
+    /// ends it. Where all were on one side of its log, since the machine became busier or less busy, the instants are spread anew.
     pub fn off_killed_anywhere(&self, apply: &[&str], theirs: &[Thing], times: u64) {
         let off = ["off", "--dev", "a0"];
         self.shape(apply).fine();
         let ours = self.things();
         let begun = monotonic_ns();
         self.shape(&off).fine();
-        let whole = monotonic_ns() - begun;
+        let mut whole = monotonic_ns() - begun;
         let (mut begun_by_then, mut ended) = (0, 0);
-        for number in 0..times {
+        for number in 0..times * 8 {
+            if number > 0 && number % times == 0 {
+                match (begun_by_then, ended) {
+                    (_, 0) => whole *= 2,
+                    (0, _) => whole /= 2,
+                    _ => break,
+                }
+            }
             self.shape(apply).fine();
             let mut killed = self.start(&off);
-            let instant = whole * number / times;
+            let instant = whole * (number % times) / times;
             sleep_until(monotonic_ns() + instant).unwrap();
             killed.kill().unwrap();
             killed.wait().unwrap();

@@ -20,15 +20,22 @@ pub(super) fn unit(metric: Metric) -> (&'static str, f64) {
     }
 }
 
-/// Digits after the point by which figures and their difference can be told.
+/// Most digits after the point: a nanosecond in milliseconds.
+const MOST_DIGITS: f64 = 6.0;
+
+/// Digits after the point by which figures and their difference can be told: three at most, unless these would show nothing of what the verdict says to be
+/// there.
 pub(super) fn digits(metric: Metric, against: &Against) -> usize {
     let (_, factor) = unit(metric);
     let Ranged { value, low, high } = against.difference;
     let widths = [value, low.map_or(0.0, |low| value - low), high.map_or(0.0, |high| high - value)];
     let smallest =
         widths.iter().map(|w| w.abs() * factor).filter(|w| *w > 1e-9).fold(f64::INFINITY, f64::min);
+    let is_hidden = (value * factor).abs() < 0.5e-3
+        && matches!(against.verdict, Verdict::Surely(_) | Verdict::Perhaps(_));
+    let most = if is_hidden { MOST_DIGITS } else { 3.0 };
     match smallest.is_finite() {
-        true => (1.0 - smallest.log10().floor()).clamp(1.0, 3.0) as usize,
+        true => (1.0 - smallest.log10().floor()).clamp(1.0, most) as usize,
         // As tables of results have them.
         false if matches!(metric.unit(), Unit::Time | Unit::Rate) => {
             if against.figure.value * factor < 100.0 { 3 } else { 1 }

@@ -77,19 +77,24 @@ fn half_agreed_tests_keep_no_streams_from_others() {
 
 #[test]
 fn tests_whose_streams_stand_still_give_them_to_a_newcomer() {
-    // Of several networks; nobody reads, so that every window closes.
-    let siege = Siege::of("handshake_ms=1000");
-    let held = (0..4u8).map(|network| {
-        let test = Test::new(from(network, 1), siege.at(), network.into());
-        test.running(ALL_STREAMS, 256).expect("there are streams enough")
+    // Of several networks; nobody reads, so that every window closes. Where a busy machine can't begin them within the time that the server gives for that, it
+    // gives more.
+    let begun = ["handshake_ms=1000", "handshake_ms=5000"].into_iter().find_map(|limits| {
+        let siege = Siege::of(limits);
+        let held = (0..4u8).map(|network| {
+            let test = Test::new(from(network, 1), siege.at(), network.into());
+            test.running(ALL_STREAMS, 256)
+        });
+        let held: Option<Vec<_>> = held.collect();
+        Some((siege, held?))
     });
-    let held: Vec<_> = held.collect();
+    let (siege, held) = begun.expect("there are streams enough");
     let begun = Instant::now();
     for number in 100.. {
         if Test::new(from(200, 1), siege.at(), number).running(UP, 1).is_some() {
             break;
         }
-        assert!(begun.elapsed() < Duration::from_secs(20), "all streams are held for ever");
+        assert!(begun.elapsed() < Duration::from_secs(40), "all streams are held for ever");
     }
     drop(held);
 }
@@ -97,20 +102,29 @@ fn tests_whose_streams_stand_still_give_them_to_a_newcomer() {
 /// Six bytes of results, and then nothing: they have a step's time, and one more since words came; their places, a step's alone.
 #[test]
 fn who_stands_still_in_its_results_gives_its_place_to_a_newcomer() {
-    let siege = Siege::of("handshake_ms=4000");
-    let begun = Instant::now();
-    let held = (0..32u8).map(|n| {
-        let test = Test::new(from(1 + n % 2, n / 8), siege.at(), n.into());
-        let mut test = test.ended(UP).expect("there are places enough");
-        test.control.write_all(&[0, 0, 0, 99, b'{', b' ']).expect("sent");
-        test
-    });
-    let held: Vec<_> = held.collect();
-    let number = (100..)
-        .find(|number| Test::new(from(200, 1), siege.at(), *number).running(UP, 1).is_some());
-    // Eight seconds is when they are late.
-    assert!(begun.elapsed() < Duration::from_millis(7500), "{number:?}: {:?}", begun.elapsed());
-    drop(held);
+    // A busy machine takes its time to begin all of them, while those that came first wait already.
+    for step in [Duration::from_secs(4), Duration::from_secs(20)] {
+        let siege = Siege::of(&format!("handshake_ms={}", step.as_millis()));
+        let begun = Instant::now();
+        let held = (0..32u8).map(|n| {
+            let test = Test::new(from(1 + n % 2, n / 8), siege.at(), n.into());
+            let mut test = test.ended(UP).expect("there are places enough");
+            test.control.write_all(&[0, 0, 0, 99, b'{', b' ']).expect("sent");
+            test
+        });
+        let held: Vec<_> = held.collect();
+        let is_quick = begun.elapsed() < step / 4;
+        let number = (100..)
+            .find(|number| Test::new(from(200, 1), siege.at(), *number).running(UP, 1).is_some());
+        let waited = begun.elapsed();
+        drop(held);
+        // Two steps is when they are late.
+        if waited < step * 15 / 8 {
+            return;
+        }
+        assert!(!is_quick, "{number:?}: {waited:?}");
+    }
+    panic!("nobody is served before those who stand still are late");
 }
 
 #[test]
