@@ -309,9 +309,10 @@ fn of_what_is_nothing_in_the_digits_shown_no_part_is_told() {
             compared(&runs, &Wanted::default(), |c| compare::text(100, c)).expect("two runs");
         text.lines().find(|line| line.contains("rtt.p50")).expect("a row").to_owned()
     };
-    // 15 and 10 ns.
-    let (nothing, much) = (row(15e-6, 10e-6), row(15.0, 10.0));
+    let (nothing, little, much) = (row(15e-6, 15e-6), row(15e-6, 10e-6), row(15.0, 10.0));
     assert!(nothing.contains(" 0.000 ") && !nothing.contains('%'), "{nothing}");
+    // 15 and 10 ns: what is told to differ has the digits for it.
+    assert!(little.contains(" 0.000015 ") && little.contains("−33 %"), "{little}");
     assert!(much.contains("−33 %"), "{much}");
 }
 
