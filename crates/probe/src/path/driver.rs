@@ -6,13 +6,14 @@
 //! ```
 
 mod quoted;
+mod short;
 mod syns;
 
 use super::repeats::Repeats;
 use super::rounds::{Pacing, Rounds, Step};
 use super::sockets::{Came, FlowSocket, Packet, What};
 use super::survey::{Ask, Outcome, Sizes, Survey};
-use super::{HopAnswer, MARKED, News, PathProbe, PathSpec, Sent};
+use super::{HopAnswer, MARKED, News, PathProbe, PathSpec, Sent, Unmatched};
 use crate::ledger::{Ledger, Refusal, Reply};
 use crate::stream_socket::{CLOCKS_APART_NS, MOST_BATCHES};
 use crate::{Patience, ProbeError};
@@ -23,7 +24,7 @@ use quell_sys::socket::{ErrorQueue, IcmpErrors, Inbox};
 use quell_sys::wait::{Alarm, Bell, came, readable, wait, wake_exactly};
 use quell_sys::wall::Wall;
 use quell_units::Tos;
-use quell_wire::hop_probe;
+use quell_wire::hop_probe::{self, Quote};
 use quell_wire::icmp_error::Meaning;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -117,7 +118,9 @@ struct Driver<'a> {
     left_over: BTreeSet<(u16, u8)>,
     /// Since when others wait for one probe at a time.
     one_at_a_time: bool,
-    unmatched: u64,
+    unmatched: Unmatched,
+    /// What was told of them.
+    told_unmatched: Unmatched,
     window: Window,
     wall: Wall,
     queue: ErrorQueue,
@@ -166,7 +169,8 @@ impl PathProbe {
             repeats: Repeats::default(),
             left_over: BTreeSet::new(),
             one_at_a_time,
-            unmatched: 0,
+            unmatched: Unmatched::default(),
+            told_unmatched: Unmatched::default(),
             window: *window,
             wall: Wall::new(),
             queue: ErrorQueue::default(),
@@ -244,6 +248,7 @@ impl Driver<'_> {
         for mark in marks {
             if let Some(number) = self.which(&mark) {
                 self.came_late(number, &mark);
+                self.came_short(number, &mark);
                 self.marked(number, &mark);
             }
         }
@@ -327,8 +332,7 @@ impl Driver<'_> {
             let headers = self.headers();
             let payload = |bytes: u32| bytes.saturating_sub(headers) as usize;
             let (ttl, tos, size, beside) = match ask {
-                // A length of its own, by which it is known where nothing but the header is quoted.
-                Ask::Marks { ttl } => (ttl, MARKED, self.spec.size as usize + 1, None),
+                Ask::Marks { ttl } => (ttl, MARKED, self.spec.size as usize, None),
                 Ask::Size { ttl, bytes, beside } => {
                     (ttl, self.spec.tos, payload(bytes), beside.map(payload))
                 }
@@ -520,12 +524,21 @@ impl Driver<'_> {
 
     /// Finds out what an answer means for the packet that it is about.
     fn understand(&mut self, index: usize, came: Came) {
-        let Some(number) = came.number.or_else(|| self.only_one(index)) else {
-            // An error without the packet's number: from now on there is only one that it can be of. What is asked about sizes is one at a time anyway.
-            if came.from.is_some() && index < self.ends.len() {
-                self.lose_track(index);
+        let number = match (came.about, came.from) {
+            (Quote::Number(number), _) => number,
+            (Quote::Short, Some(_)) => match self.take_short(index) {
+                Some(number) => number,
+                None => return,
+            },
+            (Quote::Wrong, Some(_)) => {
+                self.unmatched.strange += 1;
+                return;
             }
-            return;
+            // This host itself says it, of what it was just to send.
+            (_, None) => match self.only_one(index) {
+                Some(number) => number,
+                None => return,
+            },
         };
         let now_ns = self.wall.look();
         let stamp = came.stamp_ns.map(|stamp| self.wall.monotonic(stamp));
@@ -599,22 +612,6 @@ impl Driver<'_> {
         }
     }
 
-    /// An answer came of which nobody can know to which packet of this flow it belongs: what became of each of them is unknown.
-    fn lose_track(&mut self, index: usize) {
-        self.one_at_a_time = true;
-        self.rounds.go_one_at_a_time();
-        self.unmatched += 1;
-        (self.emit)(News::Unmatched(self.unmatched));
-        for under in self.under.values_mut().filter(|under| usize::from(under.flow) == index) {
-            if let Some(seq) = under.seq.filter(|_| under.is_open)
-                && let Some(ledger) = self.ledgers.get_mut(&(under.flow, under.ttl))
-            {
-                under.is_open = false;
-                ledger.abandoned(seq);
-            }
-        }
-    }
-
     /// Tells where flows end, where that is news: what is learnt of one may tell it of others.
     fn tell_ends(&mut self) {
         for (ends, flow) in self.ends.iter_mut().zip(0..) {
@@ -663,19 +660,12 @@ impl Driver<'_> {
         self.settle();
     }
 
-    /// The packet that an answer without a number is about: the only one of that flow that is under way.
-    fn only_one(&self, index: usize) -> Option<u64> {
-        let mut open = self
-            .under
-            .iter()
-            .rev()
-            .filter(|(_, under)| under.is_open && usize::from(under.flow) == index);
-        let (number, _) = open.next()?;
-        open.next().is_none().then_some(*number)
-    }
-
     /// Hands samples on; those of a flow whose path is not known yet are kept back, unless that is all there will be.
     fn flush(&mut self, all: bool) {
+        if self.unmatched != self.told_unmatched {
+            self.told_unmatched = self.unmatched;
+            (self.emit)(News::Unmatched(self.unmatched));
+        }
         for ((flow, ttl), ledger) in &mut self.ledgers {
             let explored = all || self.rounds.is_explored(*flow);
             let beyond = self.rounds.last(*flow).is_some_and(|last| *ttl > last);

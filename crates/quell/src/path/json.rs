@@ -41,6 +41,8 @@ pub fn document(session: &Session, known: &Known, run: Option<&str>) -> Value {
         "mtu": known.mtu(session.to.ip()),
         "sees_marks": session.sees_marks,
         "unmatched": known.shape.unmatched,
+        "strange": known.shape.strange,
+        "may_be_forged": known.shape.trusted,
         "run": run,
         "flows": flows,
         "hops": hops,

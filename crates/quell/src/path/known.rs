@@ -8,7 +8,7 @@
 use super::limiter::Fates;
 use crate::ping::tally::Tally;
 use quell_model::EchoSample;
-use quell_probe::path::{HopAnswer, HopSize, Limit, News};
+use quell_probe::path::{HopAnswer, HopSize, Limit, News, Unmatched};
 use quell_report::analysis::Counts;
 use quell_wire::icmp_error::Meaning;
 use serde::{Deserialize, Serialize};
@@ -82,6 +82,12 @@ pub struct Shape {
     pub ends: Vec<Option<u8>>,
     /// Answers of which nobody can know to which packet they belong.
     pub unmatched: u64,
+    /// Answers about packets that were never sent, for all that is known.
+    #[serde(default)]
+    pub strange: u64,
+    /// Whether answers of which nobody can know that were taken for those of the only packet under way.
+    #[serde(default)]
+    pub trusted: bool,
     /// The hop at which the search for sizes was left, since it took too long.
     #[serde(default)]
     pub search_left: Option<u8>,
@@ -193,9 +199,10 @@ impl Known {
                 }
                 true
             }
-            News::Unmatched(n) => {
-                self.shape.unmatched = *n;
-                false
+            News::Unmatched(Unmatched { short, strange, trusted }) => {
+                (self.shape.unmatched, self.shape.strange) = (*short, *strange);
+                self.shape.trusted = *trusted;
+                true
             }
         }
     }
