@@ -10,7 +10,7 @@ mod short;
 mod syns;
 
 use super::repeats::Repeats;
-use super::rounds::{Pacing, Rounds, Step};
+use super::rounds::{At, Pacing, Rounds, Step};
 use super::sockets::{Came, FlowSocket, Packet, What};
 use super::survey::{Ask, Outcome, Sizes, Survey};
 use super::{HopAnswer, MARKED, News, PathProbe, PathSpec, Sent, Unmatched};
@@ -66,6 +66,17 @@ struct Under {
     /// Whether others wait for what becomes of it.
     is_open: bool,
     is_answered: bool,
+    /// The first hop that answered it, whether that was told, and whether it was told what it quotes.
+    by: Option<IpAddr>,
+    is_told: bool,
+    is_marked: bool,
+}
+
+impl Under {
+    /// Whether this is the first answer, which alone tells the packet's way. What comes again may come from anywhere.
+    fn is_first_of(&mut self, from: IpAddr) -> bool {
+        *self.by.get_or_insert(from) == from
+    }
 }
 
 /// The open question of the survey.
@@ -447,6 +458,9 @@ impl Driver<'_> {
                 size,
                 is_open: true,
                 is_answered: false,
+                by: None,
+                is_told: false,
+                is_marked: false,
             },
         );
         while self.under.len() > KEPT {
@@ -564,6 +578,7 @@ impl Driver<'_> {
             What::Answer => None,
             What::Error(meaning) => Some(meaning),
         };
+        let at = self.at(from, said).filter(|_| self.tells_way(number, from, said));
         if under.seq.is_none() {
             self.surveyed(number, from, said, came.mtu);
         }
@@ -585,8 +600,8 @@ impl Driver<'_> {
                     _ => ledger.reply(seq, reply),
                 }
             }
-            if self.is_of_hop(from, said) {
-                self.rounds.answered(under.flow, under.ttl, self.ends_path(from, said));
+            if let Some(at) = at {
+                self.rounds.answered(under.flow, under.ttl, at);
                 self.tell_ends();
                 if under.flow == 0
                     && let Some(answers) = self.answering.get_mut(usize::from(under.ttl) - 1)
@@ -599,7 +614,7 @@ impl Driver<'_> {
             }
         }
         // A question of the survey goes the way of the first flow, but where it has a socket of its own.
-        if usize::from(under.flow) < self.ends.len() && self.is_of_hop(from, said) {
+        if usize::from(under.flow) < self.ends.len() && at.is_some() {
             (self.emit)(News::Answer(HopAnswer {
                 flow: under.flow,
                 ttl: under.ttl,
@@ -623,19 +638,25 @@ impl Driver<'_> {
         }
     }
 
-    /// Whether such an answer says that the path goes no further.
-    fn ends_path(&self, from: IpAddr, said: Option<Meaning>) -> bool {
-        match said {
-            None | Some(Meaning::NoPort | Meaning::Unreachable(_)) => true,
-            Some(Meaning::TooBig) => false,
-            Some(Meaning::Expired | Meaning::Other) => from == self.spec.to.ip(),
-        }
+    /// Whether an answer tells the way of its packet: the first does, and one of the end itself whatever was said before. What comes again may come from
+    /// anywhere.
+    fn tells_way(&mut self, number: u64, from: IpAddr, said: Option<Meaning>) -> bool {
+        let is_end = from == self.spec.to.ip() && matches!(said, None | Some(Meaning::NoPort));
+        let Some(under) = self.under.get_mut(&number) else { return false };
+        let is_told = std::mem::replace(&mut under.is_told, true);
+        under.is_first_of(from) && !is_told || is_end
     }
 
-    /// Whether such an answer is of the hop that was asked. That a packet is too big, or wrong otherwise, any router before it may say: of each hop behind
-    /// itself, be there one or not.
-    fn is_of_hop(&self, from: IpAddr, said: Option<Meaning>) -> bool {
-        said == Some(Meaning::Expired) || self.ends_path(from, said)
+    /// Who gave such an answer, if it is of the hop that was asked. That a packet is too big, or wrong otherwise, any router before it may say: of each hop
+    /// behind itself, be there one or not. Of a TTL that is over routers tell, whatever address they have.
+    fn at(&self, from: IpAddr, said: Option<Meaning>) -> Option<At> {
+        match said {
+            None | Some(Meaning::NoPort) => Some(At::End),
+            Some(Meaning::Unreachable(_)) if from == self.spec.to.ip() => Some(At::End),
+            Some(Meaning::Unreachable(_)) => Some(At::Stop),
+            Some(Meaning::Expired) => Some(At::Router),
+            Some(Meaning::TooBig | Meaning::Other) => None,
+        }
     }
 
     fn surveyed(&mut self, number: u64, from: IpAddr, said: Option<Meaning>, mtu: u32) {
@@ -689,7 +710,9 @@ mod tests {
         let (flow, ttl, tos, size) = (0, 1, Tos::default(), 56);
         let sent_ns = 1_000_000_000;
         let (is_open, is_answered, seq, steps) = (true, false, Some(0), 0);
-        let under = Under { flow, ttl, seq, sent_ns, steps, tos, size, is_open, is_answered };
+        let (by, is_told, is_marked) = (None, false, false);
+        #[rustfmt::skip]
+        let under = Under { flow, ttl, seq, sent_ns, steps, tos, size, is_open, is_answered, by, is_told, is_marked };
         assert!(is_before(Some(sent_ns - 1_000_000), &under, 0));
         assert!(
             !is_before(Some(sent_ns - 1_000), &under, 0),

@@ -5,7 +5,7 @@
 //! may be limited, and so may its echo replies: what TCP answers shows that anything is lost, and echo replies do where no limit would have left out just
 //! those (limiter.rs).
 
-use super::known::{Known, Narrow, Outcome, Shape, Who};
+use super::known::{Hop, Known, Narrow, Outcome, Shape, Who};
 use super::session::{Method, Session};
 use crate::ping::text::{count, percent};
 use quell_stats::interval::{Batch, Interval};
@@ -30,12 +30,14 @@ pub struct PathFinding {
 pub fn of(session: &Session, known: &Known) -> Vec<PathFinding> {
     let mut found = Vec::new();
     found.extend(stopped(session, known));
+    found.extend(expired_at_end(session, known));
     found.extend(too_big(session, known));
     found.extend(losses(session, known));
     found.extend(sizes(session, known));
     found.extend(marks(known));
     found.extend(ways(session, known));
     found.extend(back(known));
+    found.extend(duplicates(known));
     found.extend(unmatched(known));
     found
 }
@@ -97,7 +99,7 @@ fn losses(session: &Session, known: &Known) -> Vec<PathFinding> {
     });
     let next = next.unwrap_or(end);
     // No limit holds back an answer of TCP; but any ICMP error, and perhaps an echo reply.
-    let is_end = known.shape.hops.get(end - 1).is_some_and(|hop| hop.is_at(session.to.ip()));
+    let is_end = known.shape.hops.get(end - 1).is_some_and(|hop| hop.arrived_at(session.to.ip()));
     let is_forced = is_end && session.method != Method::Udp && !may_limit(session, known, end);
     if total.least_lost() == 0 {
         found.extend(unknown(end, total));
@@ -275,7 +277,10 @@ fn too_big(session: &Session, known: &Known) -> Option<PathFinding> {
         Method::Tcp => ("SYNs".to_owned(), None),
         _ => (format!("probes of {bytes} bytes"), Some(bytes)),
     };
+    // What every link carries (RFC 791, RFC 8200).
+    let least = if session.to.is_ipv6() { 1280 } else { 68 };
     let what = match are.is_some_and(|bytes| mtu < bytes) {
+        _ if mtu < least => "don't fit behind it, and names no size that can be".to_owned(),
         true => format!("don't fit behind it, where {mtu} do: a smaller -s may get there"),
         false => format!(
             "don't fit behind it, and names {mtu} bytes as what does: that is wrong, or they grow on the way (a tunnel)"
@@ -433,8 +438,40 @@ fn back(known: &Known) -> Option<PathFinding> {
         kind: "asymmetric",
         hop: Some(number),
         text: format!(
-            "answers of hop {number} seem to come back over {hops} hops (their TTL is {} here): the way back is another one, or that router begins with an unusual TTL.",
+            "answers of hop {number} seem to come back over {} (their TTL is {} here): the way back is another one, or that router begins with an unusual TTL.",
+            count(hops.into(), "hop"),
             who.back_ttl.unwrap_or(0)
+        ),
+    })
+}
+
+/// Hops that answered a probe more than once.
+fn duplicates(known: &Known) -> Option<PathFinding> {
+    let times = known.hops().map(|(hop, _, counts)| (hop, counts.duplicates));
+    let times: Vec<(usize, u64)> = times.filter(|(_, times)| *times > 0).collect();
+    let (first, _) = *times.first()?;
+    let words: Vec<String> =
+        times.iter().map(|(hop, times)| format!("{times} of hop {hop}")).collect();
+    Some(PathFinding {
+        kind: "duplicates",
+        hop: (times.len() == 1).then_some(first),
+        text: format!(
+            "answers came more than once: {} besides the first ones, which alone count.",
+            words.join(", ")
+        ),
+    })
+}
+
+/// The end's address answers as a router on the way does.
+fn expired_at_end(session: &Session, known: &Known) -> Option<PathFinding> {
+    let to = session.to.ip();
+    let is_router = |who: &Who| who.address == to && !who.arrived && who.stops.is_none();
+    let (number, ..) = known.hops().find(|(_, hop, _)| hop.who.iter().any(is_router))?;
+    Some(PathFinding {
+        kind: "router-with-the-end's-address",
+        hop: Some(number),
+        text: format!(
+            "{to} says at hop {number} that a TTL was over there: that is a router with the host's address (a NAT, or a loop), and packets did not arrive at the host."
         ),
     })
 }
@@ -478,11 +515,25 @@ fn stopped(session: &Session, known: &Known) -> Option<PathFinding> {
     let code = who.stops?;
     // The other end itself says so of a port, which is an answer.
     let (mark, why) = why_unreachable(session.to.is_ipv6(), code);
-    let text = match who.address == session.to.ip() {
-        true => format!("the host answers with \"unreachable\", code {code} ({mark}): it {why}."),
-        false => format!("{} (hop {number}) {why} ({mark}, code {code}).", who.address),
+    let passes = |hop: &Hop| hop.who.iter().any(|who| who.stops.is_none());
+    let behind = known.hops().find(|(behind, hop, _)| *behind > number && passes(hop));
+    let (kind, text) = match behind {
+        _ if who.address == session.to.ip() => (
+            "unreachable",
+            format!("the host answers with \"unreachable\", code {code} ({mark}): it {why}."),
+        ),
+        Some((behind, ..)) => (
+            "unreachable-contradicted",
+            format!(
+                "{} (hop {number}) {why} ({mark}, code {code}), as it says, and hop {behind} behind it answers: for the packets that go there that is not true.",
+                who.address
+            ),
+        ),
+        None => {
+            ("unreachable", format!("{} (hop {number}) {why} ({mark}, code {code}).", who.address))
+        }
     };
-    Some(PathFinding { kind: "unreachable", hop: Some(number), text })
+    Some(PathFinding { kind, hop: Some(number), text })
 }
 
 #[cfg(test)]

@@ -81,6 +81,7 @@ fn who(who: &Who) -> Value {
         "flows": who.flows.iter().map(|flow| flow + 1).collect::<Vec<u16>>(),
         "answer_ttl": who.back_ttl,
         "hops_back": who.back_hops(),
+        "arrived": who.arrived,
         "unreachable_code": who.stops,
         "marks": who.marks.iter().map(tos).collect::<Vec<Value>>(),
         "mpls": who.labels.iter().map(|(label, class, ttl)| {

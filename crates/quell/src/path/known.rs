@@ -110,9 +110,9 @@ pub struct Hop {
 }
 
 impl Hop {
-    /// Whether this address answered there.
-    pub fn is_at(&self, address: IpAddr) -> bool {
-        self.who.iter().any(|who| who.address == address)
+    /// Whether packets arrived there at this address.
+    pub fn arrived_at(&self, address: IpAddr) -> bool {
+        self.who.iter().any(|who| who.address == address && who.arrived)
     }
 }
 
@@ -134,12 +134,20 @@ pub struct Who {
     pub flows: BTreeSet<u16>,
     /// TTL of its answers when they came here.
     pub back_ttl: Option<u8>,
+    /// Whether packets arrived there: it answered as the end of a path does, and not as a router on the way.
+    #[serde(default = "yes")]
+    pub arrived: bool,
     /// The code with which it says that it sends no further.
     pub stops: Option<u8>,
     /// TOS bytes, as sent and as they came there.
     pub marks: BTreeSet<(u8, u8)>,
     /// MPLS labels: number, class, TTL.
     pub labels: Vec<(u32, u8, u8)>,
+}
+
+/// Of runs that were kept before that was known, whoever has the end's address.
+fn yes() -> bool {
+    true
 }
 
 impl Who {
@@ -245,6 +253,7 @@ impl Known {
                     address: answer.from,
                     flows: BTreeSet::new(),
                     back_ttl: None,
+                    arrived: false,
                     stops: None,
                     marks: BTreeSet::new(),
                     labels: Vec::new(),
@@ -256,8 +265,10 @@ impl Known {
         let before = who.clone();
         who.flows.insert(answer.flow);
         who.back_ttl = answer.back_ttl.or(who.back_ttl);
-        if let Some(Meaning::Unreachable(code)) = answer.said {
-            who.stops = Some(code);
+        match answer.said {
+            None | Some(Meaning::NoPort) => who.arrived = true,
+            Some(Meaning::Unreachable(code)) => who.stops = Some(code),
+            Some(_) => {}
         }
         if let Some((sent, came)) = answer.marks
             && who.marks.len() < MOST_ADDRESSES
@@ -308,15 +319,15 @@ impl Known {
         })
     }
 
-    /// Whether this address, the other end's, answered at all: where it is may change from packet to packet.
+    /// Whether packets arrived at this address, the other end's, at all: where it is may change from packet to packet.
     pub fn reached(&self, to: IpAddr) -> bool {
-        self.shape.hops.iter().any(|hop| hop.is_at(to))
+        self.shape.hops.iter().any(|hop| hop.arrived_at(to))
     }
 
     /// The path's MTU, once the end, of this address, was asked; a flow may also end at a router that sends no further.
     pub fn mtu(&self, to: IpAddr) -> Option<u32> {
         let end = self.at(self.shape.ends.first().copied().flatten()?)?;
-        end.mtu.filter(|_| end.is_at(to))
+        end.mtu.filter(|_| end.arrived_at(to))
     }
 
     fn at(&self, ttl: u8) -> Option<&Hop> {

@@ -130,13 +130,18 @@ impl Driver<'_> {
     }
 
     pub(super) fn marked(&mut self, number: u64, mark: &QuotedMark) {
-        if !self.is_of_hop(mark.from, Some(mark.meaning)) {
+        if self.at(mark.from, Some(mark.meaning)).is_none() {
             return;
         }
-        let Some(under) = self.under.get(&number).copied() else { return };
-        let QuotedMark { from, tos, left, .. } = *mark;
+        let QuotedMark { from, tos, left, meaning, .. } = *mark;
+        let Some(under) = self.under.get_mut(&number) else { return };
+        if std::mem::replace(&mut under.is_marked, true) || !under.is_first_of(from) {
+            return;
+        }
+        let under = *under;
         // What came to the end with more than one hop left would have come with less.
-        if from == self.spec.to.ip() && under.seq.is_some() && (2..=under.ttl).contains(&left) {
+        let is_end = from == self.spec.to.ip() && meaning == Meaning::NoPort;
+        if is_end && under.seq.is_some() && (2..=under.ttl).contains(&left) {
             self.rounds.came_with_more(under.flow, under.ttl - (left - 1));
             self.tell_ends();
         }
@@ -144,7 +149,7 @@ impl Driver<'_> {
             flow: if usize::from(under.flow) < self.ends.len() { under.flow } else { 0 },
             ttl: under.ttl,
             from,
-            said: Some(Meaning::Expired),
+            said: Some(meaning),
             back_ttl: None,
             marks: Some((under.tos, tos)),
             labels: Vec::new(),

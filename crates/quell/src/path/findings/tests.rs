@@ -65,7 +65,7 @@ fn answer(flow: u16, ttl: u8, from: IpAddr, marks: Option<(u8, u8)>) -> News {
         flow,
         ttl,
         from,
-        said: Some(Meaning::Expired),
+        said: (from != session(1).to.ip()).then_some(Meaning::Expired),
         back_ttl: None,
         marks: marks.map(|(sent, came)| (Tos::from_byte(sent), Tos::from_byte(came))),
         labels: Vec::new(),
@@ -210,7 +210,7 @@ fn a_router_that_sends_no_further_is_not_the_end_to_which_packets_get() {
     known.take(&answer(0, 1, [192, 0, 3, 1].into(), None));
     known.take(&News::Ends { flow: 0, ttl: Some(1) });
     known.take(&News::Sizes(vec![size]));
-    assert_eq!((known.mtu(to), known.mtu([192, 0, 3, 1].into())), (None, Some(1500)));
+    assert_eq!((known.mtu(to), known.shape.hops[0].mtu), (None, Some(1500)));
     let text = super::super::text::summary(&session(1), &known, 100);
     assert!(!text.contains("get to the end"), "{text}");
 }
@@ -290,4 +290,73 @@ fn answers_about_no_packet_are_told_and_so_is_what_was_taken_on_trust() {
     assert!(short.ends_with("they count for nothing."), "{short}");
     let trusted = told(2, 0, true).remove(0).1;
     assert!(trusted.contains("Strangers can forge that"), "{trusted}");
+}
+
+#[test]
+fn a_ttl_that_is_over_at_the_ends_address_is_no_arrival() {
+    let (mut known, to) = (Known::new(1, 1), session(1).to.ip());
+    let expired = |ttl, from| {
+        let News::Answer(answer) = answer(0, ttl, from, None) else { unreachable!() };
+        News::Answer(HopAnswer { said: Some(Meaning::Expired), ..answer })
+    };
+    known.take(&expired(1, [192, 0, 3, 1].into()));
+    known.take(&expired(2, to));
+    assert!(!known.reached(to));
+    assert_eq!(found(&known), [("router-with-the-end's-address", Some(2))]);
+    known.take(&answer(0, 2, to, None));
+    assert!(known.reached(to));
+    assert_eq!(found(&known), []);
+}
+
+#[test]
+fn a_router_that_sends_no_further_is_contradicted_by_hops_behind_it() {
+    let told = |behind: bool| {
+        let mut known = known(&[(3, if behind { &[(3, 3); 4] } else { &[(3, 3); 2] })]);
+        let stop = HopAnswer {
+            flow: 0,
+            ttl: 2,
+            from: [192, 0, 3, 2].into(),
+            said: Some(Meaning::Unreachable(0)),
+            back_ttl: None,
+            marks: None,
+            labels: Vec::new(),
+        };
+        if !behind {
+            known.shape.hops[1].who.clear();
+        }
+        known.take(&News::Answer(stop));
+        let found = of(&session(1), &known).remove(0);
+        (found.kind, found.text, known.reached(session(1).to.ip()))
+    };
+    let (kind, text, reached) = told(true);
+    assert_eq!((kind, reached), ("unreachable-contradicted", true));
+    assert!(text.contains("hop 3 behind it answers"), "{text}");
+    let (kind, text, reached) = told(false);
+    assert_eq!((kind, reached), ("unreachable", false));
+    assert_eq!(text, "192.0.3.2 (hop 2) has no route there (!N, code 0).");
+}
+
+#[test]
+fn answers_that_come_more_than_once_are_told() {
+    let mut known = known(&[(3, &[(3, 3), (3, 3)])]);
+    for _ in 0..7 {
+        known.sample(0, 1, &EchoSample::new(0, 0, 56, EchoStatus::Duplicate));
+    }
+    assert_eq!(found(&known), [("duplicates", Some(1))]);
+    let text = of(&session(1), &known).remove(0).text;
+    assert!(text.contains(": 7 of hop 1 besides the first ones"), "{text}");
+}
+
+#[test]
+fn who_names_a_size_that_can_not_be_is_told_without_it() {
+    let mut known = known(&[(3, &[(3, 3)])]);
+    let by: IpAddr = [192, 0, 3, 1].into();
+    for mtu in [0, 67] {
+        known.shape.too_big = Some((by, mtu));
+        let text = of(&session(1), &known).remove(0).text;
+        assert!(text.ends_with("don't fit behind it, and names no size that can be."), "{text}");
+    }
+    let six = Session { to: "[2001:db8::1]:0".parse().unwrap(), size: 2000, ..session(1) };
+    known.shape.too_big = Some((by, 1279));
+    assert!(of(&six, &known)[0].text.contains("names no size"));
 }
