@@ -92,6 +92,7 @@ pub fn resolve(host: &str, usual: Usual<'_>) -> Result<Found, String> {
         None => (name, port)
             .to_socket_addrs()
             .map_err(|e| format!("cannot find the host `{host}`: {}; {FORMS}", plain(&e)))?
+            .map(as_sent)
             .collect(),
     };
     let mut seen = std::collections::HashSet::new();
@@ -148,7 +149,13 @@ fn literal(name: &str, port: u16, device: Option<&str>) -> Result<Option<SocketA
         None => (name, None),
     };
     let v6: Ipv6Addr = match address.parse() {
-        Ok(IpAddr::V6(v6)) => v6,
+        Ok(IpAddr::V6(v6)) => match v6.to_ipv4_mapped() {
+            Some(_) if zone.is_some() => {
+                return Err(format!("`{name}`: an IPv4 address has no zone"));
+            }
+            Some(v4) => return Ok(Some((v4, port).into())),
+            None => v6,
+        },
         Ok(IpAddr::V4(v4)) if zone.is_none() => return Ok(Some((v4, port).into())),
         Ok(IpAddr::V4(_)) => return Err(format!("`{name}`: an IPv4 address has no zone")),
         Err(_) if zone.is_none() => return Ok(None),
@@ -167,6 +174,14 @@ fn literal(name: &str, port: u16, device: Option<&str>) -> Result<Option<SocketA
         None => 0,
     };
     Ok(Some(SocketAddrV6::new(v6, port, 0, scope).into()))
+}
+
+/// An address as packets bear it: IPv4 where it is only written as IPv6 (`::ffff:192.0.2.7`, RFC 4291, section 2.5.5.2).
+fn as_sent(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        IpAddr::V4(v4) => (v4, address.port()).into(),
+        IpAddr::V6(_) => address,
+    }
 }
 
 /// A device by name or number.
@@ -218,6 +233,23 @@ mod tests {
         ] {
             assert_eq!(to(host), address);
         }
+    }
+
+    #[test]
+    fn an_ipv4_address_in_the_clothes_of_ipv6_is_one_of_ipv4() {
+        for (host, address) in [
+            ("::ffff:192.0.2.7", "192.0.2.7:5201"),
+            ("[::ffff:192.0.2.7]:853", "192.0.2.7:853"),
+            ("::ffff:c000:207", "192.0.2.7:5201"),
+        ] {
+            assert_eq!(to(host), address);
+        }
+        assert!(resolve("::ffff:192.0.2.7", FOUR).is_ok());
+        let only = "`::ffff:192.0.2.7` has no IPv6 address, only 192.0.2.7";
+        assert_eq!(why("::ffff:192.0.2.7", SIX), only);
+        assert!(why("::ffff:192.0.2.7%lo", ANY).contains("has no zone"));
+        let mapped = "[::ffff:192.0.2.7]:7".parse().unwrap();
+        assert_eq!(as_sent(mapped).to_string(), "192.0.2.7:7", "as a resolver may tell it");
     }
 
     #[test]
