@@ -220,6 +220,9 @@ impl Driver<'_> {
         }
         let now = self.window.t(monotonic_ns());
         self.decide(None);
+        if self.survey.as_ref().is_some_and(|survey| survey.next().is_none()) {
+            (self.emit)(News::Surveyed);
+        }
         self.ledgers.values_mut().for_each(|ledger| ledger.finish(now));
         self.flush(true);
         Ok(())
@@ -343,14 +346,17 @@ impl Driver<'_> {
             let headers = self.headers();
             let payload = |bytes: u32| bytes.saturating_sub(headers) as usize;
             let (ttl, tos, size, beside) = match ask {
-                Ask::Marks { ttl } => (ttl, MARKED, self.spec.size as usize, None),
+                Ask::Marks { ttl, beside } => {
+                    let size = self.spec.size as usize;
+                    (ttl, MARKED, size, beside.then_some(size))
+                }
                 Ask::Size { ttl, bytes, beside } => {
                     (ttl, self.spec.tos, payload(bytes), beside.map(payload))
                 }
             };
             match self.transmit(self.surveyor as u16, ttl, tos, size, None) {
                 Ok(number) => {
-                    let surveyor = self.surveyor as u16;
+                    let (surveyor, tos) = (self.surveyor as u16, self.spec.tos);
                     let beside =
                         beside.and_then(|size| self.transmit(surveyor, ttl, tos, size, None).ok());
                     self.asked = Some(Question { number, beside, beside_came: false });
@@ -416,7 +422,7 @@ impl Driver<'_> {
             survey.take(outcome);
             let hop = |ask: Option<Ask>| {
                 ask.map(|ask| match ask {
-                    Ask::Marks { ttl } | Ask::Size { ttl, .. } => ttl,
+                    Ask::Marks { ttl, .. } | Ask::Size { ttl, .. } => ttl,
                 })
             };
             if hop(before) != hop(survey.next()) {
@@ -607,6 +613,10 @@ impl Driver<'_> {
                     && let Some(answers) = self.answering.get_mut(usize::from(under.ttl) - 1)
                 {
                     *answers = true;
+                    let is_on_way = self.rounds.last(0).is_none_or(|last| under.ttl <= last);
+                    if let (Some(survey), true) = (&mut self.survey, is_on_way) {
+                        survey.answers(under.ttl);
+                    }
                 }
             } else if said == Some(Meaning::TooBig) && self.too_big != Some((from, came.mtu)) {
                 self.too_big = Some((from, came.mtu));
@@ -634,6 +644,10 @@ impl Driver<'_> {
             if *ends != ttl {
                 *ends = ttl;
                 (self.emit)(News::Ends { flow, ttl });
+                if let (0, Some(ttl), Some(survey)) = (flow, ttl, &mut self.survey) {
+                    self.asked.take_if(|_| survey.ends_at(ttl));
+                    (self.emit)(News::Sizes(survey.hops().to_vec()));
+                }
             }
         }
     }

@@ -95,6 +95,8 @@ pub enum News {
     Answer(HopAnswer),
     /// What the survey knows so far of the first flow's hops; the first is hop 1.
     Sizes(Vec<HopSize>),
+    /// All was asked about sizes that is.
+    Surveyed,
     /// The sizes that get to a hop are searched, which takes about so long yet.
     Searching {
         /// The hop.

@@ -13,6 +13,8 @@
 //! Answers of equal chances leave out the first and not the second in one of four pairs at most, or one of two where pairs without any answer do not
 //! count; a limit of answers does so only where its next one becomes due between the two. So silence to large packets alone proves nothing, and pairs do.
 //!
+//! Marked packets that had no answer are asked for again once all sizes are known, as pairs, an unmarked one behind the marked one.
+//!
 //! A hop that is silent to large packets may be one that answers none; the next one tells. Only where that one is silent too, and answers what this
 //! one did, do they vanish on the way.
 
@@ -51,8 +53,8 @@ pub struct Sizes {
 /// A question to a hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
-    /// Which TOS byte arrives there?
-    Marks { ttl: u8 },
+    /// Which TOS byte arrives there? And an unmarked packet right behind the marked one?
+    Marks { ttl: u8, beside: bool },
     /// Does a packet of so many bytes get there? And one of those bytes right behind it, which is small enough?
     Size { ttl: u8, bytes: u32, beside: Option<u32> },
 }
@@ -88,6 +90,8 @@ pub struct HopSize {
     pub limit: Option<Limit>,
     /// The hop alone is silent to larger ones: those behind it answer them.
     pub answers_less: bool,
+    /// Marked packets are never answered, unmarked ones right behind them are.
+    pub marks_vanish: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -104,6 +108,8 @@ enum State {
     Force { low: u32 },
     /// The hop before answered no more than this; does this one?
     Suspect { low: u32 },
+    /// A marked packet had no answer. Of a pair, is it that again, while the unmarked one is answered?
+    Again,
 }
 
 /// The survey of one path.
@@ -112,8 +118,18 @@ pub struct Survey {
     sizes: Sizes,
     marks: bool,
     hops: Vec<HopSize>,
-    /// Which hops answer at all.
+    /// Which hops answer at all, which were asked for sizes, which answered marked packets, and which were asked for these again.
     answering: Vec<bool>,
+    asked: Vec<bool>,
+    marked: Vec<bool>,
+    asked_again: Vec<bool>,
+    /// Whether nothing is to be asked any more.
+    is_left: bool,
+    /// What the own device carries.
+    own_most: u32,
+    /// The farthest hop that was asked for sizes, and the largest one behind it, while nearer ones are asked.
+    front: usize,
+    most_ahead: Option<u32>,
     /// Index of the hop that is asked.
     at: usize,
     state: State,
@@ -141,7 +157,14 @@ impl Survey {
             sizes,
             marks,
             hops: vec![HopSize::default(); answering.len()],
+            asked: vec![false; answering.len()],
+            marked: vec![false; answering.len()],
+            asked_again: vec![false; answering.len()],
             answering,
+            is_left: false,
+            own_most: sizes.most,
+            front: 0,
+            most_ahead: None,
             at: 0,
             state: State::Most,
             missed: 0,
@@ -164,7 +187,8 @@ impl Survey {
         }
         let ttl = (self.at + 1) as u8;
         let (bytes, beside) = match self.state {
-            State::Marks => return Some(Ask::Marks { ttl }),
+            State::Marks => return Some(Ask::Marks { ttl, beside: false }),
+            State::Again => return Some(Ask::Marks { ttl, beside: true }),
             State::Most => (self.sizes.most, None),
             State::Doubt { low } => (self.sizes.most, Some(low)),
             State::Halve { low, high } => (between(low, high), Some(low)),
@@ -191,7 +215,7 @@ impl Survey {
         // Where a hop answers no more, the one behind it is asked too.
         let next = if self.at + 1 < self.hops.len() { u32::from(FORCED) } else { 0 };
         Some(match self.state {
-            State::Marks | State::Most => return None,
+            State::Marks | State::Most | State::Again => return None,
             State::Doubt { low } => {
                 more(TRIES) + halvings(low, self.sizes.most) + u32::from(FORCED) + next
             }
@@ -201,9 +225,45 @@ impl Survey {
         })
     }
 
-    /// Asks nothing more; the hop at which that is, where there was more to ask.
+    /// A hop answered, which may have been silent before.
+    pub fn answers(&mut self, ttl: u8) {
+        let Some(answers) = self.answering.get_mut(usize::from(ttl).wrapping_sub(1)) else {
+            return;
+        };
+        let is_new = !std::mem::replace(answers, true);
+        if is_new && self.at >= self.hops.len() {
+            self.begin();
+        }
+    }
+
+    /// The end is at this hop, and nearer than was thought: what it answered farther off counts there. Whether the open question is not asked any more.
+    pub fn ends_at(&mut self, ttl: u8) -> bool {
+        let behind = usize::from(ttl);
+        let (Some(end), true) = (behind.checked_sub(1), behind < self.hops.len()) else {
+            return false;
+        };
+        let known = self.hops[behind..].iter().find(|hop| hop.bytes.is_some());
+        if let (None, Some(known)) = (self.hops[end].bytes, known) {
+            self.hops[end] = *known;
+            self.asked[end] = true;
+        }
+        self.marked[end] |= self.marked[behind..].contains(&true);
+        self.answering[end] = true;
+        self.answering[behind..].fill(false);
+        let is_moot = (behind..self.hops.len()).contains(&self.at);
+        if is_moot {
+            self.suspect = None;
+            self.at = 0;
+            self.begin();
+        }
+        is_moot
+    }
+
+    /// Asks nothing more; the hop at which that is, where there was more to ask about sizes.
     pub fn leave(&mut self) -> Option<u8> {
-        let left_at = (self.at < self.hops.len()).then_some((self.at + 1) as u8);
+        let is_open = self.at < self.hops.len() && !matches!(self.state, State::Again);
+        let left_at = is_open.then_some((self.at + 1) as u8);
+        self.is_left = true;
         self.at = self.hops.len();
         left_at
     }
@@ -221,6 +281,7 @@ impl Survey {
             Outcome::TooBig { by, mtu } => {
                 self.times_said += 1;
                 self.sizes.most = mtu;
+                self.own_most = if by.is_none() { mtu } else { self.own_most };
                 self.said = by.or(self.said);
                 self.suspect = None;
                 self.go(State::Most);
@@ -252,7 +313,13 @@ impl Survey {
     }
 
     fn answered(&mut self, ask: Ask) {
-        let Ask::Size { bytes, .. } = ask else { return self.go(State::Most) };
+        let Ask::Size { bytes, .. } = ask else {
+            self.marked[self.at] = true;
+            return match self.state {
+                State::Again => self.forward(),
+                _ => self.go(State::Most),
+            };
+        };
         // What the hop before did not answer gets there.
         if let Some((before, _)) = self.suspect.take() {
             self.hops[before].answers_less = true;
@@ -282,10 +349,19 @@ impl Survey {
             State::Doubt { low } if self.beside == TRIES => self.halve(low, self.sizes.most),
             State::Halve { low, high } => self.halve(low, between(low, high)),
             State::Force { low } if forced => {
-                let is_last = self.at + 1 == self.hops.len();
-                self.suspect = (!is_last).then_some((self.at, low));
-                let limit = is_last.then(|| self.limit());
+                let is_last = !self.answering[self.at + 1..].contains(&true);
+                let behind = self.hops[self.at + 1..].iter().find_map(|hop| hop.bytes);
+                self.hops[self.at].answers_less = behind.is_some_and(|behind| behind > low);
+                let vanish = is_last || behind.is_some_and(|behind| behind <= low);
+                self.suspect = (!is_last && behind.is_none()).then_some((self.at, low));
+                let limit = vanish.then(|| self.limit());
                 self.found(low, limit);
+            }
+            State::Again if forced => {
+                self.hops[self.at].marks_vanish = true;
+                // They get to none behind it.
+                self.marks = false;
+                self.forward();
             }
             State::Suspect { low } if forced => {
                 // The hop before could not answer more, nor does this one: they vanish before that one.
@@ -309,6 +385,7 @@ impl Survey {
             (State::Most, Some((_, low))) => self.go(State::Suspect { low }),
             (State::Most, None) if self.sizes.most > small => self.go(State::Doubt { low: small }),
             (State::Most, None) => self.forward(),
+            (State::Again, _) if self.missed == 2 * TRIES => self.forward(),
             _ if self.missed < MOST_MISSED => {}
             (State::Suspect { .. }, _) => {
                 self.suspect = None;
@@ -327,6 +404,11 @@ impl Survey {
     }
 
     fn found(&mut self, bytes: u32, limit: Option<Limit>) {
+        // Where the hop behind was asked first, its limit is this one's.
+        let behind = self.hops[self.at + 1..].iter_mut().find(|hop| hop.bytes.is_some());
+        if let Some(behind) = behind.filter(|hop| limit.is_some() && hop.bytes == Some(bytes)) {
+            behind.limit = None;
+        }
         self.hops[self.at].bytes = Some(bytes);
         self.hops[self.at].limit = limit;
         self.forward();
@@ -338,12 +420,33 @@ impl Survey {
         self.begin();
     }
 
-    /// The next hop that answers at all.
+    /// The next hop that answers and was not asked yet; then those that answered no marked packet, if none behind them did.
     fn begin(&mut self) {
-        while self.answering.get(self.at) == Some(&false) {
-            self.at += 1;
+        let all = self.hops.len();
+        let wants = |index: &usize| self.answering[*index] && !self.asked[*index];
+        let first = (self.at.min(all)..all).find(wants).or_else(|| (0..all).find(wants));
+        if let Some(next) = first.filter(|_| !self.is_left) {
+            if next < self.front {
+                self.most_ahead.get_or_insert(self.sizes.most);
+                (self.said, self.nameless, self.suspect) = (None, None, None);
+                let before = self.hops[..next].iter().rev().filter(|hop| !hop.answers_less);
+                self.sizes.most =
+                    before.filter_map(|hop| hop.bytes).next().unwrap_or(self.own_most);
+            } else {
+                self.sizes.most = self.most_ahead.take().unwrap_or(self.sizes.most);
+                self.front = next;
+            }
+            (self.at, self.asked[next]) = (next, true);
+            return self.go(if self.marks { State::Marks } else { State::Most });
         }
-        self.go(if self.marks { State::Marks } else { State::Most });
+        let passed = self.marked.iter().rposition(|marked| *marked).map_or(0, |last| last + 1);
+        let unmarked = |index: &usize| self.answering[*index] && !self.asked_again[*index];
+        let again = (passed..all).find(unmarked).filter(|_| self.marks && !self.is_left);
+        self.at = again.unwrap_or(all);
+        if let Some(index) = again {
+            self.asked_again[index] = true;
+        }
+        self.go(State::Again);
     }
 
     fn go(&mut self, state: State) {
@@ -614,12 +717,105 @@ mod tests {
     #[test]
     fn marks_are_asked_for_first_and_silence_about_them_stops_nothing() {
         let mut survey = Survey::new(SIZES, true, vec![true, true]);
-        assert_eq!(survey.next(), Some(Ask::Marks { ttl: 1 }));
+        assert_eq!(survey.next(), Some(Ask::Marks { ttl: 1, beside: false }));
         survey.take(Outcome::Silence);
-        assert_eq!(survey.next(), Some(Ask::Marks { ttl: 1 }));
+        assert_eq!(survey.next(), Some(Ask::Marks { ttl: 1, beside: false }));
         survey.take(Outcome::Silence);
         assert_eq!(survey.next(), Some(Ask::Size { ttl: 1, bytes: 1500, beside: None }));
         survey.take(Outcome::Answered);
-        assert_eq!(survey.next(), Some(Ask::Marks { ttl: 2 }));
+        assert_eq!(survey.next(), Some(Ask::Marks { ttl: 2, beside: false }));
+    }
+
+    /// Surveys three hops; to marked packets and pairs of one the hop with this number gives that. How often each hop was asked for marks as pairs.
+    fn marks_of(mut survey: Survey, outcome: impl Fn(u8, bool) -> Outcome) -> (Survey, [u32; 3]) {
+        let mut pairs = [0; 3];
+        while let Some(ask) = survey.next() {
+            survey.take(match ask {
+                Ask::Marks { ttl, beside } => {
+                    pairs[usize::from(ttl) - 1] += u32::from(beside);
+                    assert!(pairs.iter().sum::<u32>() < 40, "it ends");
+                    outcome(ttl, beside)
+                }
+                Ask::Size { .. } => Outcome::Answered,
+            });
+        }
+        (survey, pairs)
+    }
+
+    #[test]
+    fn marked_packets_without_an_answer_are_asked_for_again_beside_unmarked_ones() {
+        let new = || Survey::new(SIZES, true, vec![true; 3]);
+        // All were lost at first.
+        let late = |_, beside| if beside { Outcome::Answered } else { Outcome::Silence };
+        let (survey, pairs) = marks_of(new(), late);
+        assert_eq!((pairs, survey.hops[0].marks_vanish), ([1, 1, 1], false));
+        // What answers behind them lets them pass.
+        let some = |ttl, _| if ttl == 2 { Outcome::Answered } else { Outcome::Silence };
+        assert_eq!(marks_of(new(), some).1, [0, 0, 4]);
+        let drops = |ttl, beside| match ttl {
+            1 => Outcome::Answered,
+            _ if beside => Outcome::Beside,
+            _ => Outcome::Silence,
+        };
+        let (survey, pairs) = marks_of(new(), drops);
+        assert_eq!(pairs, [0, 4, 0]);
+        let vanish: Vec<bool> = survey.hops.iter().map(|hop| hop.marks_vanish).collect();
+        assert_eq!(vanish, [false, true, false]);
+    }
+
+    #[test]
+    fn an_end_that_turns_out_to_be_nearer_keeps_what_it_answered_farther_off() {
+        // Its first probe was lost, so it answered at the fifth hop; the third was silent at first.
+        let mut survey = Survey::new(SIZES, false, vec![true, true, false, false, true]);
+        survey.take(Outcome::Answered);
+        survey.take(Outcome::Answered);
+        survey.take(Outcome::TooBig { by: Some(router(2)), mtu: 1400 });
+        survey.take(Outcome::Answered);
+        assert_eq!((survey.next(), survey.hops[4].bytes), (None, Some(1400)));
+        assert!(!survey.ends_at(4), "nothing is asked");
+        assert_eq!(survey.hops[3].limit, Some(Limit::Said(router(2))));
+        survey.answers(3);
+        assert_eq!(survey.next(), Some(Ask::Size { ttl: 3, bytes: 1500, beside: None }));
+        survey.take(Outcome::TooBig { by: Some(router(2)), mtu: 1400 });
+        survey.take(Outcome::Answered);
+        assert_eq!(survey.next(), None);
+        assert_eq!(bytes(&survey.hops[..4]), [Some(1500), Some(1500), Some(1400), Some(1400)]);
+        let limits: Vec<_> = survey.hops[..4].iter().map(|hop| hop.limit).collect();
+        assert_eq!(limits, [None, None, Some(Limit::Said(router(2))), None]);
+    }
+
+    #[test]
+    fn a_question_to_an_end_that_is_nearer_is_asked_there() {
+        let mut survey = Survey::new(SIZES, false, vec![false, false, true]);
+        assert_eq!(survey.next(), Some(Ask::Size { ttl: 3, bytes: 1500, beside: None }));
+        survey.take(Outcome::Silence);
+        assert!(survey.ends_at(2));
+        survey.answers(1);
+        assert_eq!(survey.next(), Some(Ask::Size { ttl: 2, bytes: 1500, beside: None }));
+        survey.take(Outcome::Answered);
+        assert_eq!(survey.next(), Some(Ask::Size { ttl: 1, bytes: 1500, beside: None }));
+        survey.take(Outcome::Answered);
+        assert_eq!(survey.next(), None);
+    }
+
+    /// The end was searched before the hop ahead of it answered.
+    #[test]
+    fn packets_that_vanish_before_a_hop_that_is_asked_last_are_placed_there() {
+        let mut survey = Survey::new(SIZES, false, vec![true, false, true]);
+        let mut asked = 0;
+        while let Some(Ask::Size { ttl, bytes, beside }) = survey.next() {
+            asked += 1;
+            assert!(asked < 99, "it ends");
+            survey.take(match beside {
+                _ if ttl == 1 || bytes <= 1400 => Outcome::Answered,
+                Some(_) => Outcome::Beside,
+                None => Outcome::Silence,
+            });
+            if survey.next().is_none() {
+                survey.answers(2);
+            }
+        }
+        assert_eq!(bytes(&survey.hops), [Some(1500), Some(1400), Some(1400)]);
+        assert_eq!((survey.hops[1].limit, survey.hops[2].limit), (Some(Limit::Vanish), None));
     }
 }

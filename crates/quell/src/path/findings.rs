@@ -8,6 +8,7 @@
 use super::known::{Hop, Known, Narrow, Outcome, Shape, Who};
 use super::session::{Method, Session};
 use crate::ping::text::{count, percent};
+use quell_probe::path::MARKED;
 use quell_stats::interval::{Batch, Interval};
 use quell_units::Tos;
 use quell_wire::icmp_error::why_unreachable;
@@ -264,6 +265,16 @@ fn sizes(session: &Session, known: &Known) -> Vec<PathFinding> {
             hop: Some(hop.into()),
             text: format!("how large packets may be was searched for a minute and left at hop {hop}: its answers lead nowhere."),
         });
+    } else if known.shape.surveyed
+        && known.shape.too_big.is_none()
+        && known.reached(session.to.ip())
+        && known.mtu(session.to.ip()).is_none()
+    {
+        found.push(PathFinding {
+            kind: "sizes-unknown",
+            hop: None,
+            text: "how large packets get to the end is unknown: too little of what asked for that was answered.".into(),
+        });
     }
     found
 }
@@ -326,6 +337,18 @@ fn marks(known: &Known) -> Vec<PathFinding> {
             }
             before.retain(|(asked, ..)| *asked != sent);
             before.push((sent, came, number));
+        }
+        if hop.marks_vanish {
+            let last = earlier.iter().find(|(asked, ..)| *asked == MARKED.byte());
+            let from =
+                last.map_or("before".to_owned(), |(_, _, hop)| format!("between hop {hop} and"));
+            found.push(PathFinding {
+                kind: "marks-vanish",
+                hop: Some(number),
+                text: format!(
+                    "packets marked EF and ECT(0) vanish {from} hop {number}, or are not answered there, while unmarked ones right behind them are: who is there drops what is marked."
+                ),
+            });
         }
     }
     found

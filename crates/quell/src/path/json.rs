@@ -60,6 +60,7 @@ fn of(number: usize, hop: &Hop, known: &Known) -> Value {
         },
         "larger_vanish": hop.narrow == Some(Narrow::Vanish),
         "answers_less": hop.answers_less,
+        "marked_vanish": hop.marks_vanish,
         "addresses": hop.who.iter().map(who).collect::<Vec<Value>>(),
     });
     if let Some(tally) = known.tallies.get(number - 1) {

@@ -88,6 +88,9 @@ pub struct Shape {
     /// Whether answers of which nobody can know that were taken for those of the only packet under way.
     #[serde(default)]
     pub trusted: bool,
+    /// Whether all was asked about sizes that is.
+    #[serde(default)]
+    pub surveyed: bool,
     /// The hop at which the search for sizes was left, since it took too long.
     #[serde(default)]
     pub search_left: Option<u8>,
@@ -107,6 +110,9 @@ pub struct Hop {
     pub narrow: Option<Narrow>,
     /// It answers none that are larger, and those behind it do.
     pub answers_less: bool,
+    /// Marked packets are never answered there, unmarked ones right behind them are.
+    #[serde(default)]
+    pub marks_vanish: bool,
 }
 
 impl Hop {
@@ -187,6 +193,10 @@ impl Known {
                 for (index, size) in sizes.iter().enumerate() {
                     self.size(index, size);
                 }
+                true
+            }
+            News::Surveyed => {
+                self.shape.surveyed = true;
                 true
             }
             News::Searching { ttl, left_ns } => {
@@ -288,6 +298,7 @@ impl Known {
         let hop = self.hop(index);
         hop.mtu = size.bytes;
         hop.answers_less = size.answers_less;
+        hop.marks_vanish = size.marks_vanish;
         hop.narrow = size.limit.map(|limit| match limit {
             Limit::Said(by) => Narrow::Said(by),
             Limit::Vanish => Narrow::Vanish,
@@ -311,7 +322,13 @@ impl Known {
 
     /// The hops that there are, with the number of each, who answered there and what became of its probes.
     pub fn hops(&self) -> impl Iterator<Item = (usize, &Hop, Counts)> {
-        static NOBODY: Hop = Hop { who: Vec::new(), mtu: None, narrow: None, answers_less: false };
+        static NOBODY: Hop = Hop {
+            who: Vec::new(),
+            mtu: None,
+            narrow: None,
+            answers_less: false,
+            marks_vanish: false,
+        };
         (0..self.length()).map(|index| {
             let hop = self.shape.hops.get(index).unwrap_or(&NOBODY);
             let counts = self.tallies.get(index).map(|t| t.fold.counts()).unwrap_or_default();

@@ -360,3 +360,52 @@ fn who_names_a_size_that_can_not_be_is_told_without_it() {
     known.shape.too_big = Some((by, 1279));
     assert!(of(&six, &known)[0].text.contains("names no size"));
 }
+
+fn summary(known: &Known) -> String {
+    let text = super::super::text::summary(&session(known.flows.len() as u16), known, 100);
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Quotes of packets without a mark show of none that it arrives.
+#[test]
+fn that_marks_arrive_is_told_only_where_a_marked_packet_was_quoted() {
+    let marked = |marks: &[(u8, u8)]| {
+        let mut known = known(&[(3, &[(3, 3), (3, 3)])]);
+        for mark in marks {
+            known.take(&answer(0, 1, [192, 0, 3, 1].into(), Some(*mark)));
+        }
+        summary(&known)
+    };
+    let unknown = "Whether DSCP and ECN arrive is unknown: no answer quoted a marked packet.";
+    assert!(marked(&[]).ends_with(unknown));
+    assert!(marked(&[(0, 0)]).ends_with(unknown));
+    let arrive = "DSCP and ECN arrive as they were sent, as far as hop 1.";
+    assert!(marked(&[(0, 0), (0xba, 0xba)]).ends_with(arrive));
+    let half = marked(&[(0xb8, 0xb8)]);
+    assert!(half.contains("DSCP arrives as it was sent, as far as hop 1. Whether ECN arrives is"));
+    let mut known = known(&[(3, &[(3, 3), (3, 3)])]);
+    known.take(&answer(0, 1, [192, 0, 3, 1].into(), Some((0xba, 0xba))));
+    let vanish = HopSize { marks_vanish: true, ..HopSize::default() };
+    known.take(&News::Sizes(vec![HopSize::default(), vanish]));
+    assert_eq!(found(&known), [("marks-vanish", Some(2))]);
+    let text = summary(&known);
+    assert!(text.contains("vanish between hop 1 and hop 2,") && !text.contains("arrive"), "{text}");
+}
+
+#[test]
+fn a_size_that_is_unknown_once_all_was_asked_is_told() {
+    let mut known = known(&[(3, &[(3, 3), (3, 3)])]);
+    assert_eq!(found(&known), []);
+    known.take(&News::Surveyed);
+    assert_eq!(found(&known), [("sizes-unknown", None)]);
+    let size = HopSize { bytes: Some(1500), ..HopSize::default() };
+    known.take(&News::Sizes(vec![size; 2]));
+    assert_eq!(found(&known), []);
+}
+
+#[test]
+fn a_sentence_that_begins_with_an_address_leaves_it_as_it_is() {
+    use super::super::text::capital;
+    assert_eq!(capital("fd01::2 (hop 2) says"), "fd01::2 (hop 2) says");
+    assert_eq!(capital("hop 2 answers"), "Hop 2 answers");
+}
