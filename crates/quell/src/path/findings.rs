@@ -16,6 +16,9 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+/// Most routers of a loop that is looked for.
+const MOST_ROUND: usize = 8;
+
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PathFinding {
@@ -32,6 +35,7 @@ pub fn of(session: &Session, known: &Known) -> Vec<PathFinding> {
     let mut found = Vec::new();
     found.extend(stopped(session, known));
     found.extend(expired_at_end(session, known));
+    found.extend(going_round(session, known));
     found.extend(too_big(session, known));
     found.extend(losses(session, known));
     found.extend(sizes(session, known));
@@ -481,6 +485,37 @@ fn duplicates(known: &Known) -> Option<PathFinding> {
         text: format!(
             "answers came more than once: {} besides the first ones, which alone count.",
             words.join(", ")
+        ),
+    })
+}
+
+/// Routers that send packets to each other and not to the end: the same addresses answer by turns, as far as was asked.
+fn going_round(session: &Session, known: &Known) -> Option<PathFinding> {
+    if known.reached(session.to.ip()) {
+        return None;
+    }
+    let hops: Vec<Option<IpAddr>> =
+        known.hops().map(|(_, hop, _)| hop.who.first().map(|who| who.address)).collect();
+    let (start, round) = (0..hops.len()).find_map(|start| {
+        let rest = &hops[start..];
+        (2..=MOST_ROUND).find_map(|period| {
+            let round: BTreeSet<IpAddr> = rest.iter().take(period).copied().flatten().collect();
+            let pairs = || rest.iter().zip(rest.iter().skip(period));
+            let again = pairs().filter(|(one, next)| one.is_some() && one == next).count();
+            // A hop may keep silent, or leave out an answer.
+            let fits = pairs().all(|(one, next)| one == next || one.is_none() || next.is_none());
+            let is_round = round.len() == period && again >= period && fits;
+            is_round.then(|| (start, &rest[..period]))
+        })
+    })?;
+    let words: Vec<String> = round.iter().flatten().map(IpAddr::to_string).collect();
+    Some(PathFinding {
+        kind: "routing-loop",
+        hop: Some(start + 1),
+        text: format!(
+            "packets go round: from hop {} on {} answer by turns, as far as was asked. Each sends them to the next, and none to the host.",
+            start + 1,
+            words.join(" and ")
         ),
     })
 }

@@ -409,3 +409,25 @@ fn a_sentence_that_begins_with_an_address_leaves_it_as_it_is() {
     assert_eq!(capital("fd01::2 (hop 2) says"), "fd01::2 (hop 2) says");
     assert_eq!(capital("hop 2 answers"), "Hop 2 answers");
 }
+
+#[test]
+fn routers_that_answer_by_turns_are_a_loop() {
+    let path = |hops: &[u8]| {
+        let mut known = Known::new(1, 1);
+        for (ttl, who) in (1..).zip(hops).filter(|(_, who)| **who > 0) {
+            known.take(&answer(0, ttl, [192, 0, 3, *who].into(), None));
+        }
+        found(&known)
+    };
+    assert_eq!(path(&[1, 2, 3, 2, 3, 2, 3]), [("routing-loop", Some(2))]);
+    assert_eq!(path(&[1, 2, 3, 4, 2, 3, 4, 2, 0, 4]), [("routing-loop", Some(2))]);
+    for other in [&[1, 2, 3, 4, 5][..], &[1, 2, 2, 2, 2], &[1, 2, 3, 2, 3, 4], &[1, 2, 3, 2]] {
+        assert_eq!(path(other), [], "{other:?}");
+    }
+    let mut known = Known::new(1, 1);
+    for (ttl, who) in (1..).zip([2, 3, 2, 3]) {
+        known.take(&answer(0, ttl, [192, 0, 3, who].into(), None));
+    }
+    let text = of(&session(1), &known).remove(0).text;
+    assert!(text.contains("from hop 1 on 192.0.3.2 and 192.0.3.3 answer by turns"), "{text}");
+}
