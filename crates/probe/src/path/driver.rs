@@ -130,6 +130,8 @@ struct Driver<'a> {
     /// Since when others wait for one probe at a time.
     one_at_a_time: bool,
     unmatched: Unmatched,
+    /// From when on answers that hold too little can only be about the one packet under way.
+    trusts_from_ns: u64,
     /// What was told of them.
     told_unmatched: Unmatched,
     window: Window,
@@ -181,6 +183,7 @@ impl PathProbe {
             left_over: BTreeSet::new(),
             one_at_a_time,
             unmatched: Unmatched::default(),
+            trusts_from_ns: 0,
             told_unmatched: Unmatched::default(),
             window: *window,
             wall: Wall::new(),
@@ -719,14 +722,27 @@ impl Driver<'_> {
 mod tests {
     use super::*;
 
+    fn under(sent_ns: u64) -> Under {
+        Under {
+            flow: 0,
+            ttl: 1,
+            seq: Some(0),
+            sent_ns,
+            steps: 0,
+            tos: Tos::default(),
+            size: 56,
+            is_open: true,
+            is_answered: false,
+            by: None,
+            is_told: false,
+            is_marked: false,
+        }
+    }
+
     #[test]
     fn what_came_before_a_packet_was_sent_is_not_about_it() {
-        let (flow, ttl, tos, size) = (0, 1, Tos::default(), 56);
         let sent_ns = 1_000_000_000;
-        let (is_open, is_answered, seq, steps) = (true, false, Some(0), 0);
-        let (by, is_told, is_marked) = (None, false, false);
-        #[rustfmt::skip]
-        let under = Under { flow, ttl, seq, sent_ns, steps, tos, size, is_open, is_answered, by, is_told, is_marked };
+        let under = under(sent_ns);
         assert!(is_before(Some(sent_ns - 1_000_000), &under, 0));
         assert!(
             !is_before(Some(sent_ns - 1_000), &under, 0),
@@ -735,5 +751,13 @@ mod tests {
         assert!(!is_before(Some(sent_ns + 1), &under, 0));
         assert!(!is_before(Some(sent_ns - 1_000_000), &under, 1), "the clock was set");
         assert!(!is_before(None, &under, 0));
+    }
+
+    #[test]
+    fn only_who_answers_first_tells_the_way_of_a_packet() {
+        let mut under = under(1_000_000_000);
+        let [first, other] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
+        assert!(under.is_first_of(first) && under.is_first_of(first));
+        assert!(!under.is_first_of(other));
     }
 }

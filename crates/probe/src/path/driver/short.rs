@@ -10,6 +10,7 @@
 
 use super::quoted::QuotedMark;
 use super::{Driver, MOST_GATE_NS};
+use quell_sys::clock::monotonic_ns;
 
 impl Driver<'_> {
     /// The packet that an answer of which the error queue shows too little is taken to be about.
@@ -18,7 +19,8 @@ impl Driver<'_> {
         if self.raw.is_some() {
             return None;
         }
-        let only = self.only_one(index);
+        let is_sure = monotonic_ns() >= self.trusts_from_ns;
+        let only = self.only_one(index).filter(|_| is_sure);
         match only {
             Some(_) => self.unmatched.trusted = true,
             // What is asked about sizes is one at a time anyway.
@@ -31,6 +33,10 @@ impl Driver<'_> {
     /// An answer came of which nobody can know to which packet of this flow it belongs: what became of each of them is unknown, and from now on there is
     /// only one that it can be of.
     fn lose_track(&mut self, index: usize) {
+        if !self.one_at_a_time {
+            // What is under way already may still be answered.
+            self.trusts_from_ns = monotonic_ns() + MOST_GATE_NS;
+        }
         self.one_at_a_time = true;
         self.rounds.go_one_at_a_time();
         self.unmatched.short += 1;
