@@ -115,7 +115,13 @@ pub fn resolve(host: &str, usual: Usual<'_>) -> Result<Found, String> {
 pub fn zone(address: &SocketAddr) -> Option<String> {
     let SocketAddr::V6(address) = address else { return None };
     let index = Some(address.scope_id()).filter(|index| *index != 0)?;
-    nix::net::if_::if_indextoname(index).ok()?.into_string().ok()
+    named(index)
+}
+
+/// The name of the device with this number. Of one that is not there nix says an empty one (0.30).
+fn named(index: u32) -> Option<String> {
+    let name = nix::net::if_::if_indextoname(index).ok()?.into_string().ok()?;
+    Some(name).filter(|name| !name.is_empty())
 }
 
 /// A host and the port behind it: `host:853`, `[::1]:853`. A bare IPv6 address has none.
@@ -186,7 +192,7 @@ fn as_sent(address: SocketAddr) -> SocketAddr {
 
 /// A device by name or number.
 fn index(device: &str) -> Option<u32> {
-    let number = device.parse().ok().filter(|n| nix::net::if_::if_indextoname(*n).is_ok());
+    let number = device.parse().ok().filter(|number| named(*number).is_some());
     number.or_else(|| nix::net::if_::if_nametoindex(device).ok())
 }
 
@@ -306,6 +312,7 @@ mod tests {
             ("ff02::1", "ff02::1%eth0"),
             ("fe80::1%no-such", "no device `no-such`"),
             ("fe80::1%", "no device ``"),
+            ("fe80::1%999999", "no device `999999`"),
             ("127.0.0.1%lo", "no zone"),
             ("name.invalid%lo", "IPv6 address only"),
         ] {
