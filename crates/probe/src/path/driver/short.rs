@@ -33,18 +33,19 @@ impl Driver<'_> {
     /// An answer came of which nobody can know to which packet of this flow it belongs: what became of each of them is unknown, and from now on there is
     /// only one that it can be of.
     fn lose_track(&mut self, index: usize) {
-        if !self.one_at_a_time {
+        let was_one_at_a_time = std::mem::replace(&mut self.one_at_a_time, true);
+        if !was_one_at_a_time {
             // What is under way already may still be answered.
             self.trusts_from_ns = monotonic_ns() + MOST_GATE_NS;
         }
-        self.one_at_a_time = true;
         self.rounds.go_one_at_a_time();
         self.unmatched.short += 1;
         for under in self.under.values_mut().filter(|under| usize::from(under.flow) == index) {
             if let Some(seq) = under.seq.filter(|_| under.is_open)
                 && let Some(ledger) = self.ledgers.get_mut(&(under.flow, under.ttl))
             {
-                under.is_open = false;
+                // Its own answer is yet to come, and must not meet the next one.
+                under.is_open = was_one_at_a_time;
                 ledger.abandoned(seq);
             }
         }
