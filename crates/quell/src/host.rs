@@ -92,6 +92,7 @@ pub fn resolve(host: &str, usual: Usual<'_>) -> Result<Found, String> {
         None => (name, port)
             .to_socket_addrs()
             .map_err(|e| format!("cannot find the host `{host}`: {}; {FORMS}", plain(&e)))?
+            .map(as_sent)
             .collect(),
     };
     let mut seen = std::collections::HashSet::new();
@@ -114,7 +115,13 @@ pub fn resolve(host: &str, usual: Usual<'_>) -> Result<Found, String> {
 pub fn zone(address: &SocketAddr) -> Option<String> {
     let SocketAddr::V6(address) = address else { return None };
     let index = Some(address.scope_id()).filter(|index| *index != 0)?;
-    nix::net::if_::if_indextoname(index).ok()?.into_string().ok()
+    named(index)
+}
+
+/// The name of the device with this number. Of one that is not there nix says an empty one (0.30).
+fn named(index: u32) -> Option<String> {
+    let name = nix::net::if_::if_indextoname(index).ok()?.into_string().ok()?;
+    Some(name).filter(|name| !name.is_empty())
 }
 
 /// A host and the port behind it: `host:853`, `[::1]:853`. A bare IPv6 address has none.
@@ -148,7 +155,13 @@ fn literal(name: &str, port: u16, device: Option<&str>) -> Result<Option<SocketA
         None => (name, None),
     };
     let v6: Ipv6Addr = match address.parse() {
-        Ok(IpAddr::V6(v6)) => v6,
+        Ok(IpAddr::V6(v6)) => match v6.to_ipv4_mapped() {
+            Some(_) if zone.is_some() => {
+                return Err(format!("`{name}`: an IPv4 address has no zone"));
+            }
+            Some(v4) => return Ok(Some((v4, port).into())),
+            None => v6,
+        },
         Ok(IpAddr::V4(v4)) if zone.is_none() => return Ok(Some((v4, port).into())),
         Ok(IpAddr::V4(_)) => return Err(format!("`{name}`: an IPv4 address has no zone")),
         Err(_) if zone.is_none() => return Ok(None),
@@ -169,9 +182,17 @@ fn literal(name: &str, port: u16, device: Option<&str>) -> Result<Option<SocketA
     Ok(Some(SocketAddrV6::new(v6, port, 0, scope).into()))
 }
 
+/// An address as packets bear it: IPv4 where it is only written as IPv6 (`::ffff:192.0.2.7`, RFC 4291, section 2.5.5.2).
+fn as_sent(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        IpAddr::V4(v4) => (v4, address.port()).into(),
+        IpAddr::V6(_) => address,
+    }
+}
+
 /// A device by name or number.
 fn index(device: &str) -> Option<u32> {
-    let number = device.parse().ok().filter(|n| nix::net::if_::if_indextoname(*n).is_ok());
+    let number = device.parse().ok().filter(|number| named(*number).is_some());
     number.or_else(|| nix::net::if_::if_nametoindex(device).ok())
 }
 
@@ -218,6 +239,23 @@ mod tests {
         ] {
             assert_eq!(to(host), address);
         }
+    }
+
+    #[test]
+    fn an_ipv4_address_in_the_clothes_of_ipv6_is_one_of_ipv4() {
+        for (host, address) in [
+            ("::ffff:192.0.2.7", "192.0.2.7:5201"),
+            ("[::ffff:192.0.2.7]:853", "192.0.2.7:853"),
+            ("::ffff:c000:207", "192.0.2.7:5201"),
+        ] {
+            assert_eq!(to(host), address);
+        }
+        assert!(resolve("::ffff:192.0.2.7", FOUR).is_ok());
+        let only = "`::ffff:192.0.2.7` has no IPv6 address, only 192.0.2.7";
+        assert_eq!(why("::ffff:192.0.2.7", SIX), only);
+        assert!(why("::ffff:192.0.2.7%lo", ANY).contains("has no zone"));
+        let mapped = "[::ffff:192.0.2.7]:7".parse().unwrap();
+        assert_eq!(as_sent(mapped).to_string(), "192.0.2.7:7", "as a resolver may tell it");
     }
 
     #[test]
@@ -274,6 +312,7 @@ mod tests {
             ("ff02::1", "ff02::1%eth0"),
             ("fe80::1%no-such", "no device `no-such`"),
             ("fe80::1%", "no device ``"),
+            ("fe80::1%999999", "no device `999999`"),
             ("127.0.0.1%lo", "no zone"),
             ("name.invalid%lo", "IPv6 address only"),
         ] {

@@ -268,6 +268,10 @@ fn verdict(session: &Session, known: &Known) -> Result<ExitCode, Failure> {
     }
     let last = known.hops().filter(|(_, hop, _)| !hop.who.is_empty()).last();
     let far = match last {
+        // As a router does, or with a refusal.
+        Some((number, hop, _)) if hop.who[0].address == session.to.ip() => {
+            format!("what has its address answers at hop {number}, and is not reached there")
+        }
         Some((number, hop, _)) => {
             format!("the last that answered is hop {number} ({})", hop.who[0].address)
         }

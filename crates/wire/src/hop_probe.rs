@@ -1,7 +1,8 @@
 //! What a probe of a path carries: the same flow for every packet, and a number to be known by.
 //!
 //! ```text
-//!   UDP    ports: the flow's, always        payload: "QPTH", number (64 bit), zeros …
+//!   UDP    ports: the flow's, always        payload: the path's secret (64 bit), number (32 bit), zeros …
+//!          checksum: all that some ICMP errors quote of that; what follows from the secret, too
 //!   ICMP   identifier: the flow's           sequence: the number's low 16 bits
 //!          checksum: always the same, since a word of the payload takes back what the sequence number adds
 //!          payload: !sequence, flow, the path's secret (64 bit), zeros …
@@ -13,23 +14,94 @@
 //! the checksum, which is all of it that some ICMP errors quote.
 
 use crate::icmp;
-use crate::read::{at, be16, be32, be64};
+use crate::read::{be16, be32};
+use std::net::{IpAddr, SocketAddr};
 
-/// Bytes of payload that a number needs.
+/// Bytes of payload that secret and number need.
 pub const LEAST: usize = 12;
-const WORD: [u8; 4] = *b"QPTH";
+/// Bytes of the secret.
+const SECRET: usize = 8;
+/// UDP in the pseudo header of its checksum.
+const UDP: u8 = 17;
 
-/// A UDP payload of `size` bytes; a size below [`LEAST`] is that.
-pub fn datagram(number: u64, size: usize) -> Vec<u8> {
-    let mut bytes = vec![0; size.max(LEAST)];
-    bytes[..4].copy_from_slice(&WORD);
-    bytes[4..12].copy_from_slice(&number.to_be_bytes());
-    bytes
+/// Which packet it is that somebody quotes or sends back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quote {
+    /// The one of this number.
+    Number(u64),
+    /// It holds too little to tell.
+    Short,
+    /// None of ours: what it holds was never sent.
+    Wrong,
 }
 
-/// The number in what is quoted or sent back of such a payload.
-pub fn number(payload: &[u8]) -> Option<u64> {
-    (at(payload, 0)? == WORD).then_some(be64(payload, 4)?)
+/// The UDP datagrams of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UdpFlow {
+    /// From where they leave.
+    pub from: SocketAddr,
+    /// Where they go.
+    pub to: SocketAddr,
+    /// What only they tell.
+    pub secret: u64,
+}
+
+impl UdpFlow {
+    /// A payload of `size` bytes, [`LEAST`] at least.
+    pub fn datagram(&self, number: u64, size: usize) -> Vec<u8> {
+        let mut bytes = vec![0; size.max(LEAST)];
+        bytes[..SECRET].copy_from_slice(&self.secret.to_be_bytes());
+        bytes[SECRET..LEAST].copy_from_slice(&(number as u32).to_be_bytes());
+        bytes
+    }
+
+    /// Which packet so much of a payload is of, `next` being the number of the first that was not sent yet.
+    pub fn quoted(&self, payload: &[u8], next: u64) -> Quote {
+        let secret = self.secret.to_be_bytes();
+        let held = payload.len().min(SECRET);
+        if payload[..held] != secret[..held] {
+            return Quote::Wrong;
+        }
+        match be32(payload, SECRET) {
+            Some(number) => widen32(number, next).map_or(Quote::Wrong, Quote::Number),
+            None => Quote::Short,
+        }
+    }
+
+    /// The same of what an ICMP error quotes. Before an extension it may be filled up with zeros (RFC 4884, section 3).
+    pub fn quoted_before(&self, payload: &[u8], extended: bool, next: u64) -> Quote {
+        let is_filled = extended && payload.iter().all(|byte| *byte == 0);
+        if is_filled { Quote::Short } else { self.quoted(payload, next) }
+    }
+
+    /// The checksum of a datagram, as it leaves.
+    pub fn checksum(&self, number: u64, size: usize) -> u16 {
+        let payload = self.datagram(number, size);
+        let length = (payload.len() + 8) as u16;
+        let mut bytes = Vec::with_capacity(payload.len() + 48);
+        for end in [self.from, self.to] {
+            match end.ip() {
+                IpAddr::V4(ip) => bytes.extend(ip.octets()),
+                IpAddr::V6(ip) => bytes.extend(ip.octets()),
+            }
+        }
+        bytes.extend([0, UDP]);
+        for word in [length, self.from.port(), self.to.port(), length, 0] {
+            bytes.extend(word.to_be_bytes());
+        }
+        bytes.extend(payload);
+        // None at all is what zero says (RFC 768).
+        match icmp::checksum(&bytes) {
+            0 => u16::MAX,
+            sum => sum,
+        }
+    }
+}
+
+/// The newest number before `next` with these low bits.
+fn widen32(short: u32, next: u64) -> Option<u64> {
+    let behind = u64::from((next as u32).wrapping_sub(short).wrapping_sub(1)) + 1;
+    next.checked_sub(behind)
 }
 
 /// The ICMP echo requests of a flow.
@@ -77,10 +149,9 @@ impl EchoFlow {
     }
 }
 
-/// Length and number that a UDP header tells of a quoted packet: the length of its payload, and the number if that is quoted too.
-pub fn of_udp(rest: &[u8]) -> Option<(usize, Option<u64>)> {
-    let payload = usize::from(be16(rest, 4)?).checked_sub(8)?;
-    Some((payload, rest.get(8..).and_then(number)))
+/// Payload length and checksum that a UDP header tells of a quoted packet.
+pub fn of_udp(header: &[u8]) -> Option<(usize, u16)> {
+    Some((usize::from(be16(header, 4)?).checked_sub(8)?, be16(header, 6)?))
 }
 
 /// A SYN as it is quoted.
@@ -156,17 +227,60 @@ mod tests {
         }
     }
 
+    fn udp() -> UdpFlow {
+        UdpFlow {
+            from: ([192, 0, 2, 7], 33_000).into(),
+            to: ([198, 51, 100, 9], 33_434).into(),
+            secret: 0xfeed_beef_0102_0304,
+        }
+    }
+
     #[test]
-    fn a_datagram_is_known_by_its_number_as_long_as_that_is_quoted() {
-        let sent = datagram(70_000, 56);
-        assert_eq!((sent.len(), number(&sent)), (56, Some(70_000)));
-        assert_eq!(number(&sent[..11]), None);
-        assert_eq!(number(&[0; 56]), None);
-        let mut rest = vec![0x80, 0xe8, 0x82, 0x9a, 0, 64, 0, 0];
-        assert_eq!(of_udp(&rest), Some((56, None)));
-        rest.extend(&sent);
-        assert_eq!(of_udp(&rest), Some((56, Some(70_000))));
+    fn a_datagram_is_known_by_its_secret_and_number_as_far_as_they_are_quoted() {
+        let sent = udp().datagram(70_000, 56);
+        assert_eq!((sent.len(), udp().datagram(1, 0).len()), (56, LEAST));
+        for length in 0..=56 {
+            let known = if length < LEAST { Quote::Short } else { Quote::Number(70_000) };
+            assert_eq!(udp().quoted(&sent[..length], 70_001), known, "{length}");
+        }
+        let long_ago = u64::from(u32::MAX) + 70_001;
+        assert_eq!(udp().quoted(&sent, long_ago), Quote::Number(70_000));
+        assert_eq!(udp().quoted(&sent, 70_000), Quote::Wrong, "not sent yet");
+    }
+
+    /// Somebody who sees no packet knows addresses, ports, lengths and numbers.
+    #[test]
+    fn what_a_stranger_can_make_up_is_nobodys_and_not_merely_too_short() {
+        let forged = UdpFlow { secret: 0, ..udp() };
+        for length in 1..=56 {
+            for made_up in [forged.datagram(70_000, 56), vec![0; 56], vec![0xa5; 56]] {
+                let quote = udp().quoted(&made_up[..length], 70_001);
+                assert_eq!(quote, Quote::Wrong, "{length}");
+            }
+        }
+        assert_eq!(udp().quoted(&[], 70_001), Quote::Short);
+        assert_ne!(forged.checksum(70_000, 56), udp().checksum(70_000, 56));
+        // Zeros stand before an extension where the packet is not quoted so far.
+        assert_eq!(udp().quoted_before(&[0; 100], true, 9), Quote::Short);
+        assert_eq!(udp().quoted_before(&[0; 100], false, 9), Quote::Wrong);
+        assert_eq!(udp().quoted_before(&[7; 100], true, 9), Quote::Wrong);
+    }
+
+    #[test]
+    fn the_checksum_is_that_of_the_whole_packet() {
+        // By hand: c000+0207 + c633+6409 + 0011 + 0014+80e8+829a+0014 + feed+beef+0102+0304+0000+0005.
+        let sum = udp().checksum(5, 0);
+        assert_eq!(sum, 0x4e16);
+        let header = [0x80, 0xe8, 0x82, 0x9a, 0, 64, 0x12, 0x34];
+        assert_eq!(of_udp(&header), Some((56, 0x1234)));
+        assert_eq!(of_udp(&header[..7]), None);
         assert_eq!(of_udp(&[0; 8]), None, "no UDP header counts less than itself");
+        let six = UdpFlow {
+            from: "[2001:db8::1]:7".parse().unwrap(),
+            to: "[2001:db8::2]:9".parse().unwrap(),
+            ..udp()
+        };
+        assert_ne!(six.checksum(1, 56), six.checksum(2, 56));
     }
 
     #[test]

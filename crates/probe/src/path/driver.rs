@@ -6,13 +6,14 @@
 //! ```
 
 mod quoted;
+mod short;
 mod syns;
 
 use super::repeats::Repeats;
-use super::rounds::{Pacing, Rounds, Step};
+use super::rounds::{At, Pacing, Rounds, Step};
 use super::sockets::{Came, FlowSocket, Packet, What};
 use super::survey::{Ask, Outcome, Sizes, Survey};
-use super::{HopAnswer, MARKED, News, PathProbe, PathSpec, Sent};
+use super::{HopAnswer, MARKED, News, PathProbe, PathSpec, Sent, Unmatched};
 use crate::ledger::{Ledger, Refusal, Reply};
 use crate::stream_socket::{CLOCKS_APART_NS, MOST_BATCHES};
 use crate::{Patience, ProbeError};
@@ -23,7 +24,7 @@ use quell_sys::socket::{ErrorQueue, IcmpErrors, Inbox};
 use quell_sys::wait::{Alarm, Bell, came, readable, wait, wake_exactly};
 use quell_sys::wall::Wall;
 use quell_units::Tos;
-use quell_wire::hop_probe;
+use quell_wire::hop_probe::{self, Quote};
 use quell_wire::icmp_error::Meaning;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -65,6 +66,17 @@ struct Under {
     /// Whether others wait for what becomes of it.
     is_open: bool,
     is_answered: bool,
+    /// The first hop that answered it, whether that was told, and whether it was told what it quotes.
+    by: Option<IpAddr>,
+    is_told: bool,
+    is_marked: bool,
+}
+
+impl Under {
+    /// Whether this is the first answer, which alone tells the packet's way. What comes again may come from anywhere.
+    fn is_first_of(&mut self, from: IpAddr) -> bool {
+        *self.by.get_or_insert(from) == from
+    }
 }
 
 /// The open question of the survey.
@@ -117,7 +129,11 @@ struct Driver<'a> {
     left_over: BTreeSet<(u16, u8)>,
     /// Since when others wait for one probe at a time.
     one_at_a_time: bool,
-    unmatched: u64,
+    unmatched: Unmatched,
+    /// From when on answers that hold too little can only be about the one packet under way.
+    trusts_from_ns: u64,
+    /// What was told of them.
+    told_unmatched: Unmatched,
     window: Window,
     wall: Wall,
     queue: ErrorQueue,
@@ -166,7 +182,9 @@ impl PathProbe {
             repeats: Repeats::default(),
             left_over: BTreeSet::new(),
             one_at_a_time,
-            unmatched: 0,
+            unmatched: Unmatched::default(),
+            trusts_from_ns: 0,
+            told_unmatched: Unmatched::default(),
             window: *window,
             wall: Wall::new(),
             queue: ErrorQueue::default(),
@@ -205,6 +223,9 @@ impl Driver<'_> {
         }
         let now = self.window.t(monotonic_ns());
         self.decide(None);
+        if self.survey.as_ref().is_some_and(|survey| survey.next().is_none()) {
+            (self.emit)(News::Surveyed);
+        }
         self.ledgers.values_mut().for_each(|ledger| ledger.finish(now));
         self.flush(true);
         Ok(())
@@ -244,6 +265,7 @@ impl Driver<'_> {
         for mark in marks {
             if let Some(number) = self.which(&mark) {
                 self.came_late(number, &mark);
+                self.came_short(number, &mark);
                 self.marked(number, &mark);
             }
         }
@@ -327,15 +349,17 @@ impl Driver<'_> {
             let headers = self.headers();
             let payload = |bytes: u32| bytes.saturating_sub(headers) as usize;
             let (ttl, tos, size, beside) = match ask {
-                // A length of its own, by which it is known where nothing but the header is quoted.
-                Ask::Marks { ttl } => (ttl, MARKED, self.spec.size as usize + 1, None),
+                Ask::Marks { ttl, beside } => {
+                    let size = self.spec.size as usize;
+                    (ttl, MARKED, size, beside.then_some(size))
+                }
                 Ask::Size { ttl, bytes, beside } => {
                     (ttl, self.spec.tos, payload(bytes), beside.map(payload))
                 }
             };
             match self.transmit(self.surveyor as u16, ttl, tos, size, None) {
                 Ok(number) => {
-                    let surveyor = self.surveyor as u16;
+                    let (surveyor, tos) = (self.surveyor as u16, self.spec.tos);
                     let beside =
                         beside.and_then(|size| self.transmit(surveyor, ttl, tos, size, None).ok());
                     self.asked = Some(Question { number, beside, beside_came: false });
@@ -401,7 +425,7 @@ impl Driver<'_> {
             survey.take(outcome);
             let hop = |ask: Option<Ask>| {
                 ask.map(|ask| match ask {
-                    Ask::Marks { ttl } | Ask::Size { ttl, .. } => ttl,
+                    Ask::Marks { ttl, .. } | Ask::Size { ttl, .. } => ttl,
                 })
             };
             if hop(before) != hop(survey.next()) {
@@ -443,6 +467,9 @@ impl Driver<'_> {
                 size,
                 is_open: true,
                 is_answered: false,
+                by: None,
+                is_told: false,
+                is_marked: false,
             },
         );
         while self.under.len() > KEPT {
@@ -520,12 +547,21 @@ impl Driver<'_> {
 
     /// Finds out what an answer means for the packet that it is about.
     fn understand(&mut self, index: usize, came: Came) {
-        let Some(number) = came.number.or_else(|| self.only_one(index)) else {
-            // An error without the packet's number: from now on there is only one that it can be of. What is asked about sizes is one at a time anyway.
-            if came.from.is_some() && index < self.ends.len() {
-                self.lose_track(index);
+        let number = match (came.about, came.from) {
+            (Quote::Number(number), _) => number,
+            (Quote::Short, Some(_)) => match self.take_short(index) {
+                Some(number) => number,
+                None => return,
+            },
+            (Quote::Wrong, Some(_)) => {
+                self.unmatched.strange += 1;
+                return;
             }
-            return;
+            // This host itself says it, of what it was just to send.
+            (_, None) => match self.only_one(index) {
+                Some(number) => number,
+                None => return,
+            },
         };
         let now_ns = self.wall.look();
         let stamp = came.stamp_ns.map(|stamp| self.wall.monotonic(stamp));
@@ -551,6 +587,7 @@ impl Driver<'_> {
             What::Answer => None,
             What::Error(meaning) => Some(meaning),
         };
+        let at = self.at(from, said).filter(|_| self.tells_way(number, from, said));
         if under.seq.is_none() {
             self.surveyed(number, from, said, came.mtu);
         }
@@ -572,13 +609,17 @@ impl Driver<'_> {
                     _ => ledger.reply(seq, reply),
                 }
             }
-            if self.is_of_hop(from, said) {
-                self.rounds.answered(under.flow, under.ttl, self.ends_path(from, said));
+            if let Some(at) = at {
+                self.rounds.answered(under.flow, under.ttl, at);
                 self.tell_ends();
                 if under.flow == 0
                     && let Some(answers) = self.answering.get_mut(usize::from(under.ttl) - 1)
                 {
                     *answers = true;
+                    let is_on_way = self.rounds.last(0).is_none_or(|last| under.ttl <= last);
+                    if let (Some(survey), true) = (&mut self.survey, is_on_way) {
+                        survey.answers(under.ttl);
+                    }
                 }
             } else if said == Some(Meaning::TooBig) && self.too_big != Some((from, came.mtu)) {
                 self.too_big = Some((from, came.mtu));
@@ -586,7 +627,7 @@ impl Driver<'_> {
             }
         }
         // A question of the survey goes the way of the first flow, but where it has a socket of its own.
-        if usize::from(under.flow) < self.ends.len() && self.is_of_hop(from, said) {
+        if usize::from(under.flow) < self.ends.len() && at.is_some() {
             (self.emit)(News::Answer(HopAnswer {
                 flow: under.flow,
                 ttl: under.ttl,
@@ -599,22 +640,6 @@ impl Driver<'_> {
         }
     }
 
-    /// An answer came of which nobody can know to which packet of this flow it belongs: what became of each of them is unknown.
-    fn lose_track(&mut self, index: usize) {
-        self.one_at_a_time = true;
-        self.rounds.go_one_at_a_time();
-        self.unmatched += 1;
-        (self.emit)(News::Unmatched(self.unmatched));
-        for under in self.under.values_mut().filter(|under| usize::from(under.flow) == index) {
-            if let Some(seq) = under.seq.filter(|_| under.is_open)
-                && let Some(ledger) = self.ledgers.get_mut(&(under.flow, under.ttl))
-            {
-                under.is_open = false;
-                ledger.abandoned(seq);
-            }
-        }
-    }
-
     /// Tells where flows end, where that is news: what is learnt of one may tell it of others.
     fn tell_ends(&mut self) {
         for (ends, flow) in self.ends.iter_mut().zip(0..) {
@@ -622,23 +647,33 @@ impl Driver<'_> {
             if *ends != ttl {
                 *ends = ttl;
                 (self.emit)(News::Ends { flow, ttl });
+                if let (0, Some(ttl), Some(survey)) = (flow, ttl, &mut self.survey) {
+                    self.asked.take_if(|_| survey.ends_at(ttl));
+                    (self.emit)(News::Sizes(survey.hops().to_vec()));
+                }
             }
         }
     }
 
-    /// Whether such an answer says that the path goes no further.
-    fn ends_path(&self, from: IpAddr, said: Option<Meaning>) -> bool {
-        match said {
-            None | Some(Meaning::NoPort | Meaning::Unreachable(_)) => true,
-            Some(Meaning::TooBig) => false,
-            Some(Meaning::Expired | Meaning::Other) => from == self.spec.to.ip(),
-        }
+    /// Whether an answer tells the way of its packet: the first does, and one of the end itself whatever was said before. What comes again may come from
+    /// anywhere.
+    fn tells_way(&mut self, number: u64, from: IpAddr, said: Option<Meaning>) -> bool {
+        let is_end = from == self.spec.to.ip() && matches!(said, None | Some(Meaning::NoPort));
+        let Some(under) = self.under.get_mut(&number) else { return false };
+        let is_told = std::mem::replace(&mut under.is_told, true);
+        under.is_first_of(from) && !is_told || is_end
     }
 
-    /// Whether such an answer is of the hop that was asked. That a packet is too big, or wrong otherwise, any router before it may say: of each hop behind
-    /// itself, be there one or not.
-    fn is_of_hop(&self, from: IpAddr, said: Option<Meaning>) -> bool {
-        said == Some(Meaning::Expired) || self.ends_path(from, said)
+    /// Who gave such an answer, if it is of the hop that was asked. That a packet is too big, or wrong otherwise, any router before it may say: of each hop
+    /// behind itself, be there one or not. Of a TTL that is over routers tell, whatever address they have.
+    fn at(&self, from: IpAddr, said: Option<Meaning>) -> Option<At> {
+        match said {
+            None | Some(Meaning::NoPort) => Some(At::End),
+            Some(Meaning::Unreachable(_)) if from == self.spec.to.ip() => Some(At::End),
+            Some(Meaning::Unreachable(_)) => Some(At::Stop),
+            Some(Meaning::Expired) => Some(At::Router),
+            Some(Meaning::TooBig | Meaning::Other) => None,
+        }
     }
 
     fn surveyed(&mut self, number: u64, from: IpAddr, said: Option<Meaning>, mtu: u32) {
@@ -663,19 +698,12 @@ impl Driver<'_> {
         self.settle();
     }
 
-    /// The packet that an answer without a number is about: the only one of that flow that is under way.
-    fn only_one(&self, index: usize) -> Option<u64> {
-        let mut open = self
-            .under
-            .iter()
-            .rev()
-            .filter(|(_, under)| under.is_open && usize::from(under.flow) == index);
-        let (number, _) = open.next()?;
-        open.next().is_none().then_some(*number)
-    }
-
     /// Hands samples on; those of a flow whose path is not known yet are kept back, unless that is all there will be.
     fn flush(&mut self, all: bool) {
+        if self.unmatched != self.told_unmatched {
+            self.told_unmatched = self.unmatched;
+            (self.emit)(News::Unmatched(self.unmatched));
+        }
         for ((flow, ttl), ledger) in &mut self.ledgers {
             let explored = all || self.rounds.is_explored(*flow);
             let beyond = self.rounds.last(*flow).is_some_and(|last| *ttl > last);
@@ -694,12 +722,27 @@ impl Driver<'_> {
 mod tests {
     use super::*;
 
+    fn under(sent_ns: u64) -> Under {
+        Under {
+            flow: 0,
+            ttl: 1,
+            seq: Some(0),
+            sent_ns,
+            steps: 0,
+            tos: Tos::default(),
+            size: 56,
+            is_open: true,
+            is_answered: false,
+            by: None,
+            is_told: false,
+            is_marked: false,
+        }
+    }
+
     #[test]
     fn what_came_before_a_packet_was_sent_is_not_about_it() {
-        let (flow, ttl, tos, size) = (0, 1, Tos::default(), 56);
         let sent_ns = 1_000_000_000;
-        let (is_open, is_answered, seq, steps) = (true, false, Some(0), 0);
-        let under = Under { flow, ttl, seq, sent_ns, steps, tos, size, is_open, is_answered };
+        let under = under(sent_ns);
         assert!(is_before(Some(sent_ns - 1_000_000), &under, 0));
         assert!(
             !is_before(Some(sent_ns - 1_000), &under, 0),
@@ -708,5 +751,13 @@ mod tests {
         assert!(!is_before(Some(sent_ns + 1), &under, 0));
         assert!(!is_before(Some(sent_ns - 1_000_000), &under, 1), "the clock was set");
         assert!(!is_before(None, &under, 0));
+    }
+
+    #[test]
+    fn only_who_answers_first_tells_the_way_of_a_packet() {
+        let mut under = under(1_000_000_000);
+        let [first, other] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
+        assert!(under.is_first_of(first) && under.is_first_of(first));
+        assert!(!under.is_first_of(other));
     }
 }

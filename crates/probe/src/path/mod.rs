@@ -95,6 +95,8 @@ pub enum News {
     Answer(HopAnswer),
     /// What the survey knows so far of the first flow's hops; the first is hop 1.
     Sizes(Vec<HopSize>),
+    /// All was asked about sizes that is.
+    Surveyed,
     /// The sizes that get to a hop are searched, which takes about so long yet.
     Searching {
         /// The hop.
@@ -121,8 +123,19 @@ pub enum News {
         /// The hop at which the other end, or somebody who sends no further, answered.
         ttl: Option<u8>,
     },
-    /// Answers of which nobody can know to which packet they belong, since far ago.
-    Unmatched(u64),
+    /// What came and could not be told from others' so far.
+    Unmatched(Unmatched),
+}
+
+/// Counts of what came and is known to be about no packet of ours.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Unmatched {
+    /// It holds too little to tell about which.
+    pub short: u64,
+    /// What it holds was never sent: somebody made it up, or a NAT changed it.
+    pub strange: u64,
+    /// Whether some of them were taken for answers to the only packet under way, since no right to raw sockets shows more.
+    pub trusted: bool,
 }
 
 /// An answer of a hop.
@@ -171,7 +184,7 @@ impl PathProbe {
         let open = |flow: u16| {
             let port = if spec.port == 0 { 0 } else { spec.port.saturating_add(flow) };
             match spec.sent {
-                Sent::Udp => FlowSocket::udp(spec.to, &spec.way, port),
+                Sent::Udp => FlowSocket::udp(spec.to, &spec.way, port, secret),
                 Sent::Tcp => FlowSocket::tcp(spec.to, &spec.way, port),
                 Sent::Icmp => {
                     let own = base.wrapping_add(FLOWS.fetch_add(1, Ordering::Relaxed));
@@ -182,7 +195,7 @@ impl PathProbe {
         let flows = (0..spec.flows).map(open).collect::<Result<_, _>>()?;
         let surveyor = match spec.sent {
             // A SYN is as large as it is, and has no ECN bits of ours.
-            Sent::Tcp if spec.survey => Some(FlowSocket::udp(spec.to, &spec.way, 0)?),
+            Sent::Tcp if spec.survey => Some(FlowSocket::udp(spec.to, &spec.way, 0, secret)?),
             _ => None,
         };
         let raw = IcmpErrors::open(spec.to.is_ipv6()).ok();

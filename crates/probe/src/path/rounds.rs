@@ -7,12 +7,14 @@
 //!   with several flows       flow 1, flow 2, …    a round each in turn: no hop is asked more often than without them
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Probes under way at once while the path is not known.
 const AHEAD: usize = 3;
 /// Silent hops behind the last one that answered after which nothing more is expected.
 pub const SILENT: u8 = 8;
+/// So many rounds after a hop behind it answered, one that says that it sends no further is not believed.
+const BELIED: u64 = 3;
 /// So often an end does not answer by chance at a hop beyond the first that comes to it, and never there.
 const OFTEN: u64 = 5;
 
@@ -27,6 +29,17 @@ pub enum Step {
     Answer,
     /// All was sent.
     Done,
+}
+
+/// Who answered at a hop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    /// A router on the way.
+    Router,
+    /// A router that says that it sends no further.
+    Stop,
+    /// The end.
+    End,
 }
 
 /// How probes are sent.
@@ -56,12 +69,25 @@ struct End {
     farthest: u8,
     /// The farthest at which it was not the end.
     router: u8,
+    /// Hops that say that they send no further.
+    stops: BTreeSet<u8>,
+    /// Hops that answered otherwise, and in which round last.
+    passed: BTreeMap<u8, u64>,
 }
 
 impl End {
     /// The nearest hop at which its end answered.
     fn last(&self) -> Option<u8> {
         self.seen.keys().next().copied()
+    }
+
+    /// The nearest hop that sends no further, unless those behind it answered since this round.
+    fn stop(&self, since: u64) -> Option<u8> {
+        let is_belied = |stop: u8| {
+            let mut behind = self.passed.iter().filter(|(ttl, _)| **ttl > stop);
+            behind.any(|(_, round)| *round >= since)
+        };
+        self.stops.iter().copied().find(|stop| !is_belied(*stop))
     }
 
     /// How often it did there.
@@ -109,7 +135,8 @@ impl Rounds {
         let limit = self.limit(flow);
         if self.ttl > limit {
             // What is under way may make the path longer.
-            if exploring && self.ends[usize::from(flow)].last().is_none() && open > 0 {
+            let is_open = self.ends[usize::from(flow)].last().is_none();
+            if exploring && is_open && open > 0 {
                 return Step::Answer;
             }
             self.round += 1;
@@ -133,11 +160,18 @@ impl Rounds {
         Step::Send { flow, ttl, due_ns }
     }
 
-    /// A hop answered; `ends` says that the path does there.
-    pub fn answered(&mut self, flow: u16, ttl: u8, ends: bool) {
+    /// A hop answered.
+    pub fn answered(&mut self, flow: u16, ttl: u8, at: At) {
+        let round = self.round;
         let Some(end) = self.ends.get_mut(usize::from(flow)) else { return };
         end.farthest = end.farthest.max(ttl);
-        if ends {
+        if at == At::Stop {
+            end.stops.insert(ttl);
+            return;
+        }
+        end.stops.remove(&ttl);
+        end.passed.insert(ttl, round);
+        if at == At::End {
             *end.seen.entry(ttl).or_default() += 1;
             // The path became shorter.
             end.router = end.router.min(ttl.saturating_sub(1));
@@ -151,7 +185,7 @@ impl Rounds {
     /// What came to the end would have come with so many hops too, as its TTL there shows; unless routers, which also answered, set that.
     pub fn came_with_more(&mut self, flow: u16, hops: u8) {
         if self.ends.get(usize::from(flow)).is_some_and(|end| end.router < hops) {
-            self.answered(flow, hops, true);
+            self.answered(flow, hops, At::End);
         }
     }
 
@@ -159,7 +193,12 @@ impl Rounds {
     /// unless a router answered there: an end that limits its answers leaves out now the nearest probe that came there, now another.
     pub fn last(&self, flow: u16) -> Option<u8> {
         let end = self.ends.get(usize::from(flow))?;
-        let own = end.last()?;
+        let last = end.last();
+        let stop = end.stop(self.round.saturating_sub(BELIED * self.ends.len() as u64));
+        if stop.is_some_and(|stop| last.is_none_or(|last| stop <= last)) {
+            return stop;
+        }
+        let own = last?;
         if end.times() >= OFTEN {
             return Some(own);
         }
@@ -180,7 +219,10 @@ impl Rounds {
     fn limit(&self, flow: u16) -> u8 {
         let end = &self.ends[usize::from(flow)];
         let last = end.last().unwrap_or_else(|| end.farthest.saturating_add(SILENT));
-        last.min(self.pacing.most_hops)
+        // Whether hops behind one that sends no further answer all the same is looked at once.
+        let ahead = if self.is_explored(flow) { 0 } else { AHEAD as u8 };
+        let stop = end.stop(0).map_or(u8::MAX, |stop| stop.saturating_add(ahead));
+        last.min(stop).min(self.pacing.most_hops)
     }
 }
 
@@ -202,6 +244,10 @@ mod tests {
         Rounds::new(pacing, false)
     }
 
+    fn end_if(ends: bool) -> At {
+        if ends { At::End } else { At::Router }
+    }
+
     /// Sends to a path of `length` hops, each answering at once; what was sent when.
     fn story(mut rounds: Rounds, length: u8) -> Vec<(u64, u16, u8)> {
         let (mut sent, mut now) = (Vec::new(), 0);
@@ -209,7 +255,7 @@ mod tests {
             match rounds.next(now, 0) {
                 Step::Send { flow, ttl, .. } => {
                     sent.push((now / MS, flow, ttl));
-                    rounds.answered(flow, ttl.min(length), ttl >= length);
+                    rounds.answered(flow, ttl.min(length), end_if(ttl >= length));
                 }
                 Step::Until(time) => now = time,
                 Step::Answer => panic!("nothing is under way"),
@@ -233,7 +279,7 @@ mod tests {
         let wanted = [(0, 0), (1000, 1), (2000, 2), (3000, 0), (4000, 1), (5000, 2)];
         assert_eq!(of_first_hop.len(), 6);
         let mut rounds = rounds(2, 1);
-        rounds.answered(0, 1, true);
+        rounds.answered(0, 1, At::End);
         rounds.next(0, 0);
         assert!(matches!(rounds.next(0, 0), Step::Until(_)));
         assert_eq!((rounds.is_explored(0), rounds.is_explored(1)), (true, false));
@@ -250,14 +296,14 @@ mod tests {
             assert_eq!(rounds.next(0, open), Step::Send { flow: 0, ttl, due_ns: 0 });
         }
         assert_eq!(rounds.next(0, 3), Step::Answer);
-        rounds.answered(0, 1, false);
+        rounds.answered(0, 1, At::Router);
         assert!(matches!(rounds.next(MS, 2), Step::Send { ttl: 4, .. }));
     }
 
     #[test]
     fn behind_silent_hops_nothing_is_expected_any_more() {
         let mut rounds = rounds(1, 1);
-        rounds.answered(0, 2, false);
+        rounds.answered(0, 2, At::Router);
         let mut sent = 0;
         while let Step::Send { ttl, .. } = rounds.next(0, 0) {
             sent = ttl;
@@ -269,14 +315,14 @@ mod tests {
     #[test]
     fn a_path_that_becomes_longer_is_followed() {
         let mut rounds = rounds(1, 9);
-        rounds.answered(0, 3, true);
-        rounds.answered(0, 5, true);
+        rounds.answered(0, 3, At::End);
+        rounds.answered(0, 5, At::End);
         assert_eq!(rounds.last(0), Some(3), "what came later from beyond says nothing new");
-        rounds.answered(0, 3, false);
+        rounds.answered(0, 3, At::Router);
         assert_eq!(rounds.last(0), Some(5), "it answered there too");
-        rounds.answered(0, 4, true);
+        rounds.answered(0, 4, At::End);
         assert_eq!(rounds.last(0), Some(4));
-        rounds.answered(0, 5, false);
+        rounds.answered(0, 5, At::Router);
         assert_eq!(rounds.last(0), None, "nobody knows yet");
     }
 
@@ -286,7 +332,7 @@ mod tests {
         let mut rounds = rounds(1, 9);
         for hops in [3, 2, 2, 3, 3, 2, 3] {
             for ttl in 1..=3 {
-                rounds.answered(0, ttl, ttl >= hops);
+                rounds.answered(0, ttl, end_if(ttl >= hops));
             }
             assert!(rounds.last(0).is_some());
         }
@@ -297,27 +343,27 @@ mod tests {
         let mut rounds = rounds(3, 9);
         for (flow, end) in [(0, 5), (1, 7), (2, 7)] {
             for ttl in 1..=4 {
-                rounds.answered(flow, ttl, false);
+                rounds.answered(flow, ttl, At::Router);
             }
-            rounds.answered(flow, end, true);
+            rounds.answered(flow, end, At::End);
         }
         assert_eq!((rounds.last(0), rounds.last(1), rounds.last(2)), (Some(5), Some(5), Some(5)));
         assert_eq!(rounds.limit(1), 7, "it is asked all the same");
         // A router at the fifth hop: this flow goes another way.
-        rounds.answered(2, 5, false);
+        rounds.answered(2, 5, At::Router);
         assert_eq!(rounds.last(2), Some(7));
         // The fifth never answers, the seventh does each time: a router that says nothing.
-        (1..OFTEN).for_each(|_| rounds.answered(1, 7, true));
+        (1..OFTEN).for_each(|_| rounds.answered(1, 7, At::End));
         assert_eq!(rounds.last(1), Some(7));
-        rounds.answered(2, 4, true);
+        rounds.answered(2, 4, At::End);
         assert_eq!((rounds.last(0), rounds.last(2)), (Some(5), Some(4)), "its way became shorter");
     }
 
     #[test]
     fn the_ttl_with_which_a_packet_came_to_the_end_tells_how_far_that_is() {
         let mut rounds = rounds(1, 9);
-        rounds.answered(0, 3, false);
-        rounds.answered(0, 8, true);
+        rounds.answered(0, 3, At::Router);
+        rounds.answered(0, 8, At::End);
         rounds.came_with_more(0, 5);
         assert_eq!((rounds.last(0), rounds.limit(0)), (Some(5), 5));
         rounds.came_with_more(0, 2);
@@ -328,12 +374,58 @@ mod tests {
     fn one_at_a_time_takes_as_long_as_it_takes_and_makes_up_for_nothing() {
         let mut rounds = rounds(1, 3);
         rounds.go_one_at_a_time();
-        rounds.answered(0, 2, true);
+        rounds.answered(0, 2, At::End);
         assert!(matches!(rounds.next(0, 0), Step::Send { ttl: 1, .. }));
         assert_eq!(rounds.next(0, 1), Step::Answer);
         assert!(matches!(rounds.next(900 * MS, 0), Step::Send { ttl: 2, .. }));
         // The next round begins when this one is over, not before.
         assert!(matches!(rounds.next(1800 * MS, 0), Step::Send { ttl: 1, .. }));
         assert_eq!(rounds.next(1900 * MS, 0), Step::Until(2300 * MS));
+    }
+
+    /// Answers of a path of four hops, whose second says that it sends no further; those behind it answer, or do not.
+    fn stopped(rounds: &mut Rounds, behind: bool) -> Vec<u8> {
+        let (mut asked, mut now) = (Vec::new(), 0);
+        let round = rounds.round;
+        while rounds.round == round {
+            match rounds.next(now, 0) {
+                Step::Send { ttl, .. } if rounds.round == round => {
+                    asked.push(ttl);
+                    match ttl {
+                        1 => rounds.answered(0, 1, At::Router),
+                        2 => rounds.answered(0, 2, At::Stop),
+                        3 if behind => rounds.answered(0, 3, At::Router),
+                        4 if behind => rounds.answered(0, 4, At::End),
+                        _ => {}
+                    }
+                }
+                Step::Send { .. } | Step::Answer | Step::Done => break,
+                Step::Until(time) => now = time,
+            }
+        }
+        asked
+    }
+
+    #[test]
+    fn who_says_that_it_sends_no_further_is_not_believed_while_those_behind_it_answer() {
+        let mut rounds = rounds(1, 20);
+        for _ in 0..3 {
+            stopped(&mut rounds, true);
+            assert_eq!((rounds.last(0), rounds.limit(0)), (Some(4), 4));
+        }
+        // Now nothing comes from behind it.
+        (0..=BELIED).for_each(|_| drop(stopped(&mut rounds, false)));
+        assert_eq!((rounds.last(0), rounds.limit(0)), (Some(2), 4), "it may come back");
+        stopped(&mut rounds, true);
+        assert_eq!(rounds.last(0), Some(4));
+        rounds.answered(0, 2, At::Router);
+        assert_eq!(rounds.last(0), Some(4));
+    }
+
+    #[test]
+    fn a_path_that_goes_no_further_ends_there_once_hops_behind_were_asked() {
+        let mut rounds = rounds(1, 20);
+        assert_eq!(stopped(&mut rounds, false), [1, 2, 3, 4, 5]);
+        assert_eq!((rounds.last(0), rounds.limit(0)), (Some(2), 2));
     }
 }

@@ -9,7 +9,7 @@ use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::hops::{self, SynEnd};
 use quell_sys::socket::option::{set_tos, set_ttl};
 use quell_sys::socket::{EchoSocket, ErrorQueue, Inbox, PathError, Syn, Udp, Way, errors};
-use quell_wire::hop_probe::{self, EchoFlow, QuotedSyn};
+use quell_wire::hop_probe::{self, EchoFlow, Quote, QuotedSyn, UdpFlow};
 use quell_wire::icmp_error::{self, IcmpError, Label, Meaning};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -35,8 +35,8 @@ pub struct Packet {
 /// What came back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Came {
-    /// Of which packet, where that is known.
-    pub number: Option<u64>,
+    /// Of which packet.
+    pub about: Quote,
     /// Who sent it; none where this host itself said so.
     pub from: Option<IpAddr>,
     pub what: What,
@@ -83,7 +83,7 @@ pub enum Met {
 /// A flow's socket.
 #[derive(Debug)]
 pub enum FlowSocket {
-    Udp(Udp),
+    Udp { socket: Udp, flow: UdpFlow },
     Echo { socket: EchoSocket, flow: EchoFlow },
     Tcp(Syns),
 }
@@ -122,10 +122,12 @@ enum StampClock {
 }
 
 impl FlowSocket {
-    pub fn udp(to: SocketAddr, way: &Way, port: u16) -> Result<Self, SysError> {
-        let udp = hops::udp(to, way, port)?;
-        hops::trace(udp.as_fd(), to.is_ipv6())?;
-        Ok(Self::Udp(udp))
+    /// `secret` is what answers bring back.
+    pub fn udp(to: SocketAddr, way: &Way, port: u16, secret: u64) -> Result<Self, SysError> {
+        let socket = hops::udp(to, way, port)?;
+        hops::trace(socket.as_fd(), to.is_ipv6())?;
+        let flow = UdpFlow { from: socket.local()?, to, secret };
+        Ok(Self::Udp { socket, flow })
     }
 
     /// `secret` is what answers bring back; `identifier` counts where the kernel does not choose one.
@@ -159,7 +161,7 @@ impl FlowSocket {
     /// The port or identifier by which routers know the flow.
     pub fn port(&self) -> u16 {
         match self {
-            Self::Udp(udp) => udp.local().map_or(0, |own| own.port()),
+            Self::Udp { flow, .. } => flow.from.port(),
             Self::Echo { socket, .. } => socket.identifier(),
             Self::Tcp(syns) => syns.port,
         }
@@ -168,7 +170,7 @@ impl FlowSocket {
     /// What to wait for; none while nothing can come.
     pub fn awaits(&self) -> Option<PollFd<'_>> {
         match self {
-            Self::Udp(udp) => Some(PollFd::new(udp.as_fd(), PollFlags::POLLIN)),
+            Self::Udp { socket, .. } => Some(PollFd::new(socket.as_fd(), PollFlags::POLLIN)),
             Self::Echo { socket, .. } => Some(PollFd::new(socket.as_fd(), PollFlags::POLLIN)),
             Self::Tcp(Syns { open, .. }) => {
                 open.as_ref().map(|open| PollFd::new(open.syn.as_fd(), PollFlags::POLLOUT))
@@ -176,15 +178,36 @@ impl FlowSocket {
         }
     }
 
+    /// Whether it sent such a packet, which a quoted UDP header tells by its length and checksum.
+    pub fn is_quoted_by(&self, number: u64, size: usize, (length, sum): (usize, u16)) -> bool {
+        let Self::Udp { flow, .. } = self else { return false };
+        size == length && flow.checksum(number, size) == sum
+    }
+
+    /// What follows the IP header of what it sends.
+    pub fn protocol(&self) -> u8 {
+        match self {
+            Self::Udp { .. } => 17,
+            Self::Echo { flow, .. } => {
+                if flow.ipv6 {
+                    58
+                } else {
+                    1
+                }
+            }
+            Self::Tcp(_) => 6,
+        }
+    }
+
     /// Sends; right before that is told, in nanoseconds of the monotonic clock.
     pub fn send(&mut self, ipv6: bool, packet: Packet) -> Result<u64, Errno> {
         let Packet { number, ttl, tos, size } = packet;
         match self {
-            Self::Udp(udp) => {
-                prepare(udp.as_fd(), ipv6, ttl, tos)?;
-                let payload = hop_probe::datagram(number, size);
+            Self::Udp { socket, flow } => {
+                prepare(socket.as_fd(), ipv6, ttl, tos)?;
+                let payload = flow.datagram(number, size);
                 let now_ns = monotonic_ns();
-                udp.send(&payload).map(|()| now_ns)
+                socket.send(&payload).map(|()| now_ns)
             }
             Self::Echo { socket, flow } => {
                 prepare(socket.as_fd(), ipv6, ttl, tos)?;
@@ -252,13 +275,17 @@ impl FlowSocket {
             errors
         };
         match self {
-            Self::Udp(udp) => {
-                let found = errors(udp.as_fd());
-                came.extend(found.iter().map(|e| from_path(e, hop_probe::number(&e.quoted))));
+            Self::Udp { socket, flow } => {
+                let found = errors(socket.as_fd());
+                came.extend(found.iter().map(|error| {
+                    let extension = error.report.extension;
+                    let quoted = &error.quoted[..extension.unwrap_or(error.quoted.len())];
+                    from_path(error, flow.quoted_before(quoted, extension.is_some(), next))
+                }));
                 for _ in 0..MOST_BATCHES {
-                    let Ok(1..) = inbox.receive(udp.as_fd()) else { break };
+                    let Ok(1..) = inbox.receive(socket.as_fd()) else { break };
                     came.extend(inbox.iter().map(|(arrival, bytes)| Came {
-                        number: hop_probe::number(bytes),
+                        about: whole(flow.quoted(bytes, next)),
                         from: arrival.from.map(|from| from.ip()),
                         ttl: arrival.ttl,
                         stamp_ns: arrival.stamp_ns,
@@ -271,7 +298,7 @@ impl FlowSocket {
                     let number = flow.quoted(&found.quoted, next);
                     // A raw socket is told of others' errors too, and anybody may make one up.
                     if number.is_some() || !found.from_path {
-                        came.push(from_path(&found, number));
+                        came.push(from_path(&found, number.map_or(Quote::Short, Quote::Number)));
                     }
                 }
                 for _ in 0..MOST_BATCHES {
@@ -280,7 +307,7 @@ impl FlowSocket {
                         let number = socket.message(bytes).and_then(|m| flow.answered(m, next));
                         let Some(number) = number else { continue };
                         came.push(Came {
-                            number: Some(number),
+                            about: Quote::Number(number),
                             from: arrival.from.map(|from| from.ip()),
                             ttl: arrival.ttl,
                             stamp_ns: arrival.stamp_ns,
@@ -299,15 +326,19 @@ impl FlowSocket {
         came
     }
 
-    /// The number of the packet of this flow that a raw socket saw quoted; the length of its payload where it is known by that alone.
+    /// Which packet of this flow a raw socket saw quoted, if any.
     pub fn recognise(&self, error: &IcmpError<'_>, next: u64) -> Option<Known> {
         let rest = error.quoted.rest;
         match (self, error.quoted.protocol) {
-            (Self::Udp(_), 17) if error.quoted.ports()?.0 == self.port() => {
-                Some(match hop_probe::of_udp(rest)? {
-                    (_, Some(number)) => Known::Number(number),
-                    (length, None) => Known::Length(length),
-                })
+            (Self::Udp { flow, .. }, 17)
+                if error.quoted.ports()? == (flow.from.port(), flow.to.port()) =>
+            {
+                let (length, sum) = hop_probe::of_udp(rest)?;
+                match flow.quoted_before(rest.get(8..)?, error.extension.is_some(), next) {
+                    Quote::Number(number) => Some(Known::Number(number)),
+                    Quote::Short => Some(Known::Sum { length, sum }),
+                    Quote::Wrong => None,
+                }
             }
             (Self::Echo { flow, .. }, 1 | 58) => flow.quoted(rest, next).map(Known::Number),
             (Self::Tcp(syns), 6) if error.quoted.ports()? == (syns.port, syns.to.port()) => {
@@ -335,9 +366,9 @@ impl Syns {
             // Who quotes the first SYN answers it: no server sends such an answer again.
             let is_disturbed = is_to_first.is_none() && handshake.received > 0;
             let again = again(is_to_first, is_disturbed).filter(|_| is_to_first != Some(true));
-            return Came { again, ..from_path(found, Some(*number)) };
+            return Came { again, ..from_path(found, Quote::Number(*number)) };
         }
-        let number = Some(*number);
+        let about = Quote::Number(*number);
         match syn.end() {
             SynEnd::Reached | SynEnd::Failed(Errno::ECONNREFUSED) => {
                 let is_to_first = handshake.is_answer_to_first(now_ns.saturating_sub(*sent_ns));
@@ -346,14 +377,14 @@ impl Syns {
                 let was_quiet = was_quiet.unwrap_or(false) && is_quick;
                 let is_disturbed = handshake.received > 1 && !was_quiet;
                 Came {
-                    number,
+                    about,
                     from: Some(self.to.ip()),
                     again: again(is_to_first, is_disturbed),
                     ..Came::answer()
                 }
             }
             SynEnd::Failed(_) => {
-                Came { number, what: What::Error(Meaning::Other), ..Came::answer() }
+                Came { about, what: What::Error(Meaning::Other), ..Came::answer() }
             }
         }
     }
@@ -416,15 +447,15 @@ pub enum Known {
     Syn(QuotedSyn),
     /// By its number.
     Number(u64),
-    /// By the length of its payload.
-    Length(usize),
+    /// By the length of its payload and its checksum, of UDP, where no more is quoted.
+    Sum { length: usize, sum: u16 },
 }
 
 impl Came {
     pub fn answer() -> Self {
         let labels = Vec::new();
         Self {
-            number: None,
+            about: Quote::Wrong,
             from: None,
             what: What::Answer,
             mtu: 0,
@@ -436,7 +467,15 @@ impl Came {
     }
 }
 
-fn from_path(error: &PathError, number: Option<u64>) -> Came {
+/// Which packet somebody sent back: who had it has all of it.
+fn whole(quote: Quote) -> Quote {
+    match quote {
+        Quote::Short => Quote::Wrong,
+        known => known,
+    }
+}
+
+fn from_path(error: &PathError, about: Quote) -> Came {
     let report = error.report;
     let ipv6 = report.from.is_some_and(|from| from.is_ipv6());
     let meaning = match (error.from_path, error.errno) {
@@ -446,7 +485,7 @@ fn from_path(error: &PathError, number: Option<u64>) -> Came {
     };
     let extension = report.extension.and_then(|place| error.quoted.get(place..));
     Came {
-        number,
+        about,
         from: report.from,
         what: What::Error(meaning),
         mtu: report.mtu,

@@ -5,15 +5,19 @@
 //! may be limited, and so may its echo replies: what TCP answers shows that anything is lost, and echo replies do where no limit would have left out just
 //! those (limiter.rs).
 
-use super::known::{Known, Narrow, Outcome, Who};
+use super::known::{Hop, Known, Narrow, Outcome, Shape, Who};
 use super::session::{Method, Session};
 use crate::ping::text::{count, percent};
+use quell_probe::path::MARKED;
 use quell_stats::interval::{Batch, Interval};
 use quell_units::Tos;
 use quell_wire::icmp_error::why_unreachable;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+
+/// Most routers of a loop that is looked for.
+const MOST_ROUND: usize = 8;
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -30,22 +34,16 @@ pub struct PathFinding {
 pub fn of(session: &Session, known: &Known) -> Vec<PathFinding> {
     let mut found = Vec::new();
     found.extend(stopped(session, known));
+    found.extend(expired_at_end(session, known));
+    found.extend(going_round(session, known));
     found.extend(too_big(session, known));
     found.extend(losses(session, known));
     found.extend(sizes(session, known));
     found.extend(marks(known));
     found.extend(ways(session, known));
     found.extend(back(known));
-    if known.shape.unmatched > 0 {
-        found.push(PathFinding {
-            kind: "unmatched",
-            hop: None,
-            text: format!(
-                "{} did not say which packet they were about (a router quoted too little of it); since the first of them one packet at a time was sent.",
-                count(known.shape.unmatched, "answer")
-            ),
-        });
-    }
+    found.extend(duplicates(known));
+    found.extend(unmatched(known));
     found
 }
 
@@ -106,7 +104,7 @@ fn losses(session: &Session, known: &Known) -> Vec<PathFinding> {
     });
     let next = next.unwrap_or(end);
     // No limit holds back an answer of TCP; but any ICMP error, and perhaps an echo reply.
-    let is_end = known.shape.hops.get(end - 1).is_some_and(|hop| hop.is_at(session.to.ip()));
+    let is_end = known.shape.hops.get(end - 1).is_some_and(|hop| hop.arrived_at(session.to.ip()));
     let is_forced = is_end && session.method != Method::Udp && !may_limit(session, known, end);
     if total.least_lost() == 0 {
         found.extend(unknown(end, total));
@@ -271,6 +269,16 @@ fn sizes(session: &Session, known: &Known) -> Vec<PathFinding> {
             hop: Some(hop.into()),
             text: format!("how large packets may be was searched for a minute and left at hop {hop}: its answers lead nowhere."),
         });
+    } else if known.shape.surveyed
+        && known.shape.too_big.is_none()
+        && known.reached(session.to.ip())
+        && known.mtu(session.to.ip()).is_none()
+    {
+        found.push(PathFinding {
+            kind: "sizes-unknown",
+            hop: None,
+            text: "how large packets get to the end is unknown: too little of what asked for that was answered.".into(),
+        });
     }
     found
 }
@@ -284,7 +292,10 @@ fn too_big(session: &Session, known: &Known) -> Option<PathFinding> {
         Method::Tcp => ("SYNs".to_owned(), None),
         _ => (format!("probes of {bytes} bytes"), Some(bytes)),
     };
+    // What every link carries (RFC 791, RFC 8200).
+    let least = if session.to.is_ipv6() { 1280 } else { 68 };
     let what = match are.is_some_and(|bytes| mtu < bytes) {
+        _ if mtu < least => "don't fit behind it, and names no size that can be".to_owned(),
         true => format!("don't fit behind it, where {mtu} do: a smaller -s may get there"),
         false => format!(
             "don't fit behind it, and names {mtu} bytes as what does: that is wrong, or they grow on the way (a tunnel)"
@@ -330,6 +341,18 @@ fn marks(known: &Known) -> Vec<PathFinding> {
             }
             before.retain(|(asked, ..)| *asked != sent);
             before.push((sent, came, number));
+        }
+        if hop.marks_vanish {
+            let last = earlier.iter().find(|(asked, ..)| *asked == MARKED.byte());
+            let from =
+                last.map_or("before".to_owned(), |(_, _, hop)| format!("between hop {hop} and"));
+            found.push(PathFinding {
+                kind: "marks-vanish",
+                hop: Some(number),
+                text: format!(
+                    "packets marked EF and ECT(0) vanish {from} hop {number}, or are not answered there, while unmarked ones right behind them are: who is there drops what is marked."
+                ),
+            });
         }
     }
     found
@@ -442,10 +465,105 @@ fn back(known: &Known) -> Option<PathFinding> {
         kind: "asymmetric",
         hop: Some(number),
         text: format!(
-            "answers of hop {number} seem to come back over {hops} hops (their TTL is {} here): the way back is another one, or that router begins with an unusual TTL.",
+            "answers of hop {number} seem to come back over {} (their TTL is {} here): the way back is another one, or that router begins with an unusual TTL.",
+            count(hops.into(), "hop"),
             who.back_ttl.unwrap_or(0)
         ),
     })
+}
+
+/// Hops that answered a probe more than once.
+fn duplicates(known: &Known) -> Option<PathFinding> {
+    let times = known.hops().map(|(hop, _, counts)| (hop, counts.duplicates));
+    let times: Vec<(usize, u64)> = times.filter(|(_, times)| *times > 0).collect();
+    let (first, _) = *times.first()?;
+    let words: Vec<String> =
+        times.iter().map(|(hop, times)| format!("{times} of hop {hop}")).collect();
+    Some(PathFinding {
+        kind: "duplicates",
+        hop: (times.len() == 1).then_some(first),
+        text: format!(
+            "answers came more than once: {} besides the first ones, which alone count.",
+            words.join(", ")
+        ),
+    })
+}
+
+/// Routers that send packets to each other and not to the end: the same addresses answer by turns, as far as was asked.
+fn going_round(session: &Session, known: &Known) -> Option<PathFinding> {
+    if known.reached(session.to.ip()) {
+        return None;
+    }
+    let hops: Vec<Option<IpAddr>> =
+        known.hops().map(|(_, hop, _)| hop.who.first().map(|who| who.address)).collect();
+    let (start, round) = (0..hops.len()).find_map(|start| {
+        let rest = &hops[start..];
+        (2..=MOST_ROUND).find_map(|period| {
+            let round: BTreeSet<IpAddr> = rest.iter().take(period).copied().flatten().collect();
+            let pairs = || rest.iter().zip(rest.iter().skip(period));
+            let again = pairs().filter(|(one, next)| one.is_some() && one == next).count();
+            // A hop may keep silent, or leave out an answer.
+            let fits = pairs().all(|(one, next)| one == next || one.is_none() || next.is_none());
+            let is_round = round.len() == period && again >= period && fits;
+            is_round.then(|| (start, &rest[..period]))
+        })
+    })?;
+    let words: Vec<String> = round.iter().flatten().map(IpAddr::to_string).collect();
+    Some(PathFinding {
+        kind: "routing-loop",
+        hop: Some(start + 1),
+        text: format!(
+            "packets go round: from hop {} on {} answer by turns, as far as was asked. Each sends them to the next, and none to the host.",
+            start + 1,
+            words.join(" and ")
+        ),
+    })
+}
+
+/// The end's address answers as a router on the way does.
+fn expired_at_end(session: &Session, known: &Known) -> Option<PathFinding> {
+    let to = session.to.ip();
+    let is_router = |who: &Who| who.address == to && !who.arrived && who.stops.is_none();
+    let (number, ..) = known.hops().find(|(_, hop, _)| hop.who.iter().any(is_router))?;
+    Some(PathFinding {
+        kind: "router-with-the-end's-address",
+        hop: Some(number),
+        text: format!(
+            "{to} says at hop {number} that a TTL was over there: that is a router with the host's address (a NAT, or a loop), and packets did not arrive at the host."
+        ),
+    })
+}
+
+/// What came and is about none of the packets, for all that is known.
+fn unmatched(known: &Known) -> Vec<PathFinding> {
+    let Shape { unmatched, strange, trusted, .. } = &known.shape;
+    let mut found = Vec::new();
+    let mut tell = |kind, text| found.push(PathFinding { kind, hop: None, text });
+    let short = format!(
+        "{} did not say which packet they were about (a router quoted too little of it)",
+        count(*unmatched, "answer")
+    );
+    if *trusted {
+        tell(
+            "unmatched",
+            format!(
+                "{short}; since the first of them one packet at a time was sent, and what came then was taken for its answer. Strangers can forge that: hops, times and sizes may be theirs. As root (or \
+                 with setcap cap_net_raw+ep) it is known by its checksum."
+            ),
+        );
+    } else if *unmatched > 0 {
+        tell("unmatched", format!("{short}; they count for nothing."));
+    }
+    if *strange > 0 {
+        tell(
+            "strange-answers",
+            format!(
+                "{} told of no packet that was under way: strangers made them up, or a NAT changed what they quote. They count for nothing.",
+                count(*strange, "answer")
+            ),
+        );
+    }
+    found
 }
 
 fn stopped(session: &Session, known: &Known) -> Option<PathFinding> {
@@ -455,289 +573,26 @@ fn stopped(session: &Session, known: &Known) -> Option<PathFinding> {
     let code = who.stops?;
     // The other end itself says so of a port, which is an answer.
     let (mark, why) = why_unreachable(session.to.is_ipv6(), code);
-    let text = match who.address == session.to.ip() {
-        true => format!("the host answers with \"unreachable\", code {code} ({mark}): it {why}."),
-        false => format!("{} (hop {number}) {why} ({mark}, code {code}).", who.address),
+    let passes = |hop: &Hop| hop.who.iter().any(|who| who.stops.is_none());
+    let behind = known.hops().find(|(behind, hop, _)| *behind > number && passes(hop));
+    let (kind, text) = match behind {
+        _ if who.address == session.to.ip() => (
+            "unreachable",
+            format!("the host answers with \"unreachable\", code {code} ({mark}): it {why}."),
+        ),
+        Some((behind, ..)) => (
+            "unreachable-contradicted",
+            format!(
+                "{} (hop {number}) {why} ({mark}, code {code}), as it says, and hop {behind} behind it answers: for the packets that go there that is not true.",
+                who.address
+            ),
+        ),
+        None => {
+            ("unreachable", format!("{} (hop {number}) {why} ({mark}, code {code}).", who.address))
+        }
     };
-    Some(PathFinding { kind: "unreachable", hop: Some(number), text })
+    Some(PathFinding { kind, hop: Some(number), text })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::known::Hop;
-    use super::super::session::Method;
-    use super::*;
-    use quell_model::{EchoSample, EchoStatus};
-    use quell_probe::path::{HopAnswer, HopSize, News};
-    use quell_wire::icmp_error::Meaning;
-
-    fn session(flows: u16) -> Session {
-        Session {
-            host: "b".into(),
-            to: ([192, 0, 2, 99], 0).into(),
-            others: Vec::new(),
-            method: Method::Icmp,
-            ports: (0..flows).collect(),
-            interval_ns: 1_000_000_000,
-            size: 56,
-            tos: 0,
-            survey: true,
-            sees_marks: true,
-        }
-    }
-
-    /// Whether this one of so many probes is among those that are answered, which no limit chose.
-    fn is_answered(answered: u64, sent: u64, hop: usize, seq: u64) -> bool {
-        let order = |seq: u64| {
-            let mut z = ((hop as u64) << 32 | seq).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            (z ^ z >> 27, seq)
-        };
-        (0..sent).filter(|other| order(*other) < order(seq)).count() < answered as usize
-    }
-
-    /// Hops of which so many of so many probes of each flow were answered; each flow's hops have addresses of this network.
-    fn known(flows: &[(u8, &[(u64, u64)])]) -> Known {
-        let mut known = Known::new(flows.len() as u16, 1_000_000_000);
-        for (flow, (network, hops)) in flows.iter().enumerate() {
-            let flow = flow as u16;
-            for (index, (answered, sent)) in hops.iter().enumerate() {
-                let ttl = index as u8 + 1;
-                for seq in 0..*sent {
-                    let status = match is_answered(*answered, *sent, index, seq) {
-                        true => EchoStatus::Ok,
-                        false => EchoStatus::Lost,
-                    };
-                    let rtt_ns = status.is_answered().then_some(1_000_000);
-                    let t_ns = seq as i64 * 1_000_000_000 + i64::from(flow) * 300_000_000;
-                    let sample = EchoSample { rtt_ns, ..EchoSample::new(t_ns, seq, 56, status) };
-                    known.sample(flow, ttl, &sample);
-                }
-                let last = index + 1 == hops.len();
-                let from = if last { [192, 0, 2, 99] } else { [192, 0, *network, ttl] };
-                if *answered > 0 {
-                    known.take(&answer(flow, ttl, from.into(), None));
-                }
-            }
-            known.take(&News::Ends { flow, ttl: Some(hops.len() as u8) });
-        }
-        known
-    }
-
-    fn answer(flow: u16, ttl: u8, from: IpAddr, marks: Option<(u8, u8)>) -> News {
-        News::Answer(HopAnswer {
-            flow,
-            ttl,
-            from,
-            said: Some(Meaning::Expired),
-            back_ttl: None,
-            marks: marks.map(|(sent, came)| (Tos::from_byte(sent), Tos::from_byte(came))),
-            labels: Vec::new(),
-        })
-    }
-
-    fn found(known: &Known) -> Vec<(&'static str, Option<usize>)> {
-        of(&session(known.flows.len() as u16), known).iter().map(|f| (f.kind, f.hop)).collect()
-    }
-
-    #[test]
-    fn less_answers_of_a_hop_than_of_one_behind_it_are_no_loss() {
-        let limited = known(&[(3, &[(100, 100), (40, 100), (100, 100)])]);
-        assert_eq!(found(&limited), [("answers-limited", Some(2))]);
-        let lossy = known(&[(3, &[(100, 100), (70, 100), (68, 100)])]);
-        assert_eq!(found(&lossy), [("loss", Some(2))]);
-        let both = known(&[(3, &[(100, 100), (10, 100), (70, 100), (70, 100)])]);
-        // The loss shows at the third, and may be before the second.
-        assert_eq!(found(&both), [("answers-limited", Some(2)), ("loss", Some(3))]);
-        let text = of(&session(1), &both).remove(1).text;
-        assert!(text.contains("begins behind hop 1"), "{text}");
-    }
-
-    /// One router answers all, the others and the end one a second.
-    #[test]
-    fn hops_that_limit_their_answers_otherwise_than_one_before_them_place_no_loss() {
-        let often = |method| Session { method, interval_ns: 100_000_000, ..session(1) };
-        let limited = known(&[(3, &[(25, 200), (200, 200), (25, 200), (23, 200)])]);
-        let kinds = |session: &Session, known: &Known| -> Vec<_> {
-            of(session, known).iter().map(|f| (f.kind, f.hop)).collect()
-        };
-        assert_eq!(
-            kinds(&often(Method::Udp), &limited),
-            [("answers-limited", Some(1)), ("loss-or-limit", Some(4))]
-        );
-        let text = of(&often(Method::Udp), &limited).remove(1).text;
-        assert!(text.contains("88.5 % to hop 4 have no answer, 0.0 % to hop 2"), "{text}");
-        // No limit explains the end's echo replies; the router before it answers one a second, and tells nothing of where they are lost.
-        let behind = known(&[(3, &[(200, 200), (200, 200), (25, 200), (160, 200)])]);
-        assert_eq!(
-            kinds(&often(Method::Icmp), &behind),
-            [("answers-limited", Some(3)), ("loss", Some(4))]
-        );
-        let text = of(&often(Method::Icmp), &behind).remove(1).text;
-        assert!(text.contains("begins behind hop 2"), "{text}");
-        // A path of which the end keeps silent: the last hop that answers is a router.
-        let mut silent = known(&[(3, &[(60, 60), (60, 60), (20, 60)])]);
-        silent.shape.hops[2].who[0].address = [192, 0, 3, 3].into();
-        assert_eq!(kinds(&session(1), &silent), [("loss-or-limit", Some(3))]);
-    }
-
-    #[test]
-    fn what_nobody_knows_of_is_no_loss() {
-        let unsure = |answered: u64, unsure: u64, lost: u64| {
-            let whole = (60, 60);
-            let mut known = known(&[(3, &[whole, whole, (answered, answered + lost)])]);
-            for seq in 0..unsure {
-                let t_ns = (1000 + seq as i64) * 1_000_000_000;
-                let sample = EchoSample::new(t_ns, 1000 + seq, 56, EchoStatus::Unsure);
-                known.sample(0, 3, &sample);
-            }
-            (found(&known), of(&session(1), &known))
-        };
-        let (kinds, said) = unsure(20, 40, 0);
-        assert_eq!(kinds, [("loss-unknown", Some(3))]);
-        assert!(said[0].text.starts_with("of 40 of 60 probes to hop 3 nobody can know"));
-        // One that is lost places no others.
-        assert_eq!(unsure(20, 39, 1).0, [("loss-or-limit", Some(3))]);
-        let (kinds, said) = unsure(20, 10, 30);
-        assert_eq!(kinds, [("loss", Some(3))]);
-        assert!(said[0].text.starts_with("50.0 to 66.7 % are lost to hop 3"), "{said:?}");
-    }
-
-    #[test]
-    fn a_loss_that_grows_does_not_begin_there() {
-        let text = |hops| of(&session(1), &known(&[(3, hops)])).remove(0).text;
-        let once = text(&[(400, 400), (400, 400), (340, 400), (340, 400)]);
-        assert!(once.contains("the loss begins between hop 2 and hop 3"), "{once}");
-        let twice = text(&[(400, 400), (378, 400), (379, 400), (338, 400), (338, 400)]);
-        assert!(twice.contains("the loss grows between hop 3 and hop 4"), "{twice}");
-        assert!(twice.contains("no answer from hop 2 on is lost before"), "{twice}");
-    }
-
-    #[test]
-    fn an_end_that_answers_udp_seldom_need_not_lose_it() {
-        let fast = |method, flows| Session { method, interval_ns: 500_000_000, ..session(flows) };
-        let seldom = known(&[(3, &[(100, 100), (100, 100), (20, 100)])]);
-        let kinds = |session: &Session, known: &Known| -> Vec<_> {
-            of(session, known).iter().map(|f| (f.kind, f.hop)).collect()
-        };
-        assert_eq!(kinds(&fast(Method::Udp, 1), &seldom), [("loss-or-limit", Some(3))]);
-        assert_eq!(kinds(&fast(Method::Icmp, 1), &seldom), [("loss", Some(3))]);
-        let slowly = Session { method: Method::Udp, ..session(1) };
-        assert_eq!(kinds(&slowly, &seldom), [("loss-or-limit", Some(3))]);
-        // One flow has no answers, and goes where the others go.
-        let whole: &[(u64, u64)] = &[(50, 50), (50, 50), (50, 50)];
-        let none: &[(u64, u64)] = &[(50, 50), (50, 50), (1, 50)];
-        let one_way = known(&[(3, whole), (3, none)]);
-        assert_eq!(kinds(&fast(Method::Udp, 2), &one_way), [("loss-or-limit", Some(3))]);
-        assert!(kinds(&fast(Method::Tcp, 2), &one_way).contains(&("bad-member", None)));
-        // A limit of one echo reply a round falls on the same flow each time.
-        assert_eq!(kinds(&fast(Method::Icmp, 2), &one_way), [("loss-or-limit", Some(3))]);
-    }
-
-    /// As the lab had it of a host that limits its echo replies (`icmp_ratemask`): six at once, then one a second, five times as often asked.
-    #[test]
-    fn echo_replies_that_a_limit_explains_need_not_be_lost() {
-        let mut known = known(&[(3, &[(60, 60), (60, 60), (0, 0)])]);
-        for seq in 0..60_u64 {
-            let is_answered = seq < 7 || seq % 5 == 2;
-            let status = if is_answered { EchoStatus::Ok } else { EchoStatus::Lost };
-            let rtt_ns = is_answered.then_some(12_000_000);
-            let t_ns = seq as i64 * 200_000_000;
-            known.sample(0, 3, &EchoSample { rtt_ns, ..EchoSample::new(t_ns, seq, 56, status) });
-        }
-        known.take(&answer(0, 3, [192, 0, 2, 99].into(), None));
-        assert_eq!(found(&known), [("loss-or-limit", Some(3))]);
-        let text = of(&session(1), &known).remove(0).text;
-        assert!(text.contains("limits its echo replies"), "{text}");
-        assert!(text.contains(": 0 to 70.0 % are lost."), "{text}");
-        assert!(!text.contains("begins"), "{text}");
-    }
-
-    /// Packets of one flow take two hops or three, one by one.
-    #[test]
-    fn an_end_that_answered_was_reached_wherever_the_path_ended_last() {
-        let (mut known, to) = (Known::new(1, 1), session(1).to.ip());
-        known.take(&answer(0, 1, [192, 0, 3, 1].into(), None));
-        for who in [to, [192, 0, 3, 2].into()] {
-            known.take(&answer(0, 2, who, None));
-        }
-        known.take(&News::Ends { flow: 0, ttl: Some(2) });
-        known.take(&News::Ends { flow: 0, ttl: None });
-        assert!(known.reached(to));
-        assert!(!known.reached([192, 0, 2, 98].into()));
-    }
-
-    #[test]
-    fn a_router_that_sends_no_further_is_not_the_end_to_which_packets_get() {
-        let (mut known, to) = (Known::new(1, 1), session(1).to.ip());
-        let size = HopSize { bytes: Some(1500), ..HopSize::default() };
-        known.take(&answer(0, 1, [192, 0, 3, 1].into(), None));
-        known.take(&News::Ends { flow: 0, ttl: Some(1) });
-        known.take(&News::Sizes(vec![size]));
-        assert_eq!((known.mtu(to), known.mtu([192, 0, 3, 1].into())), (None, Some(1500)));
-        let text = super::super::text::summary(&session(1), &known, 100);
-        assert!(!text.contains("get to the end"), "{text}");
-    }
-
-    #[test]
-    fn who_says_of_probes_that_they_are_too_big_is_named_with_what_is_wrong_in_that() {
-        let mut known = known(&[(3, &[(3, 3)])]);
-        let by: IpAddr = [192, 0, 3, 1].into();
-        let text = |known: &Known| of(&session(1), known).remove(0).text;
-        known.take(&News::TooBig { by, mtu: 68 });
-        let said = text(&known);
-        assert!(said.starts_with("192.0.3.1 says that probes of 84 bytes don't fit"), "{said}");
-        assert!(said.contains("where 68 do: a smaller -s may"), "{said}");
-        known.shape.too_big = Some((by, 1400));
-        assert!(text(&known).contains("names 1400 bytes as what does: that is wrong"));
-    }
-
-    #[test]
-    fn of_few_probes_nothing_is_claimed() {
-        assert_eq!(found(&known(&[(3, &[(3, 3), (2, 3), (3, 3)])])), []);
-        // One of three has no answer of the end: that is told, and that nobody knows whether it was lost.
-        let one = [("loss-or-limit", Some(3))];
-        assert_eq!(found(&known(&[(3, &[(3, 3), (3, 3), (2, 3)])])), one);
-        assert_eq!(found(&known(&[(3, &[(3, 3), (3, 3), (3, 3)])])), []);
-    }
-
-    #[test]
-    fn a_change_of_marks_is_placed_behind_the_last_hop_that_saw_them_whole() {
-        let mut known = known(&[(3, &[(3, 3), (3, 3), (3, 3), (3, 3)])]);
-        for (ttl, came) in [(1, 0xba), (3, 0xb8), (4, 0x00)] {
-            known.take(&answer(0, ttl, [192, 0, 3, ttl].into(), Some((0xba, came))));
-        }
-        // The end has another address here than its answers: two at one hop are a finding of their own.
-        known.shape.hops[3] = Hop { who: known.shape.hops[3].who.split_off(1), ..Hop::default() };
-        assert_eq!(found(&known), [("ecn-changed", Some(3)), ("dscp-changed", Some(4))]);
-        let texts: Vec<String> = of(&session(1), &known).into_iter().map(|f| f.text).collect();
-        assert!(
-            texts[0].contains("between hop 1 and hop 3: ECN ect0 becomes not-ect"),
-            "{texts:?}"
-        );
-        assert!(texts[1].contains("DSCP EF becomes CS0"), "{texts:?}");
-    }
-
-    #[test]
-    fn marks_that_vary_at_a_hop_are_placed_before_it_and_not_between_it_and_itself() {
-        let mut known = known(&[(2, &[(3, 3), (3, 3)])]);
-        for came in [0x11, 0x22, 0x33] {
-            known.take(&answer(0, 1, [192, 0, 2, 1].into(), Some((0xba, came))));
-        }
-        let found = of(&session(1), &known);
-        let texts: Vec<String> = found.into_iter().map(|f| f.text).collect();
-        assert_eq!(texts.len(), 3, "{texts:?}");
-        assert!(texts.iter().all(|text| text.contains("changed before hop 1:")), "{texts:?}");
-    }
-
-    #[test]
-    fn flows_that_lose_more_than_others_name_the_address_that_only_they_pass() {
-        let good: &[(u64, u64)] = &[(50, 50), (50, 50), (50, 50)];
-        let bad: &[(u64, u64)] = &[(50, 50), (50, 50), (25, 50)];
-        let known = known(&[(3, good), (4, bad), (3, good)]);
-        let found = of(&Session { method: Method::Tcp, ..session(3) }, &known);
-        let found: Vec<_> = found.iter().map(|f| (f.kind, f.hop)).collect();
-        assert!(found.contains(&("bad-member", Some(1))), "{found:?}");
-        assert!(found.contains(&("several-ways", Some(1))), "{found:?}");
-    }
-}
+mod tests;

@@ -41,6 +41,8 @@ pub fn document(session: &Session, known: &Known, run: Option<&str>) -> Value {
         "mtu": known.mtu(session.to.ip()),
         "sees_marks": session.sees_marks,
         "unmatched": known.shape.unmatched,
+        "strange": known.shape.strange,
+        "may_be_forged": known.shape.trusted,
         "run": run,
         "flows": flows,
         "hops": hops,
@@ -58,6 +60,7 @@ fn of(number: usize, hop: &Hop, known: &Known) -> Value {
         },
         "larger_vanish": hop.narrow == Some(Narrow::Vanish),
         "answers_less": hop.answers_less,
+        "marked_vanish": hop.marks_vanish,
         "addresses": hop.who.iter().map(who).collect::<Vec<Value>>(),
     });
     if let Some(tally) = known.tallies.get(number - 1) {
@@ -79,6 +82,7 @@ fn who(who: &Who) -> Value {
         "flows": who.flows.iter().map(|flow| flow + 1).collect::<Vec<u16>>(),
         "answer_ttl": who.back_ttl,
         "hops_back": who.back_hops(),
+        "arrived": who.arrived,
         "unreachable_code": who.stops,
         "marks": who.marks.iter().map(tos).collect::<Vec<Value>>(),
         "mpls": who.labels.iter().map(|(label, class, ttl)| {

@@ -8,7 +8,7 @@
 use super::limiter::Fates;
 use crate::ping::tally::Tally;
 use quell_model::EchoSample;
-use quell_probe::path::{HopAnswer, HopSize, Limit, News};
+use quell_probe::path::{HopAnswer, HopSize, Limit, News, Unmatched};
 use quell_report::analysis::Counts;
 use quell_wire::icmp_error::Meaning;
 use serde::{Deserialize, Serialize};
@@ -82,6 +82,15 @@ pub struct Shape {
     pub ends: Vec<Option<u8>>,
     /// Answers of which nobody can know to which packet they belong.
     pub unmatched: u64,
+    /// Answers about packets that were never sent, for all that is known.
+    #[serde(default)]
+    pub strange: u64,
+    /// Whether answers of which nobody can know that were taken for those of the only packet under way.
+    #[serde(default)]
+    pub trusted: bool,
+    /// Whether all was asked about sizes that is.
+    #[serde(default)]
+    pub surveyed: bool,
     /// The hop at which the search for sizes was left, since it took too long.
     #[serde(default)]
     pub search_left: Option<u8>,
@@ -101,12 +110,15 @@ pub struct Hop {
     pub narrow: Option<Narrow>,
     /// It answers none that are larger, and those behind it do.
     pub answers_less: bool,
+    /// Marked packets are never answered there, unmarked ones right behind them are.
+    #[serde(default)]
+    pub marks_vanish: bool,
 }
 
 impl Hop {
-    /// Whether this address answered there.
-    pub fn is_at(&self, address: IpAddr) -> bool {
-        self.who.iter().any(|who| who.address == address)
+    /// Whether packets arrived there at this address.
+    pub fn arrived_at(&self, address: IpAddr) -> bool {
+        self.who.iter().any(|who| who.address == address && who.arrived)
     }
 }
 
@@ -128,12 +140,20 @@ pub struct Who {
     pub flows: BTreeSet<u16>,
     /// TTL of its answers when they came here.
     pub back_ttl: Option<u8>,
+    /// Whether packets arrived there: it answered as the end of a path does, and not as a router on the way.
+    #[serde(default = "yes")]
+    pub arrived: bool,
     /// The code with which it says that it sends no further.
     pub stops: Option<u8>,
     /// TOS bytes, as sent and as they came there.
     pub marks: BTreeSet<(u8, u8)>,
     /// MPLS labels: number, class, TTL.
     pub labels: Vec<(u32, u8, u8)>,
+}
+
+/// Of runs that were kept before that was known, whoever has the end's address.
+fn yes() -> bool {
+    true
 }
 
 impl Who {
@@ -175,6 +195,10 @@ impl Known {
                 }
                 true
             }
+            News::Surveyed => {
+                self.shape.surveyed = true;
+                true
+            }
             News::Searching { ttl, left_ns } => {
                 self.searching = Some((*ttl, *left_ns));
                 false
@@ -193,9 +217,10 @@ impl Known {
                 }
                 true
             }
-            News::Unmatched(n) => {
-                self.shape.unmatched = *n;
-                false
+            News::Unmatched(Unmatched { short, strange, trusted }) => {
+                (self.shape.unmatched, self.shape.strange) = (*short, *strange);
+                self.shape.trusted = *trusted;
+                true
             }
         }
     }
@@ -238,6 +263,7 @@ impl Known {
                     address: answer.from,
                     flows: BTreeSet::new(),
                     back_ttl: None,
+                    arrived: false,
                     stops: None,
                     marks: BTreeSet::new(),
                     labels: Vec::new(),
@@ -249,8 +275,10 @@ impl Known {
         let before = who.clone();
         who.flows.insert(answer.flow);
         who.back_ttl = answer.back_ttl.or(who.back_ttl);
-        if let Some(Meaning::Unreachable(code)) = answer.said {
-            who.stops = Some(code);
+        match answer.said {
+            None | Some(Meaning::NoPort) => who.arrived = true,
+            Some(Meaning::Unreachable(code)) => who.stops = Some(code),
+            Some(_) => {}
         }
         if let Some((sent, came)) = answer.marks
             && who.marks.len() < MOST_ADDRESSES
@@ -270,6 +298,7 @@ impl Known {
         let hop = self.hop(index);
         hop.mtu = size.bytes;
         hop.answers_less = size.answers_less;
+        hop.marks_vanish = size.marks_vanish;
         hop.narrow = size.limit.map(|limit| match limit {
             Limit::Said(by) => Narrow::Said(by),
             Limit::Vanish => Narrow::Vanish,
@@ -293,7 +322,13 @@ impl Known {
 
     /// The hops that there are, with the number of each, who answered there and what became of its probes.
     pub fn hops(&self) -> impl Iterator<Item = (usize, &Hop, Counts)> {
-        static NOBODY: Hop = Hop { who: Vec::new(), mtu: None, narrow: None, answers_less: false };
+        static NOBODY: Hop = Hop {
+            who: Vec::new(),
+            mtu: None,
+            narrow: None,
+            answers_less: false,
+            marks_vanish: false,
+        };
         (0..self.length()).map(|index| {
             let hop = self.shape.hops.get(index).unwrap_or(&NOBODY);
             let counts = self.tallies.get(index).map(|t| t.fold.counts()).unwrap_or_default();
@@ -301,15 +336,15 @@ impl Known {
         })
     }
 
-    /// Whether this address, the other end's, answered at all: where it is may change from packet to packet.
+    /// Whether packets arrived at this address, the other end's, at all: where it is may change from packet to packet.
     pub fn reached(&self, to: IpAddr) -> bool {
-        self.shape.hops.iter().any(|hop| hop.is_at(to))
+        self.shape.hops.iter().any(|hop| hop.arrived_at(to))
     }
 
     /// The path's MTU, once the end, of this address, was asked; a flow may also end at a router that sends no further.
     pub fn mtu(&self, to: IpAddr) -> Option<u32> {
         let end = self.at(self.shape.ends.first().copied().flatten()?)?;
-        end.mtu.filter(|_| end.is_at(to))
+        end.mtu.filter(|_| end.arrived_at(to))
     }
 
     fn at(&self, ttl: u8) -> Option<&Hop> {

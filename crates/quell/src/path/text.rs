@@ -14,8 +14,9 @@ use crate::ping::text::{ms_or_dash, percent, starved};
 use crate::text::{Column, Columns, WIDEST, fitted, lines};
 use quell_report::analysis::{Counts, Spread};
 use quell_units::{Span, Tos};
-use quell_wire::icmp_error::why_unreachable;
+use quell_wire::icmp_error::{MOST_LABELS, why_unreachable};
 use std::fmt::Write;
+use std::net::IpAddr;
 
 /// The least that an address takes, and the most.
 const ADDRESS: usize = 15;
@@ -169,7 +170,11 @@ fn details(session: &Session, hop: &Hop, who: &Who, width: usize) -> Vec<String>
             .iter()
             .map(|(label, class, ttl)| format!("{label} (class {class}, TTL {ttl})"))
             .collect();
-        parts.push(format!("MPLS {}", labels.join(", ")));
+        let more = match labels.len() {
+            MOST_LABELS => ", perhaps more",
+            _ => "",
+        };
+        parts.push(format!("MPLS {}{more}", labels.join(", ")));
     }
     match parts.is_empty() {
         true => Vec::new(),
@@ -184,20 +189,36 @@ fn details(session: &Session, hop: &Hop, who: &Who, width: usize) -> Vec<String>
 
 /// What became of marks, where nothing was changed, and why nobody knows, where that is so.
 fn marks(session: &Session, known: &Known) -> String {
-    let hops = known.hops().filter(|(_, hop, _)| hop.who.iter().any(|who| !who.marks.is_empty()));
-    let last = hops.map(|(number, ..)| number).last();
-    let changed = findings::of(session, known).iter().any(|f| f.kind.ends_with("-changed"));
-    match last {
+    // Only a quoted packet that had a mark shows that it arrives.
+    let last = |mask: u8| {
+        let shows = |who: &Who| who.marks.iter().any(|(sent, _)| sent & mask != 0);
+        let hops = known.hops().filter(|(_, hop, _)| hop.who.iter().any(shows));
+        hops.map(|(number, ..)| number).last()
+    };
+    let told = |kind: &str| kind.ends_with("-changed") || kind == "marks-vanish";
+    let arrives = |what: &str, verb: &str, last: Option<usize>| match last {
+        Some(hop) => format!("{what} as {verb} sent, as far as hop {hop}."),
+        None => format!("Whether {what} is unknown: no answer quoted a marked packet."),
+    };
+    match (last(0xfc), last(0x03)) {
         _ if !session.survey => String::new(),
         _ if !session.sees_marks => "Whether DSCP and ECN arrive was not looked at: only raw sockets show it (root, or setcap cap_net_raw+ep).".into(),
-        Some(hop) if !changed => format!("DSCP and ECN arrive as they were sent, as far as hop {hop}."),
-        Some(_) => String::new(),
-        None => "Whether DSCP and ECN arrive is unknown: no answer quoted them.".into(),
+        _ if findings::of(session, known).iter().any(|found| told(found.kind)) => String::new(),
+        (dscp, ecn) if dscp == ecn => arrives("DSCP and ECN arrive", "they were", dscp),
+        (dscp, ecn) => format!(
+            "{} {}",
+            arrives("DSCP arrives", "it was", dscp),
+            arrives("ECN arrives", "it was", ecn)
+        ),
     }
 }
 
 /// A sentence begins with a capital letter, unless it begins with an address.
 pub fn capital(text: &str) -> String {
+    let first = text.split_whitespace().next().unwrap_or_default();
+    if first.parse::<IpAddr>().is_ok() {
+        return text.to_owned();
+    }
     let mut letters = text.chars();
     match letters.next() {
         Some(first) => first.to_uppercase().chain(letters).collect(),

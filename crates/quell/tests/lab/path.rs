@@ -352,6 +352,23 @@ fn where_ecn_is_changed_is_told_by_what_routers_quote() {
     assert!(text.contains("between hop 2 and hop 3: ECN ect0 becomes ce"), "{text}");
 }
 
+/// Of marked packets a router lets none through. What quotes unmarked ones shows of no marks that they arrive.
+#[test]
+fn marked_packets_that_vanish_are_told_with_where() {
+    if lacks_iproute2() {
+        return;
+    }
+    let drop = "tc qdisc add dev three clsact
+        tc filter add dev three egress protocol ip u32 match ip tos 0xba 0xff action drop";
+    for method in ["icmp", "udp"] {
+        let (said, code) = path_in(&chain(SECOND, THIRD), drop, &["-c", "3", "-m", method, "{b}"]);
+        assert_eq!((code, kinds(&said)), (Some(0), vec!["marks-vanish"]), "{said:#}");
+        let text = said["findings"][0]["text"].as_str().expect("a text");
+        assert!(text.contains("vanish between hop 2 and hop 3"), "{text}");
+        assert_eq!(said["mtu"], 1500, "{said:#}");
+    }
+}
+
 #[test]
 fn a_host_that_does_not_answer_is_exit_code_1_with_how_far_it_went() {
     let cut = "both = { delay = \"5ms\", loss = \"100%\" }";

@@ -1,19 +1,21 @@
 //! What raw sockets see of the packets that ICMP errors quote: their marks, and answers to SYNs that were given up.
 
 use super::super::repeats::{is_first, owner};
-use super::super::sockets::{Came, Known, Left, What};
+use super::super::sockets::{Came, FlowSocket, Known, Left, What};
 use super::super::{HopAnswer, News};
 use super::{Driver, MOST_BATCHES, Meaning, Tos};
 use quell_sys::clock::monotonic_ns;
-use quell_wire::hop_probe::QuotedSyn;
+use quell_wire::hop_probe::{Quote, QuotedSyn};
 use quell_wire::icmp_error;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 
 /// What a raw socket saw of a packet of ours.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct QuotedMark {
     which: Which,
+    /// The answer, where it is known by its checksum alone.
+    pub(super) short: Option<Came>,
     meaning: Meaning,
     /// Who quotes it.
     from: IpAddr,
@@ -43,36 +45,52 @@ impl Driver<'_> {
             for (arrival, bytes) in self.inbox.iter() {
                 let error = raw.message(bytes).and_then(|m| icmp_error::read(ipv6, m));
                 let Some(error) = error else { continue };
-                // What is too big is told by a router before the hop that was asked.
-                let is_other = error.quoted.destination != self.spec.to.ip();
-                if is_other || error.meaning == Meaning::TooBig {
+                let quoted = error.quoted;
+                if quoted.destination != self.spec.to.ip() {
                     continue;
                 }
+                let now_ns = monotonic_ns();
                 let known =
                     self.flows.iter().enumerate().find_map(|(index, flow)| {
                         Some((index, flow.recognise(&error, self.next)?))
                     });
                 let which = match known {
-                    Some((_, Known::Number(number))) => Some(Which::Number(number)),
-                    Some((index, Known::Syn(quoted))) => Some(Which::Syn(index, quoted)),
-                    Some((_, Known::Length(length))) => {
-                        let asked = self.asked.map(|asked| asked.number).filter(|asked| {
-                            self.under.get(asked).is_some_and(|under| under.size == length)
-                        });
-                        asked.map(Which::Number)
+                    Some((_, Known::Number(number))) => Some((Which::Number(number), false)),
+                    Some((index, Known::Syn(quoted))) => Some((Which::Syn(index, quoted), false)),
+                    Some((index, Known::Sum { length, sum })) => {
+                        let number = self.of_sum(index, (length, sum), now_ns);
+                        self.unmatched.strange += u64::from(number.is_none());
+                        number.map(|number| (Which::Number(number), true))
+                    }
+                    // Less than the kernel asks of an error before it tells a socket (`icmp_socket_deliver`, net/ipv4/icmp.c).
+                    None if quoted.rest.len() < 8 => {
+                        let ours = |flow: &FlowSocket| flow.protocol() == quoted.protocol;
+                        self.unmatched.short += u64::from(self.flows.iter().any(ours));
+                        None
                     }
                     None => None,
                 };
-                if let Some((which, from)) = which.zip(arrival.from) {
-                    found.push(QuotedMark {
-                        which,
-                        meaning: error.meaning,
-                        from: from.ip(),
-                        tos: Tos::from_byte(error.quoted.tos),
-                        left: error.quoted.ttl,
-                        stamp_ns: arrival.stamp_ns,
-                    });
+                let Some(((which, is_short), from)) = which.zip(arrival.from) else { continue };
+                let (meaning, from, stamp_ns) = (error.meaning, from.ip(), arrival.stamp_ns);
+                // That is told by a router before the hop that was asked, and by the error queue.
+                if meaning == Meaning::TooBig && !is_short {
+                    continue;
                 }
+                let short = match which {
+                    Which::Number(number) if is_short => Some(Came {
+                        about: Quote::Number(number),
+                        from: Some(from),
+                        what: What::Error(meaning),
+                        mtu: error.mtu.unwrap_or(0),
+                        ttl: arrival.ttl,
+                        stamp_ns,
+                        labels: error.extension.map(icmp_error::labels).unwrap_or_default(),
+                        ..Came::answer()
+                    }),
+                    _ => None,
+                };
+                let (tos, left) = (Tos::from_byte(quoted.tos), quoted.ttl);
+                found.push(QuotedMark { which, short, meaning, from, tos, left, stamp_ns });
             }
         }
         found
@@ -105,19 +123,25 @@ impl Driver<'_> {
         if is_first(left_ns, under.sent_ns) {
             let what = What::Error(mark.meaning);
             let (from, stamp_ns) = (Some(mark.from), mark.stamp_ns);
-            let came = Came { number: Some(number), from, what, stamp_ns, ..Came::answer() };
+            let about = Quote::Number(number);
+            let came = Came { about, from, what, stamp_ns, ..Came::answer() };
             self.understand(index, came);
         }
     }
 
     pub(super) fn marked(&mut self, number: u64, mark: &QuotedMark) {
-        if !self.is_of_hop(mark.from, Some(mark.meaning)) {
+        if self.at(mark.from, Some(mark.meaning)).is_none() {
             return;
         }
-        let Some(under) = self.under.get(&number).copied() else { return };
-        let QuotedMark { from, tos, left, .. } = *mark;
+        let QuotedMark { from, tos, left, meaning, .. } = *mark;
+        let Some(under) = self.under.get_mut(&number) else { return };
+        if std::mem::replace(&mut under.is_marked, true) || !under.is_first_of(from) {
+            return;
+        }
+        let under = *under;
         // What came to the end with more than one hop left would have come with less.
-        if from == self.spec.to.ip() && under.seq.is_some() && (2..=under.ttl).contains(&left) {
+        let is_end = from == self.spec.to.ip() && meaning == Meaning::NoPort;
+        if is_end && under.seq.is_some() && (2..=under.ttl).contains(&left) {
             self.rounds.came_with_more(under.flow, under.ttl - (left - 1));
             self.tell_ends();
         }
@@ -125,7 +149,7 @@ impl Driver<'_> {
             flow: if usize::from(under.flow) < self.ends.len() { under.flow } else { 0 },
             ttl: under.ttl,
             from,
-            said: Some(Meaning::Expired),
+            said: Some(meaning),
             back_ttl: None,
             marks: Some((under.tos, tos)),
             labels: Vec::new(),
