@@ -1,5 +1,7 @@
 //! Values that can't be, and values that are missing: refused with their place, left out by name or not known. None is a zero, or a loss.
 
+#[path = "impossible/flent.rs"]
+mod flent;
 #[path = "impossible/iperf3.rs"]
 mod iperf3;
 
