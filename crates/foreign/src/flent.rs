@@ -12,7 +12,7 @@
 use crate::bounded::{Budget, Few, ListOf, ListsOf};
 use crate::bounds::{MOST_SAMPLES, MOST_STREAMS};
 use crate::error::ForeignError;
-use crate::imported::{Imported, Stream, Tool, Way, from_ms, from_s, unused};
+use crate::imported::{Imported, Stream, Tool, Way, delays_contradict, from_ms, from_s, unused};
 use crate::{iso, order};
 use quell_model::{EchoSample, EchoStatus, FlowSample, Side};
 use serde::Deserialize;
@@ -156,21 +156,18 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
             Kind::Other => other.push(name),
             Kind::Packets | Kind::Means => {
                 let in_ms = version >= IN_MS || !raw_is_there;
-                packets(
-                    &mut stream,
-                    meta,
-                    &values,
-                    zero,
-                    kind == Kind::Means && !in_ms,
-                    &mut left,
-                )?;
+                let per_second = kind == Kind::Means && !in_ms;
+                let untold = packets(&mut stream, meta, &values, zero, per_second, &mut left)?;
+                imported.left_out.extend(untold.said("round trip"));
                 if kind == Kind::Means {
                     means.push(name);
                 }
             }
             Kind::Rate => {
                 stream.way = way(&name, meta);
-                stream.flow = flow(&values, zero, metadata.step_size);
+                let (flow, untold) = flow(&name, &values, zero, metadata.step_size)?;
+                stream.flow = flow;
+                imported.left_out.extend(untold.said("rate"));
                 let states = sockets::states(&values, zero, &stream.flow);
                 stream.flow.extend(states);
                 let direction = stream.way.map_or("an unknown way", Way::word);
@@ -273,17 +270,27 @@ fn about(metadata: &Metadata) -> Imported {
 /// The Unix time of the run's zero. Old files have it in a time zone that they don't tell: whole quarters of an hour are put right by the first value.
 fn zero(metadata: &Metadata, raw: &[(String, Vec<Raw>)]) -> f64 {
     const QUARTER: f64 = 900.0;
-    let times = raw.iter().flat_map(|(_, values)| values).filter_map(|v| v.t);
-    let first = times.filter(|t| t.is_finite()).fold(f64::INFINITY, f64::min);
+    let first = first(raw.iter().flat_map(|(_, values)| values).filter_map(|v| v.t).collect());
     let told = metadata.t0.as_deref().or(metadata.time.as_deref()).and_then(iso::seconds);
-    match told {
-        Some(told) if first.is_finite() => {
+    match (told, first) {
+        (Some(told), Some(first)) => {
             let shift = ((first - told) / QUARTER).round() * QUARTER;
-            if shift.abs() <= 86_400.0 { told + shift } else { first }
+            let zero = told + shift;
+            let is_it = shift.abs() <= 86_400.0 && first >= zero - raw::EARLIEST_NS as f64 / 1e9;
+            if is_it { zero } else { first }
         }
-        Some(told) => told,
-        None => first,
+        (told, first) => told.or(first).unwrap_or(0.0),
     }
+}
+
+/// The first of these times, but for a few that are far before all others: those are to be refused, and not the others.
+fn first(mut times: Vec<f64>) -> Option<f64> {
+    times.retain(|t| t.is_finite());
+    let few = (times.len() / 4).min(8);
+    let (before, near, _) =
+        (few < times.len()).then(|| times.select_nth_unstable_by(few, f64::total_cmp))?;
+    let earliest = *near - raw::EARLIEST_NS as f64 / 1e9;
+    Some(before.iter().copied().filter(|t| *t >= earliest).fold(*near, f64::min))
 }
 
 /// Series on the grid as if they had been raw.
@@ -334,6 +341,36 @@ fn way(name: &str, meta: Option<&SeriesMeta>) -> Option<Way> {
     }
 }
 
+/// Values of a series that are none, as where one is null.
+struct Untold {
+    series: String,
+    count: usize,
+    first: usize,
+}
+
+impl Untold {
+    fn of(series: &str) -> Self {
+        Self { series: series.to_owned(), count: 0, first: 0 }
+    }
+
+    fn add(&mut self, index: usize) {
+        if self.count == 0 {
+            self.first = index;
+        }
+        self.count += 1;
+    }
+
+    /// How many, and where.
+    fn said(&self, what: &str) -> Option<String> {
+        let (series, count) = (crate::imported::cut(self.series.clone()), self.count);
+        let values = if count == 1 { "value" } else { "values" };
+        let first = self.first;
+        (count > 0).then(|| {
+            format!("{series}: {count} {values} without a {what}, the first at [{first}].")
+        })
+    }
+}
+
 /// Packets of a ping. `per_second` where the values are transactions a second.
 fn packets(
     stream: &mut Stream,
@@ -342,22 +379,31 @@ fn packets(
     zero: f64,
     per_second: bool,
     left: &mut usize,
-) -> Result<(), ForeignError> {
+) -> Result<Untold, ForeignError> {
+    let mut untold = Untold::of(&stream.name);
     let numbered = values.iter().any(|v| v.seq.is_some());
     for (index, value) in values.iter().enumerate() {
-        let place = || format!("raw_values[{:?}][{index}]", stream.name);
-        let Some(at) = value.t.and_then(|t| from_s(t - zero)) else { continue };
+        let wrong = |what: &str, why: String| {
+            let place = format!("raw_values[{:?}][{index}].{what}", stream.name);
+            ForeignError::Value { place, why }
+        };
+        let is_lost = value.lost == Some(true);
+        if value.val.is_none() && value.seq.is_none() && !is_lost {
+            if !value.is_of_socket() {
+                untold.add(index);
+            }
+            continue;
+        }
+        let at = value.since(zero).map_err(|why| wrong("t", why))?;
         let seq = match (numbered, value.seq) {
             (true, Some(seq)) if (0.0..9e15).contains(&seq) && seq.fract() == 0.0 => seq as u64,
-            (true, Some(_)) => {
-                let why = "no number of a packet".to_owned();
-                return Err(ForeignError::Value { place: place() + ".seq", why });
+            (true, Some(seq)) => {
+                return Err(wrong("seq", format!("{seq:?} is no number of a packet")));
             }
-            // A further value of a series whose others have numbers.
-            (true, None) => continue,
+            (true, None) => return Err(wrong("seq", "a packet without its number".to_owned())),
             (false, _) => index as u64,
         };
-        if value.lost == Some(true) {
+        if is_lost {
             let status = match value.lost_dir.as_deref() {
                 Some("up") => EchoStatus::LostUp,
                 Some("down") => EchoStatus::LostDown,
@@ -366,19 +412,29 @@ fn packets(
             stream.packets.push(EchoSample::new(at, seq, 0, status));
             continue;
         }
-        let Some(val) = value.val else { continue };
+        let Some(val) = value.val else {
+            // It has a number, so that it is known to be sent.
+            untold.add(index);
+            stream.packets.push(EchoSample::new(at, seq, 0, EchoStatus::Unsure));
+            continue;
+        };
         let ms = if per_second { 1000.0 / val } else { val };
         let Some(rtt) = from_ms(ms) else {
-            let why = format!("{val} is no round-trip time");
-            return Err(ForeignError::Value { place: place() + ".val", why });
+            return Err(wrong("val", format!("{val:?} is no round-trip time")));
         };
-        let one_way = |ms: Option<f64>| ms.and_then(|ms| from_s(ms / 1e3));
+        let one_way = |ms: f64| from_s(ms / 1e3).ok_or_else(|| format!("{ms:?} ms is no delay"));
+        let up_ns = value.owd_up.map(one_way).transpose().map_err(|why| wrong("owd_up", why))?;
+        let down_ns =
+            value.owd_down.map(one_way).transpose().map_err(|why| wrong("owd_down", why))?;
+        if let Some(why) = delays_contradict(rtt, up_ns, down_ns) {
+            return Err(wrong("owd_up", why));
+        }
         let is_packet = value.dur.is_none();
         let sent = if is_packet { at - i64::try_from(rtt).unwrap_or(0) } else { at };
         stream.packets.push(EchoSample {
             rtt_ns: Some(rtt),
-            up_ns: one_way(value.owd_up),
-            down_ns: one_way(value.owd_down),
+            up_ns,
+            down_ns,
             ..EchoSample::new(sent, seq, 0, EchoStatus::Ok)
         });
     }
@@ -396,16 +452,38 @@ fn packets(
         stream.packets = order::by_number(std::mem::take(&mut stream.packets), left)?;
         order::arrivals(&mut stream.packets);
     }
-    Ok(())
+    Ok(untold)
 }
 
 /// Rates as bytes so far. Between two intervals that don't touch nothing is known, and nothing counts.
-fn flow(values: &[Raw], zero: f64, step: Option<f64>) -> Vec<FlowSample> {
-    let mut rates: Vec<(f64, f64, Option<f64>)> = values
-        .iter()
-        .filter_map(|v| Some((v.t? - zero, v.val.filter(|r| (0.0..1e9).contains(r))?, v.dur)))
-        .filter(|(t, ..)| from_s(*t).is_some())
-        .collect();
+fn flow(
+    name: &str,
+    values: &[Raw],
+    zero: f64,
+    step: Option<f64>,
+) -> Result<(Vec<FlowSample>, Untold), ForeignError> {
+    let mut untold = Untold::of(name);
+    let mut rates: Vec<(f64, f64, Option<f64>)> = Vec::new();
+    for (index, value) in values.iter().enumerate() {
+        let wrong = |what: &str, why: String| {
+            let place = format!("raw_values[{name:?}][{index}].{what}");
+            ForeignError::Value { place, why }
+        };
+        let Some(rate) = value.val else {
+            if !value.is_of_socket() {
+                untold.add(index);
+            }
+            continue;
+        };
+        let at = value.since(zero).map_err(|why| wrong("t", why))?;
+        if !(0.0..1e9).contains(&rate) {
+            return Err(wrong("val", format!("{rate:?} Mbit/s is no rate")));
+        }
+        if let Some(dur) = value.dur.filter(|dur| !(0.0..=3600.0).contains(dur)) {
+            return Err(wrong("dur", format!("{dur:?} s is no time of an interval")));
+        }
+        rates.push((at as f64 / 1e9, rate, value.dur));
+    }
     rates.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut samples: Vec<FlowSample> = Vec::new();
     let mut bytes = 0.0;
@@ -420,7 +498,7 @@ fn flow(values: &[Raw], zero: f64, step: Option<f64>) -> Vec<FlowSample> {
     for (t, rate, dur) in rates {
         let usual = step.filter(|s| (1e-3..=60.0).contains(s)).unwrap_or(0.2);
         let apart = before.map(|before| t - before);
-        let dur = dur.filter(|d| (1e-6..=3600.0).contains(d)).or(apart).unwrap_or(usual);
+        let dur = dur.or(apart).unwrap_or(usual);
         // Intervals overlap by what their times are rounded to.
         let dur = apart.map_or(dur, |apart| dur.min(apart));
         if apart.is_none_or(|apart| apart > dur * 1.5) {
@@ -430,5 +508,5 @@ fn flow(values: &[Raw], zero: f64, step: Option<f64>) -> Vec<FlowSample> {
         samples.push(at(t, bytes));
         before = Some(t);
     }
-    samples
+    Ok((samples, untold))
 }

@@ -171,3 +171,18 @@ pub(crate) fn from_s(s: f64) -> Option<i64> {
     let most = crate::bounds::MOST_SECONDS;
     (-most..=most).contains(&s).then(|| (s * 1e9).round() as i64)
 }
+
+/// Why one-way delays of both ways can't be of this round trip; none where they can. irtt defines them so that they make it together, whatever
+/// the clocks show: what the server took is in neither. Clocks that tick coarsely, as 16 ms, are read four times.
+pub(crate) fn delays_contradict(
+    rtt_ns: u64,
+    up_ns: Option<i64>,
+    down_ns: Option<i64>,
+) -> Option<String> {
+    const COARSE_NS: i128 = 50_000_000;
+    let (up, down) = (i128::from(up_ns?), i128::from(down_ns?));
+    let rtt = i128::from(rtt_ns);
+    let off = (up + down - rtt).abs();
+    (off > COARSE_NS + rtt / 10)
+        .then(|| format!("delays of {up} ns and {down} ns are not of a round trip of {rtt} ns"))
+}

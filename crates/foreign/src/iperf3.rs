@@ -11,6 +11,8 @@
 
 mod part;
 mod receiver;
+#[cfg(test)]
+mod tests;
 
 use crate::bounded::{AtMost, Budget, ListOf};
 use crate::bounds::{MOST_SAMPLES, MOST_STREAMS};
@@ -70,6 +72,7 @@ struct TestStart {
     duration: Option<f64>,
     blksize: Option<u64>,
     reverse: Option<i64>,
+    omit: Option<f64>,
 }
 
 #[derive(Default, Deserialize)]
@@ -181,6 +184,8 @@ struct Counted {
     packets: i64,
     lost: i64,
     retransmits: i64,
+    /// What became of its datagrams some interval does not tell, or tells what can't be.
+    is_untold: bool,
     /// What its receiver got, in which seconds; of datagrams with an omitted time, what became of those that count: the intervals cut that time
     /// elsewhere than the end does.
     measured: Option<MeasuredFlow>,
@@ -200,7 +205,9 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
     let is_udp = start.test_start.protocol.as_deref() == Some("UDP");
     let is_client = start.accepted_connection.is_none();
     let reverse = start.test_start.reverse.unwrap_or(0) != 0;
-    let mss = start.tcp_mss.or(start.tcp_mss_default).unwrap_or(0);
+    let mss = start.tcp_mss.or(start.tcp_mss_default).filter(|mss| *mss > 0);
+    let is_omitted = |interval: &Interval| interval.streams.0.iter().any(|part| part.omitted);
+    let omits = start.test_start.omit.is_some_and(|s| s > 0.0) || intervals.iter().any(is_omitted);
     let mut omitted = 0;
     let mut lanes: Vec<Counted> = Vec::new();
     let mut places: HashMap<(i64, bool), usize> = HashMap::new();
@@ -210,7 +217,8 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
                 omitted += 1;
                 continue;
             }
-            check(part, || format!("intervals[{number}].streams[{index}]"))?;
+            let at = |what: &str| format!("intervals[{number}].streams[{index}].{what}");
+            part.check(omits, at)?;
             // Without a number a stream is known by its place.
             let socket = part.socket.unwrap_or(-1 - index as i64);
             let sends = part.sender.unwrap_or(is_client != reverse);
@@ -228,6 +236,15 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
             // It begins where the omitted time ends, whatever it says.
             lane.begins_anew = omitted > 0;
             lane.take(part, is_udp, mss, start.test_start.blksize);
+            if !(0..=lane.packets).contains(&lane.lost) {
+                if !omits {
+                    let (lost, sent) = (lane.lost, lane.packets);
+                    let why = format!("with it {lost} of {sent} datagrams were lost so far");
+                    return Err(ForeignError::Value { place: at("lost_packets"), why });
+                }
+                // Lost in the omitted time, and came later.
+                lane.is_untold = true;
+            }
         }
     }
     let last = lanes.iter().filter_map(|lane| lane.here.last()).map(|s| s.t_ns).max();
@@ -245,7 +262,11 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
             [(&ends.sender, "sender"), (&ends.receiver, "receiver"), (&ends.udp, "udp")]
         {
             let Some(part) = part else { continue };
-            check(part, || format!("end.streams[{index}].{what}"))?;
+            let place = |of: &str| format!("end.streams[{index}].{what}.{of}");
+            part.check(omits, place)?;
+            if !omits && what == "udp" {
+                part.check_sum(place)?;
+            }
             let lane = lanes.iter_mut().find(|lane| {
                 Some(lane.socket) == part.socket
                     && part.sender.is_none_or(|sends| sends == lane.sends)
@@ -258,9 +279,9 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
                     lane.leave_out_omitted(part, size);
                 }
                 let found = match (what, receiver) {
-                    ("udp", Some(receiver)) => Some(receiver.measured(part)),
-                    ("udp", None) if omitted > 0 => {
-                        Some(measured(part, size.filter(|_| !lane.sends)))
+                    ("udp", Some(receiver)) => receiver.measured(part),
+                    ("udp", None) if omitted > 0 || lane.is_untold => {
+                        measured(part, size.filter(|_| !lane.sends))
                     }
                     ("receiver", _) if !is_udp => received(part),
                     _ => None,
@@ -268,11 +289,20 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
                 lane.measured = lane.measured.or(found.and_then(MeasuredFlow::believed));
                 if what == "udp" && lane.measured.is_none() {
                     jitters.extend(part.jitter_ms);
+                    lane.is_untold |= lane.sends && part.datagrams().is_none();
                 }
             }
         }
     }
+    let untold = lanes.iter().filter(|lane| lane.is_untold && lane.measured.is_none()).count();
+    lanes.iter_mut().filter(|lane| lane.is_untold).for_each(Counted::forget_datagrams);
     name(&mut imported, lanes, is_client);
+    if untold > 0 {
+        imported.left_out.push(format!(
+            "Datagrams of {untold} {}: what became of them in the time that counts the file does not tell.",
+            if untold == 1 { "stream" } else { "streams" }
+        ));
+    }
     if omitted > 0 {
         imported.left_out.push(format!("{omitted} intervals that iperf3 omitted (-O)."));
     }
@@ -304,34 +334,6 @@ fn about(start: &Start) -> Imported {
     imported
 }
 
-/// Times and counts that can be.
-fn check(part: &Part, place: impl Fn() -> String) -> Result<(), ForeignError> {
-    let wrong = |what: &str, why: String| {
-        Err(ForeignError::Value { place: format!("{}.{what}", place()), why })
-    };
-    for (what, at) in [("start", part.start), ("end", part.end)] {
-        if from_s(at).is_none_or(|ns| ns < 0) {
-            return wrong(what, format!("{at} s is no time of a test"));
-        }
-    }
-    if !(0.0..=9e15).contains(&part.bytes) {
-        return wrong("bytes", format!("{} is no number of bytes", part.bytes));
-    }
-    let counts = [
-        ("packets", part.packets),
-        ("lost_packets", part.lost_packets),
-        ("retransmits", part.retransmits),
-    ];
-    for (what, count) in counts {
-        // Lost ones are taken back where they come late.
-        let least = if what == "lost_packets" { -(1 << 40) } else { 0 };
-        if count.is_some_and(|n| !(least..=1 << 40).contains(&n)) {
-            return wrong(what, format!("{} is no such count", count.unwrap_or(0)));
-        }
-    }
-    Ok(())
-}
-
 fn sample(t_s: f64, side: Side, bytes: f64, packets: i64, tcp: Option<TcpState>) -> FlowSample {
     FlowSample {
         t_ns: from_s(t_s).unwrap_or(0),
@@ -350,7 +352,7 @@ impl Counted {
         }
     }
 
-    fn take(&mut self, part: &Part, is_udp: bool, mss: u32, size: Option<u64>) {
+    fn take(&mut self, part: &Part, is_udp: bool, mss: Option<u32>, size: Option<u64>) {
         let (here, there) = self.sides();
         // Where the omitted time ends iperf3 counts its seconds anew; the last interval of that time it does not mark.
         let begins = from_s(part.start).unwrap_or(0).saturating_add(RESTART_NS);
@@ -365,11 +367,14 @@ impl Counted {
         self.bytes += part.bytes;
         self.packets += part.packets.unwrap_or(0);
         self.lost += part.lost_packets.unwrap_or(0);
+        // Who sends hears of losses in the end.
+        let is_told = part.packets.is_some() && (self.sends || part.lost_packets.is_some());
+        self.is_untold |= is_udp && !is_told;
         self.retransmits += part.retransmits.unwrap_or(0);
         let tcp = part.retransmits.filter(|_| self.sends && !is_udp).map(|_| TcpState {
             retransmits: Some(u64::try_from(self.retransmits).unwrap_or(0)),
-            cwnd: small(part.snd_cwnd.unwrap_or(0) / i64::from(mss.max(1))),
-            srtt_us: small(part.rtt.unwrap_or(0)),
+            cwnd: part.window(mss).unwrap_or(0),
+            srtt_us: part.rtt_us().unwrap_or(0),
             pacing_rate: u64::MAX,
             ..TcpState::default()
         });
@@ -394,11 +399,15 @@ impl Counted {
     /// A receiver's first interval after the omitted time counts datagrams of that time too, its bytes and the end do not: what is more than the
     /// end tells came then.
     fn leave_out_omitted(&mut self, end: &Part, size: Option<u64>) {
-        let more = self.packets - end.packets.unwrap_or(self.packets);
-        if self.sends || more <= 0 {
+        let Some((packets, lost)) = end.datagrams().filter(|_| !self.sends) else {
+            self.is_untold |= !self.sends;
+            return;
+        };
+        let more = self.packets - packets;
+        if more <= 0 {
             return;
         }
-        let more_lost = (self.lost - end.lost_packets.unwrap_or(self.lost)).clamp(0, more);
+        let more_lost = (self.lost - lost).clamp(0, more);
         let less = |samples: &mut [FlowSample], packets: i64, size: u64| {
             let packets = u64::try_from(packets).unwrap_or(0);
             for sample in samples.iter_mut().skip(1) {
@@ -420,8 +429,9 @@ impl Counted {
                 sample(part.end, there, bytes, packets, None),
             ]
         };
-        if let (true, Some(receiver)) = (what == "udp", receiver) {
-            let got = receiver.measured(part);
+        let measured =
+            receiver.filter(|_| what == "udp").and_then(|r| Some((r, r.measured(part)?)));
+        if let Some((receiver, got)) = measured {
             let (bytes, packets) = (got.received_bytes, got.datagrams.map(|d| d.arrived));
             let packets = packets.map_or(0, u64::cast_signed);
             let begin = sample(part.start, there, 0.0, 0, None);
@@ -429,13 +439,21 @@ impl Counted {
             let last = sample(end, there, bytes.unwrap_or(0) as f64, packets, None);
             self.there = vec![begin, last];
         } else if what == "udp" && self.sends {
-            let (sent, lost) = (part.packets.unwrap_or(0), part.lost_packets.unwrap_or(0).max(0));
-            let got = (sent - lost).max(0);
+            let Some((sent, lost)) = part.datagrams() else { return };
+            let got = sent - lost;
             let bytes = if sent > 0 { part.bytes * got as f64 / sent as f64 } else { 0.0 };
             self.there = last(bytes, got);
         } else if what == theirs && !is_udp {
             self.there = last(part.bytes, 0);
         }
+    }
+
+    /// Leaves bytes and no datagrams; what was sent to a receiver it knows of datagrams alone.
+    fn forget_datagrams(&mut self) {
+        if !self.sends {
+            self.there.clear();
+        }
+        self.here.iter_mut().chain(&mut self.there).for_each(|sample| sample.packets = 0);
     }
 }
 
@@ -446,27 +464,23 @@ fn received(part: &Part) -> Option<MeasuredFlow> {
     seconds.map(|_| MeasuredFlow { seconds, received_bytes: bytes, ..MeasuredFlow::default() })
 }
 
-/// What the end says of datagrams. `size`: of each, where the bytes are not of those that count.
-fn measured(part: &Part, size: Option<u64>) -> MeasuredFlow {
-    let count = |n: Option<i64>| u64::try_from(n.unwrap_or(0)).unwrap_or(0);
-    let (sent, lost) = (count(part.packets), count(part.lost_packets));
-    let (lost, arrived) = (lost.min(sent), sent.saturating_sub(lost));
+/// What the end says of datagrams; none where that can't be. `size`: of each, where the bytes are not of those that count.
+fn measured(part: &Part, size: Option<u64>) -> Option<MeasuredFlow> {
+    let (sent, lost) = part.datagrams()?;
+    let arrived = sent - lost;
     let bytes = match size {
         Some(size) => (size as f64) * arrived as f64,
         None if sent > 0 => part.bytes * arrived as f64 / sent as f64,
         None => 0.0,
     };
+    let [sent, arrived, lost] = [sent, arrived, lost].map(i64::cast_unsigned);
     let jitter_ms = part.jitter_ms;
-    MeasuredFlow {
+    Some(MeasuredFlow {
         seconds: Some(part.end - part.start),
         received_bytes: Some(bytes as u64),
         retransmits: None,
         datagrams: Some(MeasuredDatagrams { sent, arrived, lost, jitter_ms }),
-    }
-}
-
-fn small(n: i64) -> u32 {
-    u32::try_from(n.max(0)).unwrap_or(u32::MAX)
+    })
 }
 
 /// Names the streams by their ways, with numbers where there are several.
@@ -500,89 +514,6 @@ fn name(imported: &mut Imported, lanes: Vec<Counted>, is_client: bool) {
     if only_sent {
         imported.notes.push(
             "The file does not tell what the receiver got: there is no goodput of what was sent from here.".to_owned(),
-        );
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// As iperf3 3.12 wrote of 2 s that do not count and 1 s that does: the interval at the border is not marked.
-    #[test]
-    fn datagrams_of_the_omitted_time_do_not_count() {
-        let part = |start: f64, packets: u64, omitted: bool| {
-            format!(
-                r#"{{"streams":[{{"socket":5,"start":{start},"end":{},"bytes":{},"packets":{packets},"omitted":{omitted},"sender":true}}]}}"#,
-                start + 1.0,
-                packets * 1000
-            )
-        };
-        let text = format!(
-            r#"{{"start":{{"test_start":{{"protocol":"UDP","duration":1}}}},"intervals":[{},{},{}],
-               "end":{{"streams":[{{"udp":{{"socket":5,"start":0,"end":1.04,"bytes":172000,"packets":172,"lost_packets":12,"jitter_ms":0.5,"sender":true}}}}]}}}}"#,
-            part(0.0, 173, true),
-            part(1.0, 173, false),
-            part(0.0, 172, false)
-        );
-        let imported = read(&text).unwrap();
-        let [(key, told)] = &imported.streams[0].facts[..] else {
-            panic!("{:?}", imported.streams)
-        };
-        let told: MeasuredFlow = serde_json::from_str(told).unwrap();
-        let datagrams = told.datagrams.unwrap();
-        assert_eq!(
-            (*key, datagrams.sent, datagrams.arrived, datagrams.lost),
-            ("measured", 172, 160, 12)
-        );
-        assert_eq!((told.seconds, told.received_bytes), (Some(1.04), Some(160_000)));
-        let down = read(&text.replace("\"sender\":true", "\"sender\":false")).unwrap();
-        let packets = |side| {
-            let of = |s: &&FlowSample| s.side == side;
-            down.streams[0].flow.iter().filter(of).map(|s| s.packets).collect::<Vec<_>>()
-        };
-        assert_eq!((packets(Side::Receiver), packets(Side::Sender)), (vec![0, 172], vec![0, 172]));
-        let whole = read(&text.replace("\"omitted\":true", "\"omitted\":false")).unwrap();
-        assert!(whole.streams[0].facts.is_empty(), "its intervals are all there is");
-    }
-
-    /// As iperf3 3.12 wrote with `-R -O 2 -t 3` of a path that loses a tenth: the interval at the border takes no time and counts the omitted
-    /// datagrams, its bytes do not.
-    #[test]
-    fn datagrams_that_came_in_the_omitted_time_do_not_count() {
-        let part = |(start, end): (f64, f64),
-                    bytes: u64,
-                    packets: u64,
-                    lost: u64,
-                    omitted: bool| {
-            format!(
-                r#"{{"streams":[{{"socket":5,"start":{start},"end":{end},"bytes":{bytes},"packets":{packets},"lost_packets":{lost},"omitted":{omitted},"sender":false}}]}}"#
-            )
-        };
-        let text = format!(
-            r#"{{"start":{{"test_start":{{"protocol":"UDP","duration":3,"blksize":1000,"reverse":1}}}},"intervals":[{},{},{},{}],
-               "end":{{"streams":[{{"udp":{{"socket":5,"start":0,"end":3.010003,"bytes":1506000,"packets":1505,"lost_packets":169,"jitter_ms":0.5,"sender":false}}}}]}}}}"#,
-            part((0.0, 1.000001), 445_000, 501, 56, true),
-            part((1.0, 1.0), 447_000, 1000, 103, false),
-            part((1.0, 2.0), 439_000, 500, 61, false),
-            part((2.0, 3.000003), 443_000, 498, 55, false)
-        );
-        let imported = read(&text).unwrap();
-        let [(_, told)] = &imported.streams[0].facts[..] else { panic!("{:?}", imported.streams) };
-        let told: MeasuredFlow = serde_json::from_str(told).unwrap();
-        let datagrams = told.datagrams.unwrap();
-        assert_eq!((datagrams.sent, datagrams.arrived, datagrams.lost), (1505, 1336, 169));
-        assert_eq!(told.received_bytes, Some(1_336_000));
-        let of = |side| {
-            let of = |s: &&FlowSample| s.side == side;
-            let all = imported.streams[0].flow.iter().filter(of);
-            all.map(|s| (s.t_ns / 1_000_000, s.packets, s.bytes / 1000)).collect::<Vec<_>>()
-        };
-        let received = [(0, 0, 0), (1000, 454, 447), (2000, 893, 886), (3000, 1336, 1329)];
-        assert_eq!(of(Side::Receiver), received);
-        assert_eq!(
-            of(Side::Sender),
-            [(0, 0, 0), (1000, 507, 507), (2000, 1007, 1007), (3000, 1505, 1505)]
         );
     }
 }

@@ -408,6 +408,7 @@ fn windows_on_flents_grid_are_no_rates() {
     let flent = of(text, Tool::Flent);
     let names: Vec<_> = flent.streams.iter().map(|s| &*s.name).collect();
     assert_eq!(names, ["TCP upload"]);
+    assert_eq!(flent.left_out, ["TCP upload avg: computed from others."]);
     let wanted = [
         (0, 200_000, 10, 20_500, u64::MAX, 0, None),
         (400, 600_000, 12, 21_000, u64::MAX, 0, None),

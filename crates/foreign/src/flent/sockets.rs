@@ -35,14 +35,15 @@ pub(super) fn add(
         let at =
             |values: &[Option<f64>], i: usize| values.get(i).copied().flatten().map(|v| v as f32);
         let most = [cwnd, rtt, pacing, delivery].map(<[_]>::len).into_iter().max().unwrap_or(0);
-        values.extend((0..most.min(x.len())).map(|i| Raw {
+        let told = (0..most.min(x.len())).map(|i| Raw {
             t: x[i],
             tcp_cwnd: at(cwnd, i),
             tcp_rtt: at(rtt, i),
             tcp_pacing_rate: at(pacing, i),
             tcp_delivery_rate: at(delivery, i),
             ..Raw::default()
-        }));
+        });
+        values.extend(told.filter(Raw::is_of_socket));
     }
 }
 

@@ -23,12 +23,11 @@ pub(super) struct Receiver {
     part: f64,
 }
 
-/// Datagrams sent and lost, and bytes of those that were not lost.
-fn sums(udp: &Part) -> (i64, i64, f64) {
-    let sent = udp.packets.unwrap_or(0).max(0);
-    let lost = udp.lost_packets.unwrap_or(0).clamp(0, sent);
+/// Datagrams sent and lost, and bytes of those that were not lost; none where the file does not tell them.
+fn sums(udp: &Part) -> Option<(i64, i64, f64)> {
+    let (sent, lost) = udp.datagrams()?;
     let arrived = if sent > 0 { udp.bytes * (sent - lost) as f64 / sent as f64 } else { 0.0 };
-    (sent, lost, arrived)
+    Some((sent, lost, arrived))
 }
 
 impl Receiver {
@@ -40,7 +39,7 @@ impl Receiver {
     ) -> Option<Self> {
         let (mut sent, mut arrived) = (0_i64, 0.0);
         for udp in streams {
-            let (stream_sent, _, stream_arrived) = sums(udp);
+            let (stream_sent, _, stream_arrived) = sums(udp)?;
             sent = sent.checked_add(stream_sent)?;
             arrived += stream_arrived;
         }
@@ -53,16 +52,16 @@ impl Receiver {
     }
 
     /// What it got of one stream.
-    pub fn measured(&self, udp: &Part) -> MeasuredFlow {
-        let (sent, lost, bytes) = sums(udp);
+    pub fn measured(&self, udp: &Part) -> Option<MeasuredFlow> {
+        let (sent, lost, bytes) = sums(udp)?;
         let arrived = ((sent - lost) as f64 * self.part).round() as u64;
         let (sent, lost) = (sent.cast_unsigned(), lost.cast_unsigned());
         let datagrams = MeasuredDatagrams { sent, arrived, lost, jitter_ms: udp.jitter_ms };
-        MeasuredFlow {
+        Some(MeasuredFlow {
             seconds: Some(self.seconds),
             received_bytes: Some((bytes * self.part).round() as u64),
             retransmits: None,
             datagrams: Some(datagrams),
-        }
+        })
     }
 }

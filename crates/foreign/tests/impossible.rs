@@ -1,0 +1,34 @@
+//! Values that can't be, and values that are missing: refused with their place, left out by name or not known. None is a zero, or a loss.
+
+#[path = "impossible/flent.rs"]
+mod flent;
+#[path = "impossible/iperf3.rs"]
+mod iperf3;
+
+use quell_foreign::{Hints, Imported, read};
+
+#[track_caller]
+fn imported(text: &str) -> Imported {
+    read(text.as_bytes(), None, Hints::default()).expect("it is read")
+}
+
+/// The document with one thing in it otherwise.
+#[track_caller]
+fn with(document: &str, old: &str, new: &str) -> String {
+    assert_eq!(document.matches(old).count(), 1, "{old}");
+    document.replace(old, new)
+}
+
+/// Each document, and with one thing in it otherwise: it is refused in these words.
+fn refused(each: &[(&str, &str, &str, &str)]) {
+    let mut missed = Vec::new();
+    for (document, old, new, words) in each {
+        imported(document);
+        match read(with(document, old, new).as_bytes(), None, Hints::default()) {
+            Err(error) if error.to_string().contains(words) => {}
+            Err(error) => missed.push(format!("{new}: {error}")),
+            Ok(_) => missed.push(format!("{new} was read")),
+        }
+    }
+    assert!(missed.is_empty(), "{missed:#?}");
+}
