@@ -10,6 +10,7 @@
 use crate::spec::check::{self, CheckError};
 use crate::spec::{Experiment, Scenario, load_file, set};
 use quell_lab::cell::CellPlan;
+use std::collections::HashSet;
 
 /// Values of the swept fields that belong together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,8 +60,15 @@ fn is_swept(experiment: &Experiment) -> bool {
 /// Longest name of a scenario.
 const LONGEST: usize = 40;
 
+/// How many combinations of the values there are.
+fn count(experiment: &Experiment) -> u64 {
+    let kernels = experiment.kernels.len().max(1);
+    let lengths = experiment.sweep.values().map(Vec::len).chain([kernels]);
+    lengths.fold(1, |count: u64, length| count.saturating_mul(length as u64))
+}
+
 /// All combinations of the values, the first field's slowest.
-pub fn points(experiment: &Experiment) -> Vec<Point> {
+fn points(experiment: &Experiment) -> Vec<Point> {
     let none = vec![Point { values: Vec::new() }];
     let kernels =
         (experiment.kernels.len() > 1).then(|| (KERNEL.to_owned(), experiment.kernels.clone()));
@@ -88,7 +96,8 @@ fn name_at(scenario: &str, point: &Point) -> String {
 
 /// The scenario as it stands in the file, and the values, of a scenario of a swept run; none where it is none of these.
 pub fn place(experiment: &Experiment, scenario: &str) -> Option<(String, Point)> {
-    if !is_swept(experiment) {
+    // Whose run it is may be a stranger: no more are made than an experiment may have.
+    if !is_swept(experiment) || check::count(experiment, count(experiment)).is_err() {
         return None;
     }
     let points = points(experiment);
@@ -113,15 +122,19 @@ pub fn spread(
     if let Some((field, _)) = experiment.sweep.iter().find(|(_, values)| values.is_empty()) {
         return Err(SweepError::NoValues { field: field.clone() });
     }
+    check::count(experiment, count(experiment))?;
     let points = points(experiment);
-    let planned = points.iter().map(|point| at(text, point)).collect::<Result<Vec<_>, _>>()?;
+    let unswept = changed(text, &["sweep={}".to_owned(), "expect=[]".to_owned()])
+        .map_err(|why| SweepError::Point { point: "[]".to_owned(), why })?;
+    let planned = points.iter().map(|point| at(&unswept, point)).collect::<Result<Vec<_>, _>>()?;
     let mut whole = experiment.clone();
     whole.scenario.clear();
+    let mut names = HashSet::new();
     let mut plans = Vec::new();
     for scenario in &experiment.scenario {
         for (point, cells) in points.iter().zip(&planned) {
             let name = name_at(&scenario.name, point);
-            if whole.scenario.iter().any(|s| s.name == name) {
+            if !names.insert(name.clone()) {
                 return Err(SweepError::SameName { name });
             }
             for cell in cells.iter().filter(|cell| cell.id.scenario == scenario.name) {
@@ -138,19 +151,23 @@ pub fn spread(
     Ok((whole, plans))
 }
 
-/// The plans at one point.
+/// The text with these changes, or why it can't have them.
+fn changed(text: &str, changes: &[String]) -> Result<String, String> {
+    set::apply(text, changes).map_err(|e| e.why)
+}
+
+/// The plans at one point; the text has neither a sweep nor claims.
 fn at(text: &str, point: &Point) -> Result<Vec<CellPlan>, SweepError> {
     let said: Vec<String> =
         point.values.iter().map(|(field, value)| format!("{field}={value}")).collect();
     let refused = |why: String| SweepError::Point { point: said.join(", "), why };
-    let mut changes = vec!["sweep={}".to_owned(), "expect=[]".to_owned()];
     let kernel = |(field, value): &(String, String)| {
         (field == KERNEL).then(|| format!("kernels=[{value:?}]"))
     };
-    changes.extend(
-        point.values.iter().zip(&said).map(|(value, said)| kernel(value).unwrap_or(said.clone())),
-    );
-    let text = set::apply(text, &changes).map_err(|e| refused(e.why))?;
+    let changes: Vec<String> = (point.values.iter().zip(&said))
+        .map(|(value, said)| kernel(value).unwrap_or_else(|| said.clone()))
+        .collect();
+    let text = changed(text, &changes).map_err(refused)?;
     let experiment = load_file::parse("sweep", &text).map_err(|e| match e {
         load_file::ReadError::Text { why, .. } => refused(why),
         other => refused(other.to_string()),
@@ -235,6 +252,22 @@ to = "b"
             .replace("expect = [", "# [");
         let (_, plans) = spread_of(&text).expect("it can be run");
         assert_eq!(plans.len(), 12);
+    }
+
+    #[test]
+    fn too_many_combinations_are_refused_before_they_are_made() {
+        let many = (100..3100).map(|n| format!("\"{n}kbit\"")).collect::<Vec<_>>().join(",");
+        let fields = ["link.dsl.up.rate", "link.dsl.down.rate", "link.dsl.both.rate"];
+        let swept = fields.map(|field| format!("\"topology.{field}\" = [{many}]")).join(", ");
+        let values = "\"topology.link.dsl.up.rate\" = [\"1Mbit\", \"2.5Mbit\"]";
+        let text = TEXT.replace(values, &swept);
+        let wrong = spread_of(&text).expect_err("54,000,000,000 of them").to_string();
+        assert_eq!(
+            wrong,
+            "54000000000 measurements (scenarios × probes × repeats, at each value of a sweep) are too many; at most 10000"
+        );
+        let experiment = load_file::parse("x", &text).expect("it can be read");
+        assert_eq!(place(&experiment, "plain-100kbit-100kbit-100kbit"), None);
     }
 
     #[test]

@@ -296,6 +296,14 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     Err(io::Error::other(NO_FILE))
 }
 
+/// Refuses a link: it may lead to anywhere.
+pub(crate) fn no_link(path: &Path) -> Result<(), StoreError> {
+    match fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
+        true => Err(StoreError::io("open", path)(io::Error::other(LINK))),
+        false => Ok(()),
+    }
+}
+
 /// Makes the names in a folder durable. File systems that can't sync a folder are no worse than before.
 pub(crate) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
     let handle = File::open(folder).map_err(StoreError::io("open", folder))?;

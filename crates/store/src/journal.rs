@@ -3,6 +3,7 @@
 use crate::data::CellData;
 use crate::error::StoreError;
 use crate::files;
+use crate::plausible;
 use quell_model::{CellId, Event, Outcome, frame};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -227,6 +228,7 @@ impl JournalReader {
 
 impl Course {
     fn event(&mut self, event: &Event, cell: &CellId) -> Result<(), String> {
+        plausible::event(event)?;
         match event {
             Event::Begin { cell: found, kernel, .. } => {
                 if found != cell {

@@ -36,6 +36,7 @@ mod long;
 mod merge;
 mod names;
 mod pages;
+mod plausible;
 mod run;
 mod stored;
 mod table;

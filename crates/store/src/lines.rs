@@ -3,6 +3,7 @@
 use crate::data::{CellData, OutputLine};
 use crate::error::StoreError;
 use crate::files::{AtomicFile, Sum};
+use crate::plausible;
 use quell_model::{CellId, Fact};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -68,27 +69,33 @@ impl LineWriter {
 pub(crate) fn read_outputs(
     path: &Path,
     text: File,
+    lines: u64,
     each: impl FnMut(CellId, OutputLine) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    read(path, text, each)
+    read(path, text, lines, |_: &OutputLine| Ok(()), each)
 }
 
 /// Reads facts.
 pub(crate) fn read_facts(
     path: &Path,
     text: File,
+    lines: u64,
     each: impl FnMut(CellId, Fact) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    read(path, text, each)
+    read(path, text, lines, plausible::fact, each)
 }
 
+/// Reads so many lines, each of which can be.
 fn read<T: DeserializeOwned>(
     path: &Path,
     text: File,
+    lines: u64,
+    can_be: impl Fn(&T) -> Result<(), String>,
     mut each: impl FnMut(CellId, T) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let mut text = BufReader::new(text);
     let mut line = Vec::new();
+    let mut found = 0;
     for number in 1_u64.. {
         line.clear();
         // A file of holes has no line end: it is not read to its end.
@@ -109,7 +116,14 @@ fn read<T: DeserializeOwned>(
         }
         let line: CellLine<CellId, T> = serde_json::from_slice(&line)
             .map_err(|e| StoreError::damaged(path, format!("line {number}: {e}")))?;
+        can_be(&line.content)
+            .map_err(|why| StoreError::damaged(path, format!("line {number}: {why}")))?;
         each(line.cell, line.content)?;
+        found += 1;
+    }
+    if found != lines {
+        let what = format!("it has {found} lines where the manifest says {lines}");
+        return Err(StoreError::damaged(path, what));
     }
     Ok(())
 }

@@ -77,7 +77,7 @@ fn summary(base: &Path, name: String) -> RunSummary {
 
 fn is_locked(folder: &Path) -> bool {
     // A pipe of that name would be waited for.
-    let folder_only = nix::libc::O_DIRECTORY;
+    let folder_only = nix::libc::O_DIRECTORY | nix::libc::O_NOFOLLOW;
     let mut open = File::options();
     open.read(true).custom_flags(folder_only);
     let Ok(handle) = open.open(folder.join(JOURNALS)) else { return false };

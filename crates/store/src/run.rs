@@ -4,8 +4,8 @@ use crate::data::CellData;
 use crate::error::StoreError;
 use crate::layout::{JOURNALS, TABLES};
 use crate::stored::{FileRecord, Files};
-use crate::tables::Reader;
-use crate::{files, journal, layout, lines, merge, names, stored};
+use crate::tables::{FLOWS, Reader, SAMPLES};
+use crate::{files, journal, layout, lines, merge, names, plausible, stored};
 use quell_model::{CellId, CellRecord, CellStatus, Manifest};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -74,18 +74,27 @@ fn from_tables(
         };
         let file = files::open_checked(&path, record.sum())?;
         match name {
-            lines::OUTPUTS => lines::read_outputs(&path, file, |cell, line| {
+            lines::OUTPUTS => lines::read_outputs(&path, file, record.rows, |cell, line| {
                 reader.cell(&path, &cell)?.outputs.push(line);
                 Ok(())
             })?,
-            lines::FACTS => lines::read_facts(&path, file, |cell, line| {
+            lines::FACTS => lines::read_facts(&path, file, record.rows, |cell, line| {
                 reader.cell(&path, &cell)?.facts.push(line);
                 Ok(())
             })?,
-            _ => reader.table(&path, name, file)?,
+            _ => reader.table(&path, name, file, record.rows)?,
         }
     }
-    Ok(reader.finish())
+    let cells = reader.finish();
+    for (record, data) in manifest.cells.iter().zip(&cells) {
+        let damaged = |name: &str| {
+            let path = folder.join(name);
+            move |what: String| StoreError::damaged(path, what)
+        };
+        plausible::packets(record, data).map_err(damaged(SAMPLES))?;
+        plausible::flows(record, data).map_err(damaged(FLOWS))?;
+    }
+    Ok(cells)
 }
 
 fn from_journals(folder: &Path, manifest: &mut Manifest) -> Result<Vec<CellData>, StoreError> {

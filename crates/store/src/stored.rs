@@ -2,6 +2,7 @@
 
 use crate::error::StoreError;
 use crate::files::{self, Sum};
+use crate::layout::JOURNALS;
 use quell_model::manifest::FORMAT_VERSION;
 use quell_model::{CellId, Manifest};
 use serde::{Deserialize, Serialize};
@@ -90,6 +91,13 @@ pub(crate) fn read(folder: &Path) -> Result<(Manifest, Files), StoreError> {
         return Err(StoreError::damaged(&path, format!("the measurement {id} is there twice")));
     }
     let Beside { files } = serde_json::from_slice(&text).map_err(damaged)?;
+    if files.is_none() {
+        // Else journals count, of which none is anybody's but the run's.
+        if manifest.complete {
+            return Err(StoreError::damaged(&path, "it lacks `files`, and says that it is whole"));
+        }
+        files::no_link(&folder.join(JOURNALS))?;
+    }
     Ok((manifest, files))
 }
 

@@ -7,7 +7,7 @@
 use crate::columns::{ColumnMeaning, Table};
 use crate::error::StoreError;
 use crate::files::{AtomicFile, Sum};
-use crate::pages;
+use crate::{pages, plausible};
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
@@ -28,9 +28,9 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::ops::{Index, Range};
 use std::os::unix::fs::FileExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::thread::available_parallelism;
 
 /// Most rows in a row group: bounds the memory of writing and reading.
@@ -219,6 +219,8 @@ pub(crate) struct Group<'a> {
     /// Readers of columns, where they stand.
     columns: RefCell<HashMap<String, ColumnReader>>,
     rows: Cell<usize>,
+    /// Rows of the table before it.
+    before: Cell<usize>,
     /// Rows of the row group that were not read before.
     left: Cell<usize>,
 }
@@ -229,10 +231,11 @@ const MANY: i64 = 100_000;
 const MOST_READERS: usize = 4;
 
 /// Reads a table, some rows at a time: its row groups, as they stand in the file, into one part or several, which are given in that order. Errors,
-/// before anything is made of it, when it says that it has more than `alike` rows which are all alike.
+/// before anything is made of it, when it has not so many rows, or says that it has more than `alike` which are all alike.
 pub(crate) fn read<P: Send>(
     path: &Path,
     file: File,
+    rows: u64,
     alike: u64,
     part: impl Fn() -> P + Sync,
     each: impl Fn(&mut P, &Group<'_>) -> Result<(), StoreError> + Sync,
@@ -240,27 +243,37 @@ pub(crate) fn read<P: Send>(
     let broken = || StoreError::damaged(path, "its pages can't be read");
     // The file's checksum was right, so it is what a Quell wrote; but a folder that came from elsewhere can hold anything, and the
     // library asserts where it should return an error.
-    let read = catch_unwind(AssertUnwindSafe(|| {
+    let read = quietly(|| {
         let length = file.metadata().map_err(StoreError::io("read", path))?.len();
         pages::check_end(path, &file, length)?;
         let file = Arc::new(file);
         let shared = SharedFile { file: Arc::clone(&file), length };
         let reader = SerializedFileReader::new(shared).map_err(|e| StoreError::damaged(path, e))?;
-        plausible(path, reader.metadata(), length, alike)?;
+        let found = rows_that_can_be(path, reader.metadata(), length, alike)?;
+        if found != rows {
+            let what = format!("it has {found} rows where the manifest says {rows}");
+            return Err(StoreError::damaged(path, what));
+        }
         pages::check(path, &file, reader.metadata())?;
         let some = |groups: Range<usize>| {
             let mut made = part();
+            let earlier = &reader.metadata().row_groups()[..groups.start];
+            let mut before = earlier.iter().map(|g| g.num_rows() as usize).sum();
             for index in groups {
                 let group =
                     reader.get_row_group(index).map_err(|e| StoreError::damaged(path, e))?;
                 let left = Cell::new(usize::try_from(group.metadata().num_rows()).unwrap_or(0));
                 let (columns, rows) = (RefCell::default(), Cell::new(0));
-                let here = Group { path, reader: group.as_ref(), columns, rows, left };
+                let place = Cell::new(before);
+                let here =
+                    Group { path, reader: group.as_ref(), columns, rows, before: place, left };
                 while here.left() > 0 {
                     here.rows.set(here.left().min(BATCH));
                     each(&mut made, &here)?;
                     here.left.set(here.left() - here.rows());
+                    here.before.set(here.before.get() + here.rows());
                 }
+                before = here.before.get();
             }
             Ok(made)
         };
@@ -269,15 +282,39 @@ pub(crate) fn read<P: Send>(
             return Ok(vec![some(all.clone())?]);
         }
         std::thread::scope(|scope| {
-            let begin = |range: Range<usize>| scope.spawn(|| some(range));
+            let some = &some;
+            let whole = move |range| quietly(|| some(range)).unwrap_or_else(|()| Err(broken()));
+            let begin = |range: Range<usize>| scope.spawn(move || whole(range));
             let running: Vec<_> = ranges.into_iter().map(begin).collect();
             running
                 .into_iter()
                 .map(|thread| thread.join().unwrap_or_else(|_| Err(broken())))
                 .collect()
         })
-    }));
-    read.unwrap_or_else(|_| Err(broken()))
+    });
+    read.unwrap_or_else(|()| Err(broken()))
+}
+
+thread_local! {
+    /// Whether this thread reads what may make the library panic.
+    static READS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Nothing where it panics, of which nobody is told.
+fn quietly<T>(read: impl FnOnce() -> T) -> Result<T, ()> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = take_hook();
+        set_hook(Box::new(move |info| {
+            if !READS.get() {
+                usual(info);
+            }
+        }));
+    });
+    let before = READS.replace(true);
+    let read = catch_unwind(AssertUnwindSafe(read));
+    READS.set(before);
+    read.map_err(|_| ())
 }
 
 /// A file of which each reader says where it reads: the library's own way for files moves the one place that all of a file's handles share, and
@@ -348,14 +385,14 @@ fn shares(metadata: &ParquetMetaData) -> Vec<Range<usize>> {
     shares
 }
 
-/// Whether a table can have as many rows as it says. A row becomes up to 150 bytes in memory, and rows that are all alike take next to
+/// How many rows a table says that it has, if it can have so many. A row becomes up to 150 bytes in memory, and rows that are all alike take next to
 /// nothing in the file; so many of them nobody measures.
-fn plausible(
+fn rows_that_can_be(
     path: &Path,
     metadata: &ParquetMetaData,
     bytes: u64,
     alike: u64,
-) -> Result<(), StoreError> {
+) -> Result<u64, StoreError> {
     let mut rows = 0_u64;
     for group in metadata.row_groups() {
         match usize::try_from(group.num_rows()) {
@@ -371,7 +408,7 @@ fn plausible(
         let what = format!("it says that its {bytes} bytes hold {rows} rows");
         return Err(StoreError::damaged(path, what));
     }
-    Ok(())
+    Ok(rows)
 }
 
 impl Group<'_> {
@@ -385,11 +422,17 @@ impl Group<'_> {
         self.left.get()
     }
 
-    /// A column of texts.
+    /// The error that one of its rows can't be.
+    pub fn wrong(&self, row: usize, why: &str) -> StoreError {
+        StoreError::damaged(self.path, format!("row {}: {why}", self.before.get() + row + 1))
+    }
+
+    /// A column of names.
     pub fn text(&self, name: &str) -> Result<Texts, StoreError> {
         let broken = || StoreError::damaged(self.path, format!("{name} is not UTF-8"));
         if let Some(only) = self.only(name) {
             let text = String::from_utf8(only).map_err(|_| broken())?;
+            plausible::name(name, &text).map_err(|why| self.wrong(0, &why))?;
             return Ok(Texts { known: vec![text], which: Vec::new() });
         }
         let texts = match &mut *self.column(name)? {
@@ -400,12 +443,13 @@ impl Group<'_> {
         let mut which = Vec::with_capacity(texts.len());
         // Rows that follow each other mostly share one text of the column's dictionary.
         let mut last: Option<(*const u8, usize, u32)> = None;
-        for bytes in &texts {
+        for (row, bytes) in texts.iter().enumerate() {
             let (at, length) = (bytes.data().as_ptr(), bytes.len());
             let number = match last {
                 Some((start, len, number)) if (start, len) == (at, length) => number,
                 _ => {
                     let text = bytes.as_utf8().map_err(|_| broken())?;
+                    plausible::name(name, text).map_err(|why| self.wrong(row, &why))?;
                     let there = known.iter().position(|k| k == text);
                     there.unwrap_or_else(|| {
                         known.push(text.to_owned());
@@ -636,7 +680,7 @@ mod tests {
         std::fs::read(&place).unwrap()
     }
 
-    fn numbers(bytes: Vec<u8>, alike: u64) -> Result<Vec<u64>, String> {
+    fn numbers(bytes: Vec<u8>, rows: u64, alike: u64) -> Result<Vec<u64>, String> {
         let each = |found: &mut Vec<u64>, group: &Group<'_>| {
             assert!(group.rows() <= BATCH, "{} rows at a time", group.rows());
             found.extend(group.count("n")?);
@@ -644,7 +688,7 @@ mod tests {
         };
         let mut file = tempfile::tempfile().unwrap();
         std::io::Write::write_all(&mut file, &bytes).unwrap();
-        let parts = read(Path::new("n.parquet"), file, alike, Vec::new, each);
+        let parts = read(Path::new("n.parquet"), file, rows, alike, Vec::new, each);
         Ok(parts.map_err(|e| e.to_string())?.concat())
     }
 
@@ -665,14 +709,50 @@ mod tests {
     #[test]
     fn a_table_is_read_some_rows_at_a_time_and_comes_out_whole() {
         let rows: Vec<u64> = (0..100_000).map(|n| n * n % 1009).collect();
-        assert_eq!(numbers(table(&rows, 2), 1 << 20).unwrap(), [&rows[..], &rows[..]].concat());
+        assert_eq!(
+            numbers(table(&rows, 2), 200_000, 1 << 20).unwrap(),
+            [&rows[..], &rows[..]].concat()
+        );
+    }
+
+    const QUIET: &str = "a_reader_that_panics_says_nothing_but_that_the_table_is_damaged";
+
+    #[test]
+    fn a_reader_that_panics_says_nothing_but_that_the_table_is_damaged() {
+        const CHILD: &str = "QUELL_TEST_PANICS";
+        if std::env::var_os(CHILD).is_some() {
+            let rows: Vec<u64> = (0..MANY as u64).collect();
+            for (rows, times) in [(&rows[..1], 1), (&rows[..], 2)] {
+                let mut file = tempfile::tempfile().unwrap();
+                std::io::Write::write_all(&mut file, &table(rows, times)).unwrap();
+                let each = |(): &mut (), _: &Group<'_>| panic!("an assertion of the library's");
+                let wanted = (rows.len() * times) as u64;
+                let error = read(Path::new("n.parquet"), file, wanted, 1 << 20, || (), each);
+                let error = error.unwrap_err().to_string();
+                assert!(error.contains("its pages can't be read"), "{error}");
+            }
+            return;
+        }
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", &format!("table::tests::{QUIET}"), "--nocapture"])
+            .env(CHILD, "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&child.stderr);
+        assert!(child.status.success() && !said.contains("panicked"), "{said}");
+    }
+
+    #[test]
+    fn a_table_with_rows_taken_out_of_it_is_refused() {
+        let error = numbers(table(&[1, 2, 3], 1), 5, 1 << 20).unwrap_err();
+        assert!(error.contains("it has 3 rows where the manifest says 5"), "{error}");
     }
 
     #[test]
     fn twenty_million_rows_in_next_to_no_bytes_are_refused_before_they_are_made() {
         let bytes = table(&vec![7; GROUP], 20);
         assert!(bytes.len() < 1_000_000, "{} bytes", bytes.len());
-        let error = numbers(bytes, 1 << 23).unwrap_err();
+        let error = numbers(bytes, 20 << 20, 1 << 23).unwrap_err();
         assert!(error.contains("bytes hold 20971520 rows"), "{error}");
     }
 
@@ -681,11 +761,11 @@ mod tests {
         // Numbers that the delta encoding can't pack, and Snappy can.
         let rows: Vec<u64> = (0..20_000).map(|n| n * n % 251).collect();
         let mut bytes = table(&rows, 1);
-        assert_eq!(numbers(bytes.clone(), 1 << 20).unwrap(), rows);
+        assert_eq!(numbers(bytes.clone(), 20_000, 1 << 20).unwrap(), rows);
         // After the magic number the first page: its type (a data page, 0), then its size unpacked, in three bytes.
         assert_eq!((&bytes[4..7], bytes[9] < 128), (&[0x15, 0, 0x15][..], true));
         bytes[7..10].copy_from_slice(&[0xfe, 0xff, 0x7f]);
-        let error = numbers(bytes, 1 << 20).unwrap_err();
+        let error = numbers(bytes, 20_000, 1 << 20).unwrap_err();
         assert!(error.contains("says that it unpacks to 1048575"), "{error}");
     }
 }

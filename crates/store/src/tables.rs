@@ -3,6 +3,7 @@
 use crate::columns::Table;
 use crate::data::{CellData, QueuePoint};
 use crate::error::StoreError;
+use crate::plausible;
 use crate::table::{self, Column, Group, TableWriter, Texts, Value};
 use quell_model::{CellId, EchoSample, EchoStatus, FlowSample, Side, TcpState};
 use std::collections::HashMap;
@@ -171,13 +172,19 @@ impl<'a> Reader<'a> {
         Self { cells, data }
     }
 
-    /// Reads one of the tables.
-    pub fn table(&mut self, path: &Path, name: &str, file: File) -> Result<(), StoreError> {
+    /// Reads one of the tables, which has so many rows.
+    pub fn table(
+        &mut self,
+        path: &Path,
+        name: &str,
+        file: File,
+        rows: u64,
+    ) -> Result<(), StoreError> {
         // Packets have times of their own, however regular they are; an idle queue or flow looks the same for days.
         let alike = if name == SAMPLES { 1 << 20 } else { 1 << 23 };
         let cells = &self.cells;
         let part = || Self::of(Arc::clone(cells));
-        let parts = table::read(path, file, alike, part, |part, group| match name {
+        let parts = table::read(path, file, rows, alike, part, |part, group| match name {
             SAMPLES => part.samples(path, group),
             FLOWS => part.flows(path, group),
             _ => part.queues(path, group),
@@ -247,7 +254,7 @@ impl<'a> Reader<'a> {
             let samples = cells.data(self, path, from)?.echoes_of(stream.at(from));
             let is_all = (from, to) == (0, g.rows());
             samples.reserve(if is_all { g.left() } else { to - from });
-            samples.extend((from..to).map(|i| EchoSample {
+            let packet = |i: usize| EchoSample {
                 t_ns: t[i],
                 seq: seq[i],
                 rtt_ns: rtt[i],
@@ -260,7 +267,12 @@ impl<'a> Reader<'a> {
                 sent_late_ns: sent_late[i],
                 bytes: bytes[i],
                 status: statuses[status.number(i)],
-            }));
+            };
+            for i in from..to {
+                let packet = packet(i);
+                plausible::packet(&packet).map_err(|why| g.wrong(i, &why))?;
+                samples.push(packet);
+            }
             from = to;
         }
         Ok(())
@@ -291,6 +303,7 @@ impl<'a> Reader<'a> {
                 .ok_or_else(|| unknown(path, "side", side.at(i)))?;
             let (t_ns, bytes, packets) = (t[i], bytes[i], packets[i]);
             let sample = FlowSample { t_ns, side, bytes, packets, tcp };
+            plausible::flow(&sample).map_err(|why| g.wrong(i, &why))?;
             cells.data(self, path, i)?.take_flow(stream.at(i), sample);
         }
         Ok(())
@@ -305,6 +318,7 @@ impl<'a> Reader<'a> {
         let (drops, marks) = (g.count("drops")?, g.count("marks")?);
         let (packets, bytes) = (g.count("packets")?, g.count("bytes")?);
         for i in 0..g.rows() {
+            plausible::time("t_ns", t[i]).map_err(|why| g.wrong(i, &why))?;
             let point = QueuePoint {
                 t_ns: t[i],
                 backlog_bytes: backlog_bytes[i],
@@ -388,7 +402,8 @@ mod tests {
         writer.append(columns, &rows)?;
         writer.commit()?;
         let mut reader = Reader::new([cell].into_iter());
-        reader.table(&path, SAMPLES, File::open(&path).expect("the table"))?;
+        let rows = samples.len() as u64;
+        reader.table(&path, SAMPLES, File::open(&path).expect("the table"), rows)?;
         Ok(reader.finish())
     }
 
@@ -432,7 +447,8 @@ mod tests {
         }
         writer.commit().expect("the table");
         let mut reader = Reader::new([&cell].into_iter());
-        reader.table(&path, SAMPLES, File::open(&path).expect("the table")).expect("it is read");
+        let file = File::open(&path).expect("the table");
+        reader.table(&path, SAMPLES, file, 9).expect("it is read");
         let found = reader.finish().remove(0).echoes;
         let of = |n: usize| full.iter().skip(n).step_by(2).cloned().collect::<Vec<_>>();
         assert_eq!(found[0].samples, [of(0), bare].concat());
@@ -459,6 +475,54 @@ mod tests {
         let wanted: Vec<_> =
             samples.iter().map(|s| EchoSample { queued_ns: None, ..s.clone() }).collect();
         assert_eq!(cells[0].echoes[0].samples, wanted);
+    }
+
+    #[test]
+    fn rows_that_no_measurement_gives_are_damage_each_with_its_number() {
+        let cell = cell();
+        let said = |wrong: &dyn Fn(&mut EchoSample)| {
+            let mut samples: Vec<_> = (0..5).map(sample).collect();
+            wrong(&mut samples[3]);
+            read(&cell, &sample_columns(), &samples).map(|_| ()).map_err(|e| e.to_string())
+        };
+        let wrongs: [(&str, &dyn Fn(&mut EchoSample)); 11] = [
+            ("t_ns is -9223372036854775808", &|s| s.t_ns = i64::MIN),
+            ("t_ns is 9223372036854775807", &|s| s.t_ns = i64::MAX),
+            ("rtt_ns is 18446744073709551615", &|s| s.rtt_ns = Some(u64::MAX)),
+            ("up_ns is -9223372036854775808", &|s| s.up_ns = Some(i64::MIN)),
+            ("down_ns is 9223372036854775807", &|s| s.down_ns = Some(i64::MAX)),
+            ("sent_late_ns is 18446744073709551615", &|s| s.sent_late_ns = Some(u64::MAX)),
+            ("seen_late_ns is 18446744073709551615", &|s| s.seen_late_ns = Some(u64::MAX)),
+            ("seq is 18446744073709551615", &|s| s.seq = u64::MAX),
+            ("lost has a round-trip time", &|s| s.status = EchoStatus::Lost),
+            ("ok has no round-trip time", &|s| (s.rtt_ns, s.down_ns) = (None, None)),
+            ("ok has no round-trip time", &|s| (s.rtt_ns, s.down_order) = (None, Some(3))),
+        ];
+        for (why, wrong) in wrongs {
+            let error = said(wrong).expect_err(why);
+            assert!(error.contains("is damaged: row 4: ") && error.contains(why), "{error}");
+        }
+        // A load's datagram, a clock that was never set, and answers that nobody can be sure of.
+        for can_be in [
+            (|s| (s.rtt_ns, s.up_ns, s.down_ns) = (None, Some(5), None)) as fn(&mut EchoSample),
+            |s| s.up_ns = Some(-1_790_000_000_000_000_000),
+            |s| s.status = EchoStatus::Unsure,
+            |s| s.status = EchoStatus::Duplicate,
+        ] {
+            said(&can_be).expect("it can be");
+        }
+    }
+
+    #[test]
+    fn a_name_without_an_end_is_damage() {
+        let (cell, samples) = (cell(), [sample(1)]);
+        let mut columns: Vec<_> =
+            sample_columns().into_iter().filter(|c| c.name != "stream").collect();
+        const NAME: [u8; 1 << 20] = [b'x'; 1 << 20];
+        let value = Value::Text(|_| std::str::from_utf8(&NAME).expect("it is a text"));
+        columns.push(Column { name: "stream", value });
+        let error = read(&cell, &columns, &samples).expect_err("it is too long").to_string();
+        assert!(error.contains("stream has 1048576 bytes, where 1024 are most"), "{error}");
     }
 
     #[test]

@@ -216,7 +216,7 @@ fn a_page_that_promises_a_gigabyte_is_refused_before_there_is_room_for_it() {
     let end = 7 + bytes[7..].iter().position(|b| b & 0x80 == 0).unwrap();
     bytes.splice(7..=end, [0xfe, 0xff, 0xff, 0xff, 0x07]);
     fs::write(&place, &bytes).unwrap();
-    admit(&folder, "samples.parquet", bytes.len() as u64, crc32fast::hash(&bytes), 24);
+    admit(&folder, "samples.parquet", bytes.len() as u64, crc32fast::hash(&bytes), 28);
     let (said, held) = refused_by_a_child(BOMB, &folder);
     assert!(said.contains("says that it unpacks to 1073741823"), "{said}");
     assert!(held < MOST_KIB, "{held} KiB");

@@ -285,14 +285,28 @@ fn kernels(experiment: &Experiment, problems: &mut Vec<String>) {
 }
 
 fn sizes(experiment: &Experiment, problems: &mut Vec<String>) {
+    problems.extend(too_many(experiment, 1));
+}
+
+/// Whether a sweep of so many points has no more measurements than an experiment may have.
+pub(crate) fn count(experiment: &Experiment, points: u64) -> Result<(), CheckError> {
+    match too_many(experiment, points) {
+        Some(why) => Err(CheckError { problems: vec![Problem::new(&why, None)] }),
+        None => Ok(()),
+    }
+}
+
+fn too_many(experiment: &Experiment, points: u64) -> Option<String> {
     let groups = match experiment.probes_run {
         super::ProbesRun::Apart => experiment.probe.len() as u64,
         super::ProbesRun::Together => 1,
     };
-    let cells = experiment.scenario.len() as u64 * groups * u64::from(experiment.repeat);
-    if cells > MOST_CELLS {
-        problems.push(format!(
-            "{cells} measurements (scenarios × probes × repeats) are too many; at most {MOST_CELLS}"
-        ));
-    }
+    let factors = [groups, u64::from(experiment.repeat), points];
+    let cells = factors.into_iter().fold(experiment.scenario.len() as u64, u64::saturating_mul);
+    let swept = if points > 1 { ", at each value of a sweep" } else { "" };
+    (cells > MOST_CELLS).then(|| {
+        format!(
+            "{cells} measurements (scenarios × probes × repeats{swept}) are too many; at most {MOST_CELLS}"
+        )
+    })
 }

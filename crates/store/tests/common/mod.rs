@@ -69,7 +69,7 @@ pub fn echo(seq: u64, status: EchoStatus) -> EchoSample {
         seq,
         rtt_ns: answered.then_some(20_000_000 + seq),
         up_ns: answered.then_some(-3),
-        down_ns: answered.then_some(i64::MAX),
+        down_ns: answered.then_some(i64::MAX / 4),
         up_order: answered.then_some(u64::MAX),
         down_order: answered.then_some(seq),
         seen_late_ns: None,
