@@ -2,6 +2,8 @@
 
 #[path = "impossible/flent.rs"]
 mod flent;
+#[path = "impossible/fping.rs"]
+mod fping;
 #[path = "impossible/iperf3.rs"]
 mod iperf3;
 
