@@ -6,6 +6,8 @@ mod flent;
 mod fping;
 #[path = "impossible/iperf3.rs"]
 mod iperf3;
+#[path = "impossible/irtt.rs"]
+mod irtt;
 
 use quell_foreign::{Hints, Imported, read};
 
