@@ -341,7 +341,7 @@ fn way(name: &str, meta: Option<&SeriesMeta>) -> Option<Way> {
     }
 }
 
-/// Values of a series that are none, as where one is null.
+/// Values of a series that are neither of a packet nor of an interval, as some runners store beside these.
 struct Untold {
     series: String,
     count: usize,
@@ -413,10 +413,7 @@ fn packets(
             continue;
         }
         let Some(val) = value.val else {
-            // It has a number, so that it is known to be sent.
-            untold.add(index);
-            stream.packets.push(EchoSample::new(at, seq, 0, EchoStatus::Unsure));
-            continue;
+            return Err(wrong("val", "a packet without its round trip".to_owned()));
         };
         let ms = if per_second { 1000.0 / val } else { val };
         let Some(rtt) = from_ms(ms) else {
@@ -470,6 +467,9 @@ fn flow(
             ForeignError::Value { place, why }
         };
         let Some(rate) = value.val else {
+            if value.dur.is_some() {
+                return Err(wrong("val", "an interval without its rate".to_owned()));
+            }
             if !value.is_of_socket() {
                 untold.add(index);
             }

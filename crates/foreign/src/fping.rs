@@ -15,13 +15,16 @@ use crate::error::ForeignError;
 use crate::imported::{Hints, Imported, Stream, Tool, from_ms, from_s};
 use quell_model::{EchoSample, EchoStatus};
 use std::collections::HashMap;
-use target::Target;
+use target::{Sum, Target};
 
 /// Time between packets to one target, where nothing tells it: fping's own default (`-p`).
 const USUAL_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// Bytes of the ICMP header, which fping counts into the size that it prints.
 const HEADER: u32 = 8;
+
+/// Most bytes that IP carries in a packet.
+const LARGEST: u32 = 65_535;
 
 /// What a line says.
 #[derive(Debug, PartialEq)]
@@ -38,52 +41,99 @@ enum Said<'a> {
     Summary { host: &'a str, sent: u64, received: u64 },
 }
 
-/// Whether a line is one of those.
+/// Whether a line is one of those, be it damaged.
 pub(crate) fn is_line(line: &str) -> bool {
-    said(line).is_some()
+    !matches!(said(line), Ok(None))
 }
 
-fn said(line: &str) -> Option<Said<'_>> {
+/// What a line says; none where it is none of these.
+///
+/// # Errors
+/// Where it is one of these and a value in it can't be read: what it tells of would pass for lost.
+fn said(line: &str) -> Result<Option<Said<'_>>, String> {
     let line = line.trim();
     let (stamp, line) = match line.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
-        Some((stamp, rest)) => (Some(stamp.parse::<f64>().ok().filter(|s| s.is_finite())?), rest),
+        Some((stamp, rest)) => (Some(stamp), rest),
         None => (None, line),
     };
-    let (host, rest) = line.split_once(" : ")?;
+    let Some((host, rest)) = line.split_once(" : ") else { return Ok(None) };
     let (host, rest) = (host.trim(), rest.trim());
     if host.is_empty() || host.contains(char::is_whitespace) {
-        return None;
+        return Ok(None);
     }
     if let Some(sums) = rest.strip_prefix("xmt/rcv/%") {
-        let mut numbers = sums.split_once("= ")?.1.split(['/', ',', '%']);
-        let mut number = || numbers.next()?.trim().parse::<u64>().ok();
-        return Some(Said::Summary { host, sent: number()?, received: number()? });
+        return summary(host, sums).map(Some);
     }
     let (again, rest) = match rest.strip_prefix("duplicate for ") {
         Some(rest) => (true, rest),
         None => (false, rest),
     };
     if let Some((seq, rest)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        let seq = seq.parse().ok()?;
         let rest = rest.trim_start_matches(',').trim();
-        if rest.starts_with("timed out") {
-            return Some(Said::TimedOut { host, seq, stamp });
+        let timed_out = rest.starts_with("timed out");
+        let answer = rest.split_once(" bytes, ");
+        if !timed_out && answer.is_none() {
+            return Ok(None);
         }
-        let (bytes, rest) = rest.split_once(" bytes, ")?;
-        let (ms, _) = rest.split_once(" ms")?;
-        let (bytes, ms) = (bytes.parse().ok()?, ms.trim().parse().ok()?);
-        return Some(match again {
+        let seq = seq.parse().map_err(|_| unreadable(seq, "number of a packet"))?;
+        let stamp = stamp.map(|stamp| {
+            let s = stamp.parse::<f64>().ok().filter(|s| s.is_finite());
+            s.ok_or_else(|| unreadable(stamp, "time"))
+        });
+        let stamp = stamp.transpose()?;
+        let Some((bytes, rest)) = answer.filter(|_| !timed_out) else {
+            return Ok(Some(Said::TimedOut { host, seq, stamp }));
+        };
+        let size = bytes.parse().ok().filter(|bytes| *bytes <= LARGEST);
+        let bytes = size.ok_or_else(|| unreadable(bytes, "size of a packet"))?;
+        let ms = rest.split_once(" ms").map_or(rest, |(ms, _)| ms).trim();
+        let ms = ms.parse().map_err(|_| unreadable(ms, "round-trip time"))?;
+        return Ok(Some(match again {
             true => Said::Again { host, seq, bytes, ms, stamp },
             false => Said::Answer { host, seq, bytes, ms, stamp },
-        });
+        }));
     }
     let time = |word: &str| match word {
         "-" => Some(None),
         _ => word.parse::<f64>().ok().filter(|ms| ms.is_finite()).map(Some),
     };
     let words = rest.split_whitespace().take(MOST_SAMPLES + 1);
-    let times: Vec<Option<f64>> = words.map(time).collect::<Option<_>>()?;
-    (!times.is_empty()).then_some(Said::All { host, times })
+    let count = words.clone().count();
+    let times: Vec<Option<f64>> = words.clone().filter_map(time).collect();
+    match count - times.len() {
+        0 if count > 0 => Ok(Some(Said::All { host, times })),
+        wrong if count > 2 && wrong * 2 < count => {
+            let word = words.clone().find(|word| time(word).is_none()).unwrap_or_default();
+            Err(unreadable(word, "round-trip time"))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn unreadable(word: &str, what: &str) -> String {
+    format!("`{}` is no {what}", word.escape_debug().take(40).collect::<String>())
+}
+
+/// `loss = 5/4/20%, …`, or `return = 5/6/120%` where more came than was sent.
+fn summary<'a>(host: &'a str, sums: &str) -> Result<Said<'a>, String> {
+    let numbers = sums.split_once("= ").map_or("", |(_, numbers)| numbers);
+    let numbers = numbers.split([',', '%']).next().unwrap_or_default().trim();
+    let wrong = || unreadable(numbers, "sum of packets sent and received");
+    let mut each = numbers.split('/').map(|number| number.trim().parse::<i64>());
+    let mut number = || each.next().and_then(Result::ok).ok_or_else(wrong);
+    let (sent, received, percent) = (number()?, number()?, number()?);
+    let is_loss = sums.starts_with("loss");
+    let counted = if is_loss { sent.saturating_sub(received) } else { received };
+    // As fping cuts it; older ones round.
+    let wanted = if sent > 0 { counted as f64 * 100.0 / sent as f64 } else { percent as f64 };
+    if sent < 0
+        || received < 0
+        || is_loss && received > sent
+        || (wanted - percent as f64).abs() > 1.0
+    {
+        return Err(wrong());
+    }
+    Ok(Said::Summary { host, sent: sent.cast_unsigned(), received: received.cast_unsigned() })
 }
 
 /// The targets by their place in the file.
@@ -124,16 +174,22 @@ pub(crate) fn read(text: &str, hints: Hints) -> Result<Imported, ForeignError> {
     let mut unknown: (usize, Option<(usize, &str)>) = (0, None);
     let interval = hints.interval_ns.unwrap_or(USUAL_INTERVAL_NS);
     let mut zero: Option<f64> = None;
+    let count = text.lines().count();
     for (index, line) in text.lines().enumerate() {
         if line.trim().is_empty() {
             continue;
         }
-        let Some(said) = said(line) else {
-            unknown.0 += 1;
-            unknown.1.get_or_insert((index + 1, line));
-            continue;
-        };
         let wrong = |why: String| ForeignError::Text { line: index + 1, why };
+        let said = match said(line) {
+            Ok(Some(said)) => said,
+            // Where fping was ended its last line may be cut off.
+            Err(why) if index + 1 < count || text.ends_with('\n') => return Err(wrong(why)),
+            Ok(None) | Err(_) => {
+                unknown.0 += 1;
+                unknown.1.get_or_insert((index + 1, line));
+                continue;
+            }
+        };
         let rtt =
             |ms: f64| from_ms(ms).ok_or_else(|| wrong(format!("{ms} ms is no round-trip time")));
         // An answer stands at the time at which it came.
@@ -166,6 +222,8 @@ pub(crate) fn read(text: &str, hints: Hints) -> Result<Imported, ForeignError> {
             Said::Summary { host, sent, received } => {
                 let target = targets.of(host)?;
                 target.sent = target.sent.max(Some(sent));
+                let many = target.sum.is_some();
+                target.sum = Some(Sum { line: index + 1, sent, received, many });
                 target.stream.facts =
                     vec![("transmitted", sent.to_string()), ("received", received.to_string())];
                 continue;
@@ -237,9 +295,14 @@ pub(crate) fn read(text: &str, hints: Hints) -> Result<Imported, ForeignError> {
 mod tests {
     use super::*;
 
+    #[track_caller]
+    fn of(line: &str) -> Option<Said<'_>> {
+        said(line).expect("it can be read")
+    }
+
     #[test]
     fn each_kind_of_line_is_told_apart() {
-        let answer = said("[1700000000.5] a.example : [3], 64 bytes, 12.3 ms (12.1 avg, 0% loss)");
+        let answer = of("[1700000000.5] a.example : [3], 64 bytes, 12.3 ms (12.1 avg, 0% loss)");
         let wanted = Said::Answer {
             host: "a.example",
             seq: 3,
@@ -248,28 +311,28 @@ mod tests {
             stamp: Some(1_700_000_000.5),
         };
         assert_eq!(answer, Some(wanted));
-        let lost = said("::1 : [4], timed out (NaN avg, 100% loss)");
+        let lost = of("::1 : [4], timed out (NaN avg, 100% loss)");
         assert_eq!(lost, Some(Said::TimedOut { host: "::1", seq: 4, stamp: None }));
-        let again = said("a : duplicate for [3], 64 bytes, 0.07 ms");
+        let again = of("a : duplicate for [3], 64 bytes, 0.07 ms");
         assert_eq!(
             again,
             Some(Said::Again { host: "a", seq: 3, bytes: 64, ms: 0.07, stamp: None })
         );
-        let all = said("192.0.2.7 : 12.3 - 12.4");
+        let all = of("192.0.2.7 : 12.3 - 12.4");
         assert_eq!(
             all,
             Some(Said::All { host: "192.0.2.7", times: vec![Some(12.3), None, Some(12.4)] })
         );
-        let sums = said("192.0.2.7   : xmt/rcv/%loss = 5/4/20%, min/avg/max = 12.1/12.2/12.4");
+        let sums = of("192.0.2.7   : xmt/rcv/%loss = 5/4/20%, min/avg/max = 12.1/12.2/12.4");
         assert_eq!(sums, Some(Said::Summary { host: "192.0.2.7", sent: 5, received: 4 }));
         for other in [
             "",
             "hello",
             "ICMP Host Unreachable from a for ICMP Echo sent to b",
             "a : b",
-            "[x] a : [1], 1 bytes, 1 ms",
+            "a : [1], unreachable",
         ] {
-            assert_eq!(said(other), None, "{other}");
+            assert_eq!(of(other), None, "{other}");
         }
     }
 }

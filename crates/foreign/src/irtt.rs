@@ -3,14 +3,20 @@
 //! Its documentation shows `lost` as a truth; it is a text, `"false"`, `"true"`, `"true_up"` or `"true_down"`. Both are read.
 
 use crate::bounded::{Budget, ListOf};
-use crate::bounds::MOST_SAMPLES;
+use crate::bounds::{MOST_SAMPLES, MOST_SECONDS};
 use crate::error::ForeignError;
-use crate::imported::{Imported, Stream, Tool};
+use crate::imported::{Imported, Stream, Tool, delays_contradict};
 use crate::{iso, order};
 use quell_model::{EchoSample, EchoStatus};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use std::fmt;
+
+/// Longest time from the first packet to another that is believed.
+const MOST_NS: i64 = (MOST_SECONDS * 1e9) as i64;
+
+/// The only version of the format that there is; irtt 0.9.1 writes it.
+const FORMAT: i64 = 1;
 
 #[derive(Default)]
 struct Document {
@@ -24,6 +30,7 @@ struct Document {
 #[serde(default)]
 struct Version {
     irtt: Option<String>,
+    json_format: Option<i64>,
 }
 
 #[derive(Default, Deserialize)]
@@ -126,14 +133,31 @@ impl<'de> Visitor<'de> for Whole<'_> {
     }
 }
 
+fn wrong<T>(place: &str, why: String) -> Result<T, ForeignError> {
+    Err(ForeignError::Value { place: place.to_owned(), why })
+}
+
 pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
     let budget = Budget::new(MOST_SAMPLES);
     let mut from = serde_json::Deserializer::from_str(text);
     let document = from.deserialize_map(Whole(&budget)).and_then(|d| from.end().map(|()| d));
     let Document { version, config, stats, round_trips } =
         document.map_err(|e| ForeignError::json(&e))?;
+    match version.json_format {
+        None | Some(FORMAT) => {}
+        Some(found) if found > FORMAT => {
+            let (found, known) = (found.cast_unsigned(), FORMAT.cast_unsigned());
+            return Err(ForeignError::Version { found, known });
+        }
+        Some(found) => return wrong("version.json_format", format!("{found} is no version")),
+    }
     let mut imported = Imported::new(Tool::Irtt);
     let params = &config.params;
+    for (what, ns) in [("interval", params.interval), ("duration", params.duration)] {
+        if let Some(ns) = ns.filter(|ns| !(0..=MOST_NS).contains(ns)) {
+            return wrong(&format!("config.params.{what}"), format!("{ns} ns is no time"));
+        }
+    }
     imported.window_ns = params.duration.and_then(|ns| u64::try_from(ns).ok()).filter(|ns| *ns > 0);
     imported.tell("irtt", version.irtt);
     imported.tell("host", config.remote_address);
@@ -148,7 +172,7 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
     let first = || round_trips.iter().filter_map(|t| sent(t).wall).min();
     let started = stats.start_time.as_deref().and_then(iso::seconds);
     imported.started_s = started.or_else(|| first().map(|ns| ns as f64 / 1e9));
-    let interval = params.interval.unwrap_or(0).max(0);
+    let interval = params.interval.unwrap_or(0);
     let mut stream = Stream { name: "irtt".to_owned(), two_clocks: true, ..Stream::default() };
     let bytes = params.length.unwrap_or(0);
     for (index, trip) in round_trips.iter().enumerate() {
@@ -164,19 +188,27 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
                 other => {
                     let shown: String = other.escape_debug().take(40).collect();
                     let why = format!("`{shown}` is no word of irtt for what was lost");
-                    return Err(ForeignError::Value { place: place("lost"), why });
+                    return wrong(&place("lost"), why);
                 }
             },
         };
         let by_number = i64::try_from(trip.seqno).unwrap_or(i64::MAX).saturating_mul(interval);
         let since = clock(sent(trip)).zip(zero).map(|(at, zero)| at.saturating_sub(zero));
+        if let Some(ns) = since.filter(|ns| *ns > MOST_NS) {
+            let clock = if monotonic { "monotonic" } else { "wall" };
+            let place = place(&format!("timestamps.client.send.{clock}"));
+            return wrong(&place, format!("{ns} ns after the first is no time of this file"));
+        }
         let mut packet = EchoSample::new(since.unwrap_or(by_number), trip.seqno, bytes, status);
         if status == EchoStatus::Ok {
             let rtt = trip.delay.rtt.and_then(|ns| u64::try_from(ns).ok());
             let Some(rtt) = rtt.filter(|ns| *ns < 1 << 53) else {
                 let why = "an answered packet has a round-trip time from 0".to_owned();
-                return Err(ForeignError::Value { place: place("delay.rtt"), why });
+                return wrong(&place("delay.rtt"), why);
             };
+            if let Some(why) = delays_contradict(rtt, trip.delay.send, trip.delay.receive) {
+                return wrong(&place("delay.send"), why);
+            }
             packet.rtt_ns = Some(rtt);
             packet.up_ns = trip.delay.send;
             packet.down_ns = trip.delay.receive;

@@ -2,8 +2,12 @@
 
 #[path = "impossible/flent.rs"]
 mod flent;
+#[path = "impossible/fping.rs"]
+mod fping;
 #[path = "impossible/iperf3.rs"]
 mod iperf3;
+#[path = "impossible/irtt.rs"]
+mod irtt;
 
 use quell_foreign::{Hints, Imported, read};
 

@@ -155,7 +155,13 @@ impl Options {
     }
 
     /// From the words of `tc`'s text, behind what says where the queue or class is.
-    pub(crate) fn of_words<'a>(kind: &str, words: impl Iterator<Item = &'a str>) -> Options {
+    ///
+    /// # Errors
+    /// Where a rate, time or size can't be, in words.
+    pub(crate) fn of_words<'a>(
+        kind: &str,
+        words: impl Iterator<Item = &'a str>,
+    ) -> Result<Options, String> {
         let mut options = Options::default();
         let mut words = words.peekable();
         let is_value =
@@ -171,7 +177,7 @@ impl Options {
                         curve.get(2 * at + 1).copied().unwrap_or_default(),
                     )
                 };
-                options.put(kind, name, curve_of(&of(0), &of(1), &of(2)));
+                options.put(kind, name, curve_of(&of(0)?, &of(1)?, &of(2)?));
                 continue;
             }
             if matches!(name, "linklayer" | "bandwidth" | "limit" | "mode") {
@@ -180,35 +186,42 @@ impl Options {
             while let Some(value) = words.next_if(|word| is_value(word) || negative(word)) {
                 values.push(value);
             }
-            let values: Vec<String> =
+            let values: Result<Vec<String>, _> =
                 values.iter().map(|value| spelled(kind, name, value)).collect();
-            options.put(kind, name, values.join(" "));
+            options.put(kind, name, values?.join(" "));
         }
-        options
+        Ok(options)
     }
 
     /// From a value of `tc`'s JSON.
-    pub(crate) fn put_json(&mut self, kind: &str, name: &str, value: &Value) {
+    ///
+    /// # Errors
+    /// As for words.
+    pub(crate) fn put_json(&mut self, kind: &str, name: &str, value: &Value) -> Result<(), String> {
         let shown = match value {
-            Value::Bool(false) => return,
+            Value::Bool(false) => return Ok(()),
             // What is on without a value stands there as null.
             Value::Bool(true) | Value::Null => {
                 let name = name.replace("split_gso", "split-gso");
-                return self.put(kind, &name, String::new());
+                self.put(kind, &name, String::new());
+                return Ok(());
             }
             // Words that stand alone.
             Value::String(word) if matches!(name, "diffserv" | "flowmode" | "atm") => {
-                return self.put(kind, word, String::new());
+                self.put(kind, word, String::new());
+                return Ok(());
             }
             Value::String(word) if name == "ack-filter" => {
-                let on = word != "disabled";
-                return if on {
-                    self.put(kind, "ack-filter", String::new())
-                };
+                if word != "disabled" {
+                    self.put(kind, "ack-filter", String::new());
+                }
+                return Ok(());
             }
-            Value::String(word) => spelled(kind, name, word),
+            Value::String(word) => spelled(kind, name, word)?,
             Value::Number(number) => {
-                of_number(unit(kind, name), number.as_f64().unwrap_or_default(), number.to_string())
+                let plain = number.to_string();
+                let known = of_number(unit(kind, name), number.as_f64().unwrap_or(-1.0), &plain);
+                known.ok_or_else(|| impossible(name, &plain))?
             }
             Value::Array(items) => {
                 let one =
@@ -218,28 +231,38 @@ impl Options {
             Value::Object(parts) => return self.put_parts(kind, name, parts),
         };
         self.put(kind, name, shown);
+        Ok(())
     }
 
     /// netem's groups: `{"delay":0.02,"jitter":0.003,"correlation":0}`.
-    fn put_parts(&mut self, kind: &str, name: &str, parts: &Map<String, Value>) {
+    fn put_parts(
+        &mut self,
+        kind: &str,
+        name: &str,
+        parts: &Map<String, Value>,
+    ) -> Result<(), String> {
         let number = |key: &str| parts.get(key).and_then(Value::as_f64);
         let name = name.trim_end_matches("-random");
         let mut values = Vec::new();
+        let time =
+            |name: &str, s: f64| time(s * 1e9).ok_or_else(|| impossible(name, &s.to_string()));
         match number(name) {
             Some(delay) if name == "delay" => {
-                values.push(time(delay * 1e9));
-                values.extend(
-                    number("jitter")
-                        .filter(|jitter| *jitter > 0.0)
-                        .map(|jitter| time(jitter * 1e9)),
-                );
+                values.push(time("delay", delay)?);
+                if let Some(jitter) = number("jitter").filter(|jitter| *jitter != 0.0) {
+                    values.push(time("jitter", jitter)?);
+                }
             }
-            Some(rate) if name == "rate" => values.push(of_number(Unit::Rate, rate, String::new())),
+            Some(rate) if name == "rate" => {
+                let known = of_number(Unit::Rate, rate, "");
+                values.push(known.ok_or_else(|| impossible(name, &rate.to_string()))?);
+            }
             Some(share) => values.push(percent(share)),
-            None => return,
+            None => return Ok(()),
         }
         values.extend(number("correlation").filter(|c| *c > 0.0).map(percent));
         self.put(kind, name, values.join(" "));
+        Ok(())
     }
 
     /// From the options by name that the kernel's answer was read into.
@@ -269,7 +292,8 @@ impl Options {
                     options.put(
                         kind,
                         name,
-                        span.map_or_else(|| text.clone(), |span| time(span.nanos() as f64)),
+                        span.and_then(|span| time(span.nanos() as f64))
+                            .unwrap_or_else(|| text.clone()),
                     );
                 }
                 Value::Number(number) => {
@@ -298,13 +322,21 @@ fn curve_of(m1: &str, d: &str, m2: &str) -> String {
     if matches!(m1, "" | "0bit") { m2.to_owned() } else { format!("{m1} {d} {m2}") }
 }
 
+/// Why a value is refused.
+fn impossible(name: &str, value: &str) -> String {
+    format!("{name}: {value} can't be")
+}
+
 /// A value of `tc`'s text in our spelling; what is no number with a unit stays as it is.
-fn spelled(kind: &str, name: &str, text: &str) -> String {
+fn spelled(kind: &str, name: &str, text: &str) -> Result<String, String> {
+    if unit(kind, name) != Unit::Plain && negative(text) {
+        return Err(impossible(name, text));
+    }
     // Behind a slash stands the size of cells.
     let bare = text.split('/').next().unwrap_or_default();
     let digits = bare.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(bare.len());
     let (Ok(number), suffix) = (bare[..digits].parse::<f64>(), &bare[digits..]) else {
-        return text.to_owned();
+        return Ok(text.to_owned());
     };
     let times = |units: &[(&str, f64)]| {
         let unit = units.iter().find(|(name, _)| suffix.eq_ignore_ascii_case(name));
@@ -325,13 +357,20 @@ fn spelled(kind: &str, name: &str, text: &str) -> String {
     ];
     const SIZES: [(&str, f64); 5] =
         [("", 1.0), ("b", 1.0), ("Kb", 1024.0), ("Mb", 1_048_576.0), ("Gb", 1_073_741_824.0)];
-    let shown = match unit(kind, name) {
-        Unit::Rate => times(&RATES).map(|bits| of_number(Unit::Rate, bits / 8.0, String::new())),
+    let known = match unit(kind, name) {
+        Unit::Rate => times(&RATES).map(|bits| of_number(Unit::Rate, bits / 8.0, "")),
         Unit::Time | Unit::Nanoseconds | Unit::Seconds => times(&TIMES).map(time),
-        Unit::Bytes => times(&SIZES).map(|bytes| Bytes::new(bytes as u64).to_string()),
-        Unit::Plain => times(&[("p", 1.0), ("b", 1.0)]).map(|_| bare[..digits].to_owned()),
+        Unit::Bytes => times(&SIZES).map(|bytes| whole(bytes).map(|n| Bytes::new(n).to_string())),
+        Unit::Plain => times(&[("p", 1.0), ("b", 1.0)]).map(|_| Some(bare[..digits].to_owned())),
     };
-    shown.map_or_else(|| text.to_owned(), |shown| without_unit(kind, name, shown))
+    let Some(known) = known else { return Ok(text.to_owned()) };
+    let shown = known.ok_or_else(|| impossible(name, text))?;
+    Ok(without_unit(kind, name, shown))
+}
+
+/// A whole number; none where it is below 0, or larger than what the kernel counts with.
+fn whole(number: f64) -> Option<u64> {
+    (0.0..u64::MAX as f64).contains(&number).then(|| number.round() as u64)
 }
 
 /// A bare number of bytes, as people write quanta and buckets.
@@ -346,31 +385,30 @@ fn without_unit(kind: &str, name: &str, shown: String) -> String {
     }
 }
 
-/// A number of `tc`'s JSON: rates in bytes a second, times in microseconds.
-fn of_number(unit: Unit, number: f64, plain: String) -> String {
+/// A number of `tc`'s JSON: rates in bytes a second, times in microseconds; none where it can't be.
+fn of_number(unit: Unit, number: f64, plain: &str) -> Option<String> {
     match unit {
-        Unit::Rate => Rate::from_bps((number * 8.0).round() as u64).to_string(),
+        Unit::Rate => whole(number * 8.0).map(|bits| Rate::from_bps(bits).to_string()),
         Unit::Time => time(number * 1e3),
         Unit::Nanoseconds => time(number),
         Unit::Seconds => time(number * 1e9),
         Unit::Bytes => {
-            let shown = Bytes::new(number as u64).to_string();
-            shown
-                .strip_suffix('B')
-                .filter(|d| d.bytes().all(|b| b.is_ascii_digit()))
-                .map_or(shown.clone(), str::to_owned)
+            let shown = Bytes::new(whole(number)?).to_string();
+            let bare = shown.strip_suffix('B').filter(|d| d.bytes().all(|b| b.is_ascii_digit()));
+            Some(bare.map_or(shown.clone(), str::to_owned))
         }
-        Unit::Plain => plain,
+        Unit::Plain => Some(plain.to_owned()),
     }
 }
 
-/// A time with three digits, as `tc` shows it: the kernel counts in ticks that don't divide what was asked for.
-fn time(ns: f64) -> String {
+/// A time with three digits, as `tc` shows it: the kernel counts in ticks that don't divide what was asked for. None where it can't be.
+fn time(ns: f64) -> Option<String> {
+    whole(ns)?;
     if ns < 1.0 {
-        return "0ms".into();
+        return Some("0ms".into());
     }
     let scale = 10f64.powi(ns.log10().floor() as i32 - 2).max(1.0);
-    Span::from_nanos(((ns / scale).round() * scale) as u64).to_string()
+    Some(Span::from_nanos(whole((ns / scale).round() * scale)?).to_string())
 }
 
 fn percent(share: f64) -> String {
@@ -390,13 +428,15 @@ mod tests {
     }
 
     fn of_text(kind: &str, text: &str) -> Options {
-        Options::of_words(kind, text.split_whitespace())
+        Options::of_words(kind, text.split_whitespace()).expect("it can be")
     }
 
     fn of_json(kind: &str, text: &str) -> Options {
         let mut options = Options::default();
         let Ok(Value::Object(map)) = serde_json::from_str(text) else { panic!("{text}") };
-        map.iter().for_each(|(name, value)| options.put_json(kind, name, value));
+        for (name, value) in &map {
+            options.put_json(kind, name, value).expect("it can be");
+        }
         options
     }
 

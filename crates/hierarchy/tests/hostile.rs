@@ -126,6 +126,81 @@ fn a_refusal_names_the_line() {
 }
 
 #[test]
+fn a_count_or_an_option_that_can_not_be_is_refused_with_its_line() {
+    let queue = |sent: &str, backlog: &str, marks: &str| {
+        format!(
+            "qdisc fq_codel 1: dev eth0 root limit 1000p\n Sent {sent}\n backlog {backlog} requeues 0\n  {marks}\n"
+        )
+    };
+    let (sent, backlog) = ("5 bytes 1 pkt (dropped 0, overlimits 0 requeues 0)", "0b 0p");
+    let json = |what: &str| {
+        format!("[{{\"kind\":\"tbf\",\"handle\":\"1:\",\"dev\":\"eth0\",\"root\":true,{what}}}]")
+    };
+    let htb = |options: &str| {
+        format!("\nqdisc htb 1: dev eth0 root\n\nclass htb 1:1 dev eth0 root {options}\n")
+    };
+    let real = [
+        queue(sent, backlog, "maxpacket 0 ecn_mark 7"),
+        queue(sent, "12.5Kb 9p", "drop_overlimit 0"),
+        json(
+            "\"options\":{\"rate\":125000,\"burst\":5120,\"lat\":50000},\"bytes\":10,\"packets\":1,\"drops\":0",
+        ),
+        htb("rate 1Mbit ceil 1Mbit burst 1600b cburst 1600b"),
+    ];
+    for text in real {
+        assert!(read(&text, None).is_ok(), "{text}");
+    }
+    let cases = [
+        (queue(&sent.replace("5 bytes", "-5 bytes"), backlog, ""), 2, "\"-5\" is no count"),
+        (
+            queue(&sent.replace("1 pkt", "99999999999999999999 pkt"), backlog, ""),
+            2,
+            "\"99999999999999999999\"",
+        ),
+        (
+            queue(&sent.replace("dropped 0", "dropped 18446744073709551616"), backlog, ""),
+            2,
+            "\"18446744073709551616,\"",
+        ),
+        (queue("5 bytes 1 pkt (dropped 0,", backlog, ""), 2, "cut off"),
+        (queue(sent, "-100b 1p", ""), 3, "\"-100b\" is no count"),
+        (queue(sent, "99999999999999999999Kb 1p", ""), 3, "is no count"),
+        (queue(sent, "0b", ""), 3, "\"requeues\" is no count"),
+        (queue(sent, backlog, "maxpacket 0 ecn_mark -7"), 4, "\"-7\" is no count"),
+        (queue(sent, backlog, "marks 0 -1 0"), 4, "\"-1\" is no count"),
+        (json("\"bytes\":-10,\"packets\":0"), 1, "\"bytes\": -10 is no count"),
+        (json("\"bytes\":10,\"packets\":1e300"), 1, "\"packets\": 1e300 is no count"),
+        (json("\"bytes\":10,\"packets\":1,\"drops\":null"), 1, "\"drops\": null is no count"),
+        (json("\"bytes\":10,\"packets\":1,\"marked\":-1"), 1, "\"marked\": -1 is no count"),
+        (json("\"bytes\":10,\"packets\":1,\"tins\":[{\"ecn_mark\":-1}]"), 1, "-1 is no count"),
+        (json("\"options\":{\"rate\":1e300}"), 1, "rate: 1e+300 can't be"),
+        (json("\"options\":{\"rate\":-1}"), 1, "rate: -1 can't be"),
+        (json("\"options\":{\"lat\":-50}"), 1, "lat: -50 can't be"),
+        (json("\"options\":{\"burst\":-1}"), 1, "burst: -1 can't be"),
+        (htb("rate 99999999999999999999Gbit"), 4, "rate: 99999999999999999999Gbit can't be"),
+        (htb("rate -5Mbit"), 4, "rate: -5Mbit can't be"),
+        (
+            htb("rate 1Mbit burst 99999999999999999999Gb"),
+            4,
+            "burst: 99999999999999999999Gb can't be",
+        ),
+        (
+            "qdisc netem 1: dev eth0 root limit 1000 delay 99999999999999999999s\n".to_owned(),
+            1,
+            "delay: 99999999999999999999s can't be",
+        ),
+    ];
+    for (text, line, words) in cases {
+        match read(&text, None) {
+            Err(ReadError::Line { line: at, why }) => {
+                assert!(at == line && why.contains(words), "{text}: {at}: {why}");
+            }
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+}
+
+#[test]
 fn outputs_with_prompts_and_blank_lines_between_are_read_and_the_rest_is_told() {
     let text = "lee@router:~$ sudo tc -s -d qdisc show dev eth0\n[sudo] password for lee: \n\nqdisc htb 1: root refcnt 2 r2q 10 default 0x10\n\
                 \n# tc -j class show dev eth0\n[{\"class\":\"htb\",\"handle\":\"1:10\",\"root\":true,\"prio\":0,\"rate\":125000,\"ceil\":125000}]\n\nthat is all\n";

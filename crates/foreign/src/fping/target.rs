@@ -13,6 +13,19 @@ use crate::order;
 use quell_model::{EchoSample, EchoStatus};
 use std::collections::{BTreeMap, HashSet};
 
+/// What a summary says.
+#[derive(Clone, Copy)]
+pub(super) struct Sum {
+    /// Its line, from 1.
+    pub line: usize,
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets that came back.
+    pub received: u64,
+    /// There are others before it, so that each may be of a part of the time (`-Q`).
+    pub many: bool,
+}
+
 /// One target.
 #[derive(Default)]
 pub(super) struct Target {
@@ -28,6 +41,8 @@ pub(super) struct Target {
     pub list: Option<Vec<Option<u64>>>,
     /// Packets sent, by their summary or the last that had no answer.
     pub sent: Option<u64>,
+    /// Its last summary.
+    pub sum: Option<Sum>,
 }
 
 impl Target {
@@ -45,6 +60,7 @@ impl Target {
             self.stamped.append(&mut self.late);
         }
         self.merge_list();
+        self.check_sum()?;
         // Times of packets between others are no times at which they came.
         let is_whole = self.timeless.iter().all(|packet| packet.rtt_ns.is_none());
         let times = Times::of(&self.stamped, interval);
@@ -64,6 +80,30 @@ impl Target {
         }
         complete(&mut stream, first, sent, times.step, left)?;
         Ok(stream)
+    }
+
+    /// Refuses a summary that says less than its lines.
+    fn check_sum(&self) -> Result<(), ForeignError> {
+        let Some(Sum { line, sent, received, .. }) = self.sum.filter(|sum| !sum.many) else {
+            return Ok(());
+        };
+        let all = self.stamped.iter().chain(&self.late).chain(&self.timeless);
+        let told = all.filter(|packet| packet.status != EchoStatus::Duplicate);
+        let (mut numbers, mut answered) = (HashSet::new(), HashSet::new());
+        for packet in told {
+            numbers.insert(packet.seq);
+            if packet.status.is_answered() {
+                answered.insert(packet.seq);
+            }
+        }
+        let (numbers, answered) = (numbers.len() as u64, answered.len() as u64);
+        if sent >= numbers && received >= answered {
+            return Ok(());
+        }
+        let why = format!(
+            "it says {sent} packets were sent and {received} came back, where lines tell of {numbers} and {answered}"
+        );
+        Err(ForeignError::Text { line, why })
     }
 
     /// A list tells the packets of the lines once more: what it adds are those that no line tells of, and answers to those that a line gave up.

@@ -86,14 +86,17 @@ fn node(value: &Json, kind: &str, class: bool) -> Result<NodeRecord, String> {
     for (name, value) in nested.iter().chain(own) {
         match value {
             Json::Words(words) if name.is_empty() => {
-                let read = Options::of_words(kind, words.split_whitespace());
+                let read = Options::of_words(kind, words.split_whitespace())?;
                 options.settings.extend(read.settings);
                 options.default = options.default.or(read.default);
             }
-            value => options.put_json(kind, name, &plain(value)),
+            value => options.put_json(kind, name, &plain(value))?,
         }
     }
-    let counters = counters(value).or_else(|| counters(value.get("stats")?));
+    let counters = match (counters(value)?, value.get("stats")) {
+        (None, Some(stats)) => counters(stats)?,
+        (found, _) => found,
+    };
     let counters =
         counters.map(|counters| Counters { direct_packets: options.direct_packets, ..counters });
     Ok(NodeRecord {
@@ -134,22 +137,37 @@ fn counter(name: &str) -> Option<fn(&mut Counters) -> &mut u64> {
     })
 }
 
-fn counters(value: &Json) -> Option<Counters> {
-    value.get("bytes")?;
+fn counters(value: &Json) -> Result<Option<Counters>, String> {
+    if value.get("bytes").is_none() {
+        return Ok(None);
+    }
     let mut counters = Counters::default();
     for (name, value) in value.members() {
-        if let (Some(field), Some(number)) = (counter(name), value.number()) {
-            *field(&mut counters) = number;
+        let count = |value: &Json| {
+            let shown = match value {
+                Json::Null => "null",
+                value => value.text().unwrap_or("what stands there"),
+            };
+            value.number().ok_or_else(|| format!("\"{name}\": {shown} is no count"))
+        };
+        if let Some(field) = counter(name) {
+            *field(&mut counters) = count(value)?;
         }
-        if let ("ecn_mark" | "ce_mark" | "marked", Some(number)) = (name.as_str(), value.number()) {
-            counters.marks = Some(counters.marks.unwrap_or(0).saturating_add(number));
-        }
-        if let ("tins", Json::List(tins)) = (name.as_str(), value) {
-            let marks = tins.iter().filter_map(|tin| tin.get("ecn_mark")?.number());
-            counters.marks = Some(marks.fold(0, u64::saturating_add));
+        let mut mark = |more: u64| {
+            counters.marks = Some(counters.marks.unwrap_or(0).saturating_add(more));
+        };
+        match (name.as_str(), value) {
+            ("ecn_mark" | "ce_mark" | "marked", value) => mark(count(value)?),
+            ("tins", Json::List(tins)) => {
+                mark(0);
+                for marks in tins.iter().filter_map(|tin| tin.get("ecn_mark")) {
+                    mark(count(marks)?);
+                }
+            }
+            _ => {}
         }
     }
-    Some(counters)
+    Ok(Some(counters))
 }
 
 fn filter(value: &Json, kind: &str, context: &Context) -> Result<Option<FilterRecord>, String> {

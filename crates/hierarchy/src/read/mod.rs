@@ -82,10 +82,7 @@ pub fn read(text: &str, nameless: Option<&str>) -> Result<Reading, ReadError> {
                 more.push(next);
                 lines.next();
             }
-            records.extend(
-                text::record(number, line, &more, &context)
-                    .map_err(|why| line_error((number, why)))?,
-            );
+            records.extend(text::record(number, line, &more, &context).map_err(line_error)?);
         } else {
             let (count, ..) =
                 passed_over.get_or_insert((0, number, quell_wire::text::printable(trimmed, 60)));

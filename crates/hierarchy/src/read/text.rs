@@ -40,10 +40,27 @@ pub(crate) fn handle(text: &str) -> Result<Handle, String> {
 }
 
 /// A record of its lines; none for what is no filter but its kind's own line or a table.
+///
+/// # Errors
+/// The line that is none of a record, and why.
 pub(crate) fn record(
     number: usize,
     line: &str,
     more: &[&str],
+    context: &Context,
+) -> Result<Option<Record>, (usize, String)> {
+    let counters = match line.starts_with("filter ") {
+        true => None,
+        false => counters(more).map_err(|(index, why)| (number + 1 + index, why))?,
+    };
+    of_lines(number, line, more, counters, context).map_err(|why| (number, why))
+}
+
+fn of_lines(
+    number: usize,
+    line: &str,
+    more: &[&str],
+    counters: Option<Counters>,
     context: &Context,
 ) -> Result<Option<Record>, String> {
     let mut words = line.split_whitespace().peekable();
@@ -79,8 +96,8 @@ pub(crate) fn record(
         if words.next_if_eq(&"leaf").is_some() {
             words.next();
         }
-        let options = Options::of_words(kind, words);
-        let counters = counters(more)
+        let options = Options::of_words(kind, words)?;
+        let counters = counters
             .map(|counters| Counters { direct_packets: options.direct_packets, ..counters });
         let place = place.unwrap_or(Place::Root);
         let node = NodeRecord {
@@ -105,57 +122,82 @@ fn behind(words: &[&str], name: &str) -> Option<u64> {
 fn number(word: &str) -> Option<u64> {
     let digits = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());
     let unit = word[digits..].trim_end_matches([',', ')']);
-    if unit.is_empty() {
-        return word[..digits].parse().ok();
-    }
     let size = match unit {
+        "" => return word[..digits].parse().ok(),
         "b" | "p" => 1.0,
         "Kb" => 1024.0,
         "Mb" => 1_048_576.0,
         "Gb" => 1_073_741_824.0,
         _ => return None,
     };
-    Some((word[..digits].parse::<f64>().ok()? * size) as u64)
+    let number = word[..digits].parse::<f64>().ok()? * size;
+    (number < u64::MAX as f64).then_some(number as u64)
 }
 
-fn counters(lines: &[&str]) -> Option<Counters> {
+/// The count in this place of a line.
+fn count(words: &[&str], at: usize) -> Result<u64, String> {
+    let word = words.get(at).ok_or("the line ends too early: was it cut off?")?;
+    number(word).ok_or_else(|| format!("\"{word}\" is no count"))
+}
+
+/// The count behind a word, where that stands there.
+fn told(words: &[&str], name: &str) -> Result<Option<u64>, String> {
+    words.iter().position(|word| *word == name).map(|at| count(words, at + 1)).transpose()
+}
+
+/// What lines tell that was counted. An error has the line's place among them.
+fn counters(lines: &[&str]) -> Result<Option<Counters>, (usize, String)> {
     let mut counters: Option<Counters> = None;
     let mut marks: Option<u64> = None;
-    for line in lines {
+    for (index, line) in lines.iter().enumerate() {
         let words: Vec<&str> = line.split_whitespace().take(64).collect();
-        match words.first().copied() {
-            Some("Sent" | "(dropped") => {
-                let c = counters.get_or_insert_default();
-                c.bytes = behind(&words, "Sent").unwrap_or(0);
-                c.packets = behind(&words, "bytes").unwrap_or(0);
-                c.drops = behind(&words, "(dropped").unwrap_or(0);
-                c.overlimits = behind(&words, "overlimits").unwrap_or(0);
+        counters_of(line, &words, &mut counters, &mut marks).map_err(|why| (index, why))?;
+    }
+    Ok(counters.map(|counters| Counters { marks, ..counters }))
+}
+
+fn counters_of(
+    line: &str,
+    words: &[&str],
+    counters: &mut Option<Counters>,
+    marks: &mut Option<u64>,
+) -> Result<(), String> {
+    match words.first().copied() {
+        // Of the flows of fq_codel, which show as classes, the kernel does not tell what was sent.
+        Some(first @ ("Sent" | "(dropped")) => {
+            let c = counters.get_or_insert_default();
+            if first == "Sent" {
+                (c.bytes, c.packets) = (count(words, 1)?, count(words, 3)?);
             }
-            // An estimator's rate may stand before it.
-            Some("backlog" | "rate") if line.contains("requeues") => {
-                let c = counters.get_or_insert_default();
-                if let Some(at) = words.iter().position(|word| *word == "backlog") {
-                    c.backlog_bytes = words.get(at + 1).and_then(|word| number(word)).unwrap_or(0);
-                    c.backlog_packets =
-                        words.get(at + 2).and_then(|word| number(word)).unwrap_or(0);
-                }
+            let cut_off = || "the line ends too early: was it cut off?".to_owned();
+            c.drops = told(words, "(dropped")?.ok_or_else(cut_off)?;
+            c.overlimits = told(words, "overlimits")?.ok_or_else(cut_off)?;
+        }
+        // An estimator's rate may stand before it.
+        Some("backlog" | "rate") if line.contains("requeues") => {
+            let c = counters.get_or_insert_default();
+            if let Some(at) = words.iter().position(|word| *word == "backlog") {
+                c.backlog_bytes = count(words, at + 1)?;
+                c.backlog_packets = count(words, at + 2)?;
             }
-            // cake has a column a tin.
-            Some("marks") => {
-                marks = Some(
-                    words[1..].iter().filter_map(|word| number(word)).fold(0, u64::saturating_add),
-                )
+        }
+        // cake has a column a tin.
+        Some("marks") => {
+            let mut all = 0_u64;
+            for at in 1..words.len() {
+                all = all.saturating_add(count(words, at)?);
             }
-            _ => {
-                for name in ["ecn_mark", "ce_mark", "marked"] {
-                    if let Some(count) = behind(&words, name) {
-                        marks = Some(marks.unwrap_or(0).saturating_add(count));
-                    }
+            *marks = Some(all);
+        }
+        _ => {
+            for name in ["ecn_mark", "ce_mark", "marked"] {
+                if let Some(count) = told(words, name)? {
+                    *marks = Some(marks.unwrap_or(0).saturating_add(count));
                 }
             }
         }
     }
-    counters.map(|counters| Counters { marks, ..counters })
+    Ok(())
 }
 
 /// A filter of which nothing is known but where the command asked for it.
