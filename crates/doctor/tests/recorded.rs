@@ -30,6 +30,48 @@ fn what_was_not_read_is_not_fine() {
     );
 }
 
+#[test]
+fn counters_that_can_not_be_end_no_check() {
+    let most = |snapshot: &mut quell_host::Snapshot| {
+        let device = snapshot.devices.as_mut().unwrap().get_mut("eth0").unwrap();
+        let stats = &mut device.link.stats;
+        for counter in [
+            &mut stats.rx_packets,
+            &mut stats.tx_packets,
+            &mut stats.rx_errors,
+            &mut stats.tx_errors,
+            &mut stats.rx_dropped,
+            &mut stats.tx_dropped,
+            &mut stats.rx_crc_errors,
+            &mut stats.rx_fifo_errors,
+            &mut stats.rx_missed_errors,
+            &mut stats.rx_over_errors,
+        ] {
+            *counter = u64::MAX;
+        }
+        device.hardware.uncorrectable = Some(u64::MAX);
+        for number in 0..4 {
+            device.counters.insert(format!("rx_queue_{number}_packets"), u64::MAX);
+            device.counters.insert(format!("rx_missed_{number}"), u64::MAX);
+        }
+        for (path, text) in [
+            ("/proc/stat", "cpu0 9 9 9 9 9 9 9 9\nctxt 9\n".replace('9', &u64::MAX.to_string())),
+            ("/proc/meminfo", format!("MemTotal: {} kB\n", u64::MAX)),
+            ("/proc/net/softnet_stat", "ffffffffffffffff ffffffffffffffff 1 0\n".repeat(3)),
+            ("/proc/sys/net/core/netdev_max_backlog", u64::MAX.to_string()),
+        ] {
+            snapshot.texts.0.insert(path.to_owned(), Ok(text));
+        }
+    };
+    let mut now = later(host());
+    most(&mut now);
+    assert!(!findings(Some(&host()), &now).is_empty());
+    let mut before = host();
+    most(&mut before);
+    findings(Some(&before), &now);
+    assert!(now.cpus().unwrap_err().contains("18446744073709551615 ticks"));
+}
+
 /// github.com/istoreos/istoreos issue 1293: a port of 2.5 Gbit/s at 100 Mbit/s; the driver does not tell the other end's modes.
 #[test]
 fn a_gigabit_port_at_a_hundred_megabits_is_a_warning() {

@@ -24,19 +24,23 @@ pub struct Softnet {
     pub squeezed: u64,
 }
 
+/// Most ticks that a CPU can have counted: 89,000 years of them.
+const MOST_TICKS: u64 = 1 << 48;
+
 /// The lines `cpu0 …`, in their order.
-pub fn ticks(stat: &str) -> Vec<CpuTicks> {
+fn ticks(stat: &str) -> Seen<Vec<CpuTicks>> {
     let one = |line: &str| {
         let mut words = line.split_whitespace();
         let number = words.next()?.strip_prefix("cpu")?;
         number.parse::<u32>().ok()?;
         // user, nice, system, idle, iowait, irq, softirq, steal; guest times are in user already.
         let fields: Vec<u64> = words.take(8).map_while(|word| word.parse().ok()).collect();
-        Some(CpuTicks {
-            all: fields.iter().sum(),
-            idle: fields.get(3)? + fields.get(4)?,
-            softirq: *fields.get(6)?,
-        })
+        let (idle, io) = (*fields.get(3)?, *fields.get(4)?);
+        let softirq = *fields.get(6)?;
+        if let Some(most) = fields.iter().find(|ticks| **ticks > MOST_TICKS) {
+            return Some(Err(format!("/proc/stat counts {most} ticks, which can't be")));
+        }
+        Some(Ok(CpuTicks { all: fields.iter().sum(), idle: idle + io, softirq }))
     };
     stat.lines().filter_map(one).collect()
 }
@@ -44,7 +48,9 @@ pub fn ticks(stat: &str) -> Vec<CpuTicks> {
 /// A line a CPU, hexadecimal.
 pub fn softnet(text: &str) -> Vec<Softnet> {
     let one = |line: &str| {
-        let mut words = line.split_whitespace().map(|word| u64::from_str_radix(word, 16).ok());
+        // They are of 32 bits each.
+        let number = |word| u32::from_str_radix(word, 16).map(u64::from).ok();
+        let mut words = line.split_whitespace().map(number);
         Some(Softnet {
             processed: words.next()??,
             dropped: words.next()??,
@@ -63,7 +69,7 @@ fn behind(text: &str, word: &str) -> Option<u64> {
 impl Snapshot {
     /// Its CPUs.
     pub fn cpus(&self) -> Seen<Vec<CpuTicks>> {
-        self.texts.get("/proc/stat").map(ticks)
+        self.texts.get("/proc/stat").and_then(ticks)
     }
 
     /// Packet processing, by CPU.
@@ -85,8 +91,18 @@ mod tests {
     #[test]
     fn cpus_are_told_apart_from_their_sum() {
         let stat = "cpu  1 1 1 1 1 1 1 1\ncpu0 10 0 5 80 5 0 7 0 0 0\ncpu1 1 1\nctxt 77\n";
-        assert_eq!(ticks(stat), [CpuTicks { all: 107, idle: 85, softirq: 7 }]);
+        assert_eq!(ticks(stat), Ok(vec![CpuTicks { all: 107, idle: 85, softirq: 7 }]));
         assert_eq!(behind(stat, "ctxt "), Some(77));
+    }
+
+    #[test]
+    fn counts_that_can_not_be_are_told_as_such() {
+        let max = u64::MAX;
+        let told = ticks(&format!("cpu0 {max} {max} 0 0 0 0 0 0\n")).expect_err("they can't be");
+        assert!(told.contains("18446744073709551615 ticks"), "{told}");
+        let line = format!("{max:016x} 0 0\n00000001 00000002 00000003\n");
+        let second = Softnet { processed: 1, dropped: 2, squeezed: 3 };
+        assert_eq!(softnet(&line), [second], "the kernel counts them in 32 bits");
     }
 
     #[test]

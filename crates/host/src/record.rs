@@ -71,19 +71,38 @@ pub fn write(snapshot: &Snapshot, folder: &Path) -> Result<(), RecordError> {
     fs::write(&place, text).map_err(at(&place))
 }
 
+/// A link in a folder that somebody sent may lead to anywhere here, and what it leads to would be told.
+fn no_link(path: &Path) -> Result<(), RecordError> {
+    match fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
+        true => {
+            let error = io::Error::other("it is a symbolic link, which is not followed");
+            Err(at(path)(error))
+        }
+        false => Ok(()),
+    }
+}
+
+fn text(path: &Path) -> Result<String, RecordError> {
+    no_link(path)?;
+    input::text(path, LARGEST).map_err(at(path))
+}
+
 /// Reads a folder that [`write`] made, or somebody by hand: only `facts.json` has to be there.
 pub fn read(folder: &Path) -> Result<Snapshot, RecordError> {
     let facts = folder.join("facts.json");
-    let text = input::text(&facts, LARGEST).map_err(at(&facts))?;
-    let mut snapshot: Snapshot = serde_json::from_str(&text).map_err(json(&facts))?;
+    no_link(folder)?;
+    let read = text(&facts)?;
+    let mut snapshot: Snapshot = serde_json::from_str(&read).map_err(json(&facts))?;
     let mut texts = Texts::default();
     let unread = folder.join("unread.json");
-    if let Ok(text) = input::text(&unread, LARGEST) {
+    no_link(&unread)?;
+    if let Ok(read) = text(&unread) {
         let unread: BTreeMap<String, String> =
-            serde_json::from_str(&text).map_err(json(&unread))?;
+            serde_json::from_str(&read).map_err(json(&unread))?;
         texts.0.extend(unread.into_iter().map(|(path, why)| (path, Err(why))));
     }
     let files = folder.join("files");
+    no_link(&files)?;
     if files.is_dir() {
         gather(&files, &files, &mut texts)?;
     }
@@ -94,10 +113,11 @@ pub fn read(folder: &Path) -> Result<Snapshot, RecordError> {
 fn gather(root: &Path, folder: &Path, texts: &mut Texts) -> Result<(), RecordError> {
     for entry in fs::read_dir(folder).map_err(at(folder))? {
         let path = entry.map_err(at(folder))?.path();
+        no_link(&path)?;
         if path.is_dir() {
             gather(root, &path, texts)?;
         } else {
-            let text = input::text(&path, LARGEST).map_err(at(&path))?;
+            let text = text(&path)?;
             let inside = path.strip_prefix(root).unwrap_or(&path);
             let parts = inside.components().filter_map(|part| match part {
                 Component::Normal(part) => part.to_str(),

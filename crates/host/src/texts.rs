@@ -57,7 +57,8 @@ impl Texts {
         let text = self.get("/proc/meminfo")?;
         let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
         let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-        kib.map(|kib| kib * 1024).ok_or_else(|| "/proc/meminfo has no MemTotal".to_owned())
+        kib.and_then(|kib| kib.checked_mul(1024))
+            .ok_or_else(|| "/proc/meminfo has no MemTotal".to_owned())
     }
 
     /// `nr_free_buffer_pages` (mm/page_alloc.c): of the zones that the kernel itself uses, what is managed above the high watermark.
@@ -73,7 +74,7 @@ impl Texts {
                 }
                 (Some("high"), Some(pages)) => high = pages.parse().ok()?,
                 (Some("managed"), Some(pages)) if ours => {
-                    sum += pages.parse::<u64>().ok()?.saturating_sub(high);
+                    sum = sum.checked_add(pages.parse::<u64>().ok()?.saturating_sub(high))?;
                 }
                 _ => {}
             }

@@ -28,6 +28,25 @@ fn a_snapshot_that_was_written_is_the_one_that_is_read() {
 }
 
 #[test]
+fn no_link_in_a_snapshot_that_somebody_sent_is_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let secret = folder.path().join("secret");
+    std::fs::write(&secret, "{}").unwrap();
+    let taken = folder.path().join("taken");
+    for link in ["facts.json", "unread.json", "files", "files/proc/stat", "files/proc"] {
+        let _ = std::fs::remove_dir_all(&taken);
+        record::write(&take(Depth::Moving), &taken).unwrap();
+        let place = taken.join(link);
+        std::fs::rename(&place, folder.path().join("moved")).unwrap();
+        std::os::unix::fs::symlink(&secret, &place).unwrap();
+        let error = record::read(&taken).unwrap_err().to_string();
+        assert!(error.contains(link) && error.contains("symbolic link"), "{error}");
+        let moved = folder.path().join("moved");
+        let _ = std::fs::remove_file(&moved).or_else(|_| std::fs::remove_dir_all(&moved));
+    }
+}
+
+#[test]
 fn a_connection_is_seen_with_the_process_that_holds_it() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -172,6 +172,8 @@ fn keep(seen: &Examination, folder: &std::path::Path) -> Result<(), Failure> {
 /// What --record kept: `now`, and `before` where it is there; or one snapshot by itself.
 fn read(folder: &std::path::Path) -> Result<Examination, Failure> {
     let one = |folder: PathBuf| record::read(&folder).map_err(Failure::unusable);
+    // Whoever typed it knows where it leads; what is inside came from elsewhere.
+    let folder = &std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     let inner = folder.join("now");
     let now = one(if inner.is_dir() { inner } else { folder.to_owned() })?;
     let before = folder.join("before");

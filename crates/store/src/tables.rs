@@ -485,7 +485,8 @@ mod tests {
             wrong(&mut samples[3]);
             read(&cell, &sample_columns(), &samples).map(|_| ()).map_err(|e| e.to_string())
         };
-        let wrongs: [(&str, &dyn Fn(&mut EchoSample)); 11] = [
+        type Wrong<'a> = (&'a str, &'a dyn Fn(&mut EchoSample));
+        let wrongs: [Wrong<'_>; 11] = [
             ("t_ns is -9223372036854775808", &|s| s.t_ns = i64::MIN),
             ("t_ns is 9223372036854775807", &|s| s.t_ns = i64::MAX),
             ("rtt_ns is 18446744073709551615", &|s| s.rtt_ns = Some(u64::MAX)),
@@ -518,7 +519,7 @@ mod tests {
         let (cell, samples) = (cell(), [sample(1)]);
         let mut columns: Vec<_> =
             sample_columns().into_iter().filter(|c| c.name != "stream").collect();
-        const NAME: [u8; 1 << 20] = [b'x'; 1 << 20];
+        static NAME: [u8; 1 << 20] = [b'x'; 1 << 20];
         let value = Value::Text(|_| std::str::from_utf8(&NAME).expect("it is a text"));
         columns.push(Column { name: "stream", value });
         let error = read(&cell, &columns, &samples).expect_err("it is too long").to_string();

@@ -102,7 +102,7 @@ pub fn analyse(reader: impl Read, options: &Options) -> Result<Outcome, CaptureE
     let begin = first.unwrap_or_default();
     report.begin = begin;
     (report.clock_set_back, report.clock_steps) = (clock.earlier, clock.steps);
-    report.duration = clock.known(now.since(begin));
+    report.duration = first.and_then(|begin| clock.known(now.since(begin)));
     report.stopped = broke_off.as_ref().map(ToString::to_string);
     report.other_protocols = others.named();
     let listed = table.finish();
@@ -112,6 +112,10 @@ pub fn analyse(reader: impl Read, options: &Options) -> Result<Outcome, CaptureE
     let told = |(number, summary)| {
         let mut connection = ConnectionReport::new(number, begin, summary);
         connection.duration = connection.duration.and_then(|span| clock.known(span));
+        connection.timed = report.without_time == 0;
+        if first.is_none() {
+            connection.forget_times();
+        }
         connection
     };
     report.connections = listed.into_iter().map(told).collect();

@@ -1,7 +1,7 @@
 //! What is told about a capture: the one description from which text and JSON come.
 
 use crate::advice;
-use crate::connection::{EndSummary, Ending, Handshake, Summary, Tally};
+use crate::connection::{EndSummary, Ending, Handshake, RttSummary, Summary, Tally};
 use crate::found::{self, Found};
 use crate::remark::{Cause, Held, Need, Remark, Side};
 use crate::time::{Time, millis, millis_or_null};
@@ -88,6 +88,9 @@ pub struct ConnectionReport {
     /// Its first packet, from the capture's first.
     #[serde(rename = "begin_ms", serialize_with = "millis")]
     pub begin: Span,
+    /// Whether the file has a time of each packet: else nothing is known of waits that are not there.
+    #[serde(skip)]
+    pub(crate) timed: bool,
     /// From its first packet to its last, as far as that of the capture is known.
     #[serde(rename = "duration_ms", serialize_with = "millis_or_null")]
     pub duration: Option<Span>,
@@ -153,6 +156,15 @@ pub struct MarkReport {
 }
 
 impl ConnectionReport {
+    /// Takes out what a file without times can't tell.
+    pub(crate) fn forget_times(&mut self) {
+        (self.duration, self.handshake_rtt) = (None, None);
+        self.handshake = Handshake::default();
+        for end in [&mut self.client_to_server, &mut self.server_to_client] {
+            end.rtt = RttSummary::default();
+        }
+    }
+
     /// Describes a connection of a capture that began at `begin`.
     pub(crate) fn new(number: u64, begin: Time, summary: Summary) -> Self {
         let (client, server) = (summary.client.to_string(), summary.server.to_string());
@@ -189,6 +201,7 @@ impl ConnectionReport {
             number,
             opened: summary.opened,
             ending: summary.ending,
+            timed: true,
             begin: summary.times.0.since(begin),
             duration: Some(summary.times.1.since(summary.times.0)),
             handshake_rtt: summary.handshake.rtt(),

@@ -99,7 +99,10 @@ fn notes(report: &Report, width: usize) -> String {
         (report.cut_packets, "were captured in part; their lengths are still right".to_owned()),
         (
             report.without_time,
-            "have no time in the file; they take that of the one before".to_owned(),
+            match report.without_time == report.packets {
+                true => "have no time in the file".to_owned(),
+                false => "have no time in the file; they take that of the one before".to_owned(),
+            },
         ),
         (
             report.clock_set_back - report.clock_steps,
@@ -200,8 +203,11 @@ fn figures(cells: [&str; 6]) -> String {
     format!("{}\n", line.trim_end())
 }
 
-fn nobody(width: usize) -> String {
-    let said = "Nobody waited: no stalls, no retransmissions, nothing out of order.";
+fn nobody(timed: bool, width: usize) -> String {
+    let said = match timed {
+        true => "Nobody waited: no stalls, no retransmissions, nothing out of order.",
+        false => "Whether anybody waited is not known: the file has packets without a time.",
+    };
     format!("\n{}", line("", "", said, width))
 }
 
@@ -209,7 +215,7 @@ fn nobody(width: usize) -> String {
 fn findings(connections: &[ConnectionReport], width: usize) -> String {
     let mut found: Vec<&Found> = connections.iter().flat_map(|c| &c.findings).collect();
     if found.is_empty() {
-        return nobody(width);
+        return nobody(connections.iter().all(|c| c.timed), width);
     }
     found.sort_by_key(|found| (!found.is_wait, Reverse(found.waited)));
     let mut text = String::new();
@@ -251,6 +257,7 @@ pub fn connection(connection: &ConnectionReport, width: usize) -> String {
             );
             text += &line("  ", "    ", &said, width);
         }
+        _ if c.opened && !c.timed => {}
         _ if c.opened => text.push_str("  its opening was captured in part\n"),
         _ => {
             let said = "its opening was not captured: windows are not scaled, and who is the client is a guess";
@@ -264,7 +271,7 @@ pub fn connection(connection: &ConnectionReport, width: usize) -> String {
         text += &rtt_over_time(name, &end.rtt, width);
     }
     if c.marks.is_empty() {
-        text += &nobody(width);
+        text += &nobody(c.timed, width);
         return text;
     }
     let head = format!("{:>12}     ", "at");

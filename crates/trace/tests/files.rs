@@ -8,7 +8,7 @@ use common::{
 };
 use quell_finding::WIDEST;
 use quell_trace::capture::LONGEST_PACKET;
-use quell_trace::{CaptureError, Options, analyse, overview_text};
+use quell_trace::{CaptureError, Options, Report, analyse, connection_text, overview_text};
 
 fn under(header: &[u8], ip: fn(&Told) -> Vec<u8>) -> Vec<Timed> {
     call().iter().map(|p| (p.us * 1000, [header, &ip(p)].concat())).collect()
@@ -131,6 +131,44 @@ fn old_and_simple_packet_blocks_are_read() {
         Vec::<String>::new(),
         "without times, nothing can be said about waits"
     );
+    untold(&report);
+}
+
+/// Nothing is told of the times of a file that has none.
+#[track_caller]
+fn untold(report: &Report) {
+    let text = overview_text(report, WIDEST) + &connection_text(&report.connections[0], WIDEST);
+    for (word, times) in [
+        ("Whether anybody waited is not known", 2),
+        ("Nobody waited", 0),
+        ("in a time that is not known", 1),
+        ("lasted a time that is not known", 1),
+        ("0 ns", 1),
+        ("RTT", 0),
+        ("opening", 0),
+    ] {
+        assert_eq!(text.matches(word).count(), times, "{word} in {text}");
+    }
+}
+
+#[test]
+fn a_clock_that_can_not_be_tells_no_times() {
+    let nobody = |options: &[u8]| {
+        let mut file = section(LITTLE);
+        let link = [&LITTLE.u16(101)[..], &[0; 2], &LITTLE.u32(0), options].concat();
+        file.extend(block(LITTLE, 1, &link));
+        let packets = call();
+        let third = packets.iter().take(3);
+        third.for_each(|p| file.extend(enhanced(LITTLE, 0, 1_700_000_000_000_000, &p.ipv4())));
+        report(&file)
+    };
+    // Whole seconds (if_tsresol), then an offset of so many of them (if_tsoffset) that the sum is beyond 64 bits.
+    let offset = [&[14, 0, 8, 0][..], &i64::MAX.to_le_bytes()].concat();
+    for options in [&[9, 0, 1, 0, 0, 0, 0, 0][..], &offset] {
+        let report = nobody(options);
+        assert_eq!((report.tcp_packets, report.without_time), (3, 3));
+        untold(&report);
+    }
 }
 
 #[test]

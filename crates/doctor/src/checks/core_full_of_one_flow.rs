@@ -30,15 +30,17 @@ fn look(facts: &Facts<'_>) -> Look {
         return Err("/proc/stat names no CPU".to_owned());
     };
     let connections = facts.connections()?;
-    let bytes = |c: &Connection<'_>| c.went(|i| i.bytes_acked) + c.went(|i| i.bytes_received);
+    let bytes = |c: &Connection<'_>| {
+        c.went(|i| i.bytes_acked).saturating_add(c.went(|i| i.bytes_received))
+    };
     let moved = connections.iter().filter(|c| c.earlier.is_some()).map(|c| (bytes(c), c));
     let moved: Vec<_> = moved.collect();
-    let all: u64 = moved.iter().map(|(bytes, _)| bytes).sum();
+    let all = moved.iter().fold(0, |all: u64, (bytes, _)| all.saturating_add(*bytes));
     let Some((most, connection)) = moved.iter().max_by_key(|(bytes, _)| *bytes) else {
         return Ok(Outcome::Fine);
     };
     let rate = *most as f64 * 8.0 / facts.seconds().max(0.001) / 1e9;
-    if busy < 90.0 || most * 2 <= all || rate < 1.0 {
+    if busy < 90.0 || *most <= all / 2 || rate < 1.0 {
         return Ok(Outcome::Fine);
     }
     let finding = CHECK

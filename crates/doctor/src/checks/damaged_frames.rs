@@ -20,7 +20,8 @@ fn look(facts: &Facts<'_>) -> Look {
     let mut findings = Vec::new();
     for (device, before) in facts.devices()? {
         let sum = |device: &quell_host::Device| {
-            device.link.stats.rx_crc_errors + device.hardware.uncorrectable.unwrap_or(0)
+            let uncorrectable = device.hardware.uncorrectable.unwrap_or(0);
+            device.link.stats.rx_crc_errors.saturating_add(uncorrectable)
         };
         let moved = Moved::between(before.map(sum), sum(device));
         if !facts.is_over(moved, Limit { least: 1, per_hour: 2.0 }) {

@@ -22,8 +22,9 @@ fn look(facts: &Facts<'_>) -> Look {
         // Those that another check names by their kind are left to it.
         let sum = |device: &quell_host::Device| {
             let stats = &device.link.stats;
-            let named = stats.rx_crc_errors + stats.rx_fifo_errors + stats.rx_missed_errors;
-            stats.rx_errors.saturating_sub(named) + stats.tx_errors
+            let named = [stats.rx_crc_errors, stats.rx_fifo_errors, stats.rx_missed_errors];
+            let others = named.into_iter().fold(stats.rx_errors, u64::saturating_sub);
+            others.saturating_add(stats.tx_errors)
         };
         let moved = Moved::between(before.map(sum), sum(device));
         if !facts.is_over(moved, Limit { least: 5, per_hour: 30.0 }) {

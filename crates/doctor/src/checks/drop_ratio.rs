@@ -27,9 +27,9 @@ fn look(facts: &Facts<'_>) -> Look {
         ];
         for (name, dropped, dropped_before, passed, passed_before) in ways {
             let watched = dropped.saturating_sub(dropped_before);
-            let all = passed.saturating_sub(passed_before) + watched;
+            let all = passed.saturating_sub(passed_before).saturating_add(watched);
             let now_bad = all >= 1000 && percent(watched, all) >= 2.0;
-            let share = percent(dropped, passed + dropped);
+            let share = percent(dropped, passed.saturating_add(dropped));
             if !now_bad && (passed < 1000 || share < 2.0) {
                 continue;
             }

@@ -27,7 +27,7 @@ fn look(facts: &Facts<'_>) -> Look {
         };
         let before = earlier.iter().find(same).map(|queue| queue.drops);
         let moved = Moved::between(before, queue.drops);
-        let seldom = percent(queue.drops, queue.packets + queue.drops) < 0.1;
+        let seldom = percent(queue.drops, queue.packets.saturating_add(queue.drops)) < 0.1;
         let limit = Limit { least: 10, per_hour: 10.0 };
         if moved.watched == 0 && (seldom || !facts.is_over(moved, limit)) {
             continue;

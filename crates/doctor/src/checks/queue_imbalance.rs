@@ -28,9 +28,9 @@ fn look(facts: &Facts<'_>) -> Look {
                 Some((name.as_str(), now.saturating_sub(*before.counters.get(name)?)))
             })
             .collect();
-        let all: u64 = queues.iter().map(|(_, packets)| packets).sum();
+        let all = queues.iter().fold(0, |all: u64, (_, packets)| all.saturating_add(*packets));
         let Some((name, most)) = queues.iter().max_by_key(|(_, packets)| *packets) else { continue };
-        if queues.len() < 4 || all < 10_000 || most * queues.len() as u64 <= 2 * all {
+        if queues.len() < 4 || all < 10_000 || *most as f64 * queues.len() as f64 <= 2.0 * all as f64 {
             continue;
         }
         let finding = CHECK

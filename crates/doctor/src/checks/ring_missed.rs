@@ -23,8 +23,9 @@ fn look(facts: &Facts<'_>) -> Look {
             let stats = &device.link.stats;
             let own = device.counters.iter().filter(|(name, _)| is_missed(name));
             // A driver's own counters are summed in those of rtnetlink by some and not by others: the larger is taken.
-            let own = own.map(|(_, count)| *count).sum::<u64>();
-            own.max(stats.rx_missed_errors + stats.rx_fifo_errors + stats.rx_over_errors)
+            let own = own.map(|(_, count)| *count).fold(0, u64::saturating_add);
+            let told = [stats.rx_missed_errors, stats.rx_fifo_errors, stats.rx_over_errors];
+            own.max(told.into_iter().fold(0, u64::saturating_add))
         };
         let moved = Moved::between(before.map(sum), sum(device));
         if !facts.is_over(moved, Limit { least: 1, per_hour: 10.0 }) {

@@ -31,7 +31,7 @@ fn look(facts: &Facts<'_>) -> Look {
     if let Ok(backlog) = facts.now.texts.number("net/core/netdev_max_backlog") {
         finding = finding
             .saw(Evidence::count("netdev_max_backlog", backlog, "/proc/sys/net/core"))
-            .cure(Remedy::sysctl("net/core/netdev_max_backlog", (backlog * 2).to_string()));
+            .cure(Remedy::sysctl("net/core/netdev_max_backlog", backlog.saturating_mul(2).to_string()));
     }
     told(&CHECK, [finding])
 }

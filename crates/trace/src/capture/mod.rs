@@ -29,7 +29,7 @@ use std::io::Read;
 pub struct Frame<'a> {
     /// Its number in the file, from 1, as `tcpdump --number` counts.
     pub number: u64,
-    /// When it passed, if the file tells (a simple packet block of pcapng does not).
+    /// When it passed, if the file tells (a simple packet block of pcapng does not, nor a clock that no 64 bits hold).
     pub time: Option<Time>,
     /// The kind of its first header, as in <https://www.tcpdump.org/linktypes.html>.
     pub link: u32,

@@ -57,8 +57,9 @@ impl Ticks {
         if byte & 0x80 == 0 { Ticks::Decimal(byte) } else { Ticks::Binary(byte & 0x7f) }
     }
 
-    /// Whole nanoseconds in a number of ticks, as near as 64 bits come.
-    fn nanos(self, ticks: u64) -> i64 {
+    /// Whole nanoseconds in a number of ticks; none where 64 bits don't hold them, or nothing of them.
+    fn nanos(self, ticks: u64) -> Option<i64> {
+        let is_some = ticks > 0;
         let ticks = u128::from(ticks);
         let nanos = match self {
             Ticks::Decimal(power @ 0..=9) => ticks * 10_u128.pow(9 - u32::from(power)),
@@ -66,7 +67,7 @@ impl Ticks {
             Ticks::Decimal(power) => ticks / 10_u128.pow((u32::from(power) - 9).min(29)),
             Ticks::Binary(power) => (ticks * 1_000_000_000) >> power.min(127),
         };
-        i64::try_from(nanos).unwrap_or(i64::MAX)
+        i64::try_from(nanos).ok().filter(|nanos| *nanos > 0 || !is_some)
     }
 }
 
@@ -237,9 +238,10 @@ impl Ng {
         let (high, low, captured, length) = (at(4)?, at(8)?, at(12)?, at(16)?);
         let interface = self.known(offset, number)?;
         let nanos = interface.ticks.nanos(u64::from(high) << 32 | u64::from(low));
-        let time = nanos.saturating_add(interface.offset.saturating_mul(1_000_000_000));
+        let shift = interface.offset.checked_mul(1_000_000_000);
+        let time = nanos.zip(shift).and_then(|(nanos, shift)| nanos.checked_add(shift));
         let place = within(offset, body, 20, captured)?;
-        Ok(Record { time: Some(Time(time)), link: interface.link, length, place })
+        Ok(Record { time: time.map(Time), link: interface.link, length, place })
     }
 
     fn simple(&self, offset: u64, body: &[u8]) -> Result<Record, CaptureError> {
@@ -294,13 +296,14 @@ mod tests {
 
     #[test]
     fn ticks_of_any_length_become_nanoseconds() {
-        assert_eq!(Ticks::from_option(6).nanos(1_500_000), 1_500_000_000);
-        assert_eq!(Ticks::from_option(9).nanos(7), 7);
-        assert_eq!(Ticks::from_option(0).nanos(2), 2_000_000_000);
-        assert_eq!(Ticks::from_option(12).nanos(2_000), 2);
-        assert_eq!(Ticks::from_option(0x80 | 10).nanos(1024), 1_000_000_000);
-        assert_eq!(Ticks::from_option(127).nanos(u64::MAX), 0);
-        assert_eq!(Ticks::from_option(255).nanos(u64::MAX), 0);
-        assert_eq!(Ticks::from_option(0).nanos(u64::MAX), i64::MAX);
+        assert_eq!(Ticks::from_option(6).nanos(1_500_000), Some(1_500_000_000));
+        assert_eq!(Ticks::from_option(9).nanos(7), Some(7));
+        assert_eq!(Ticks::from_option(0).nanos(2), Some(2_000_000_000));
+        assert_eq!(Ticks::from_option(12).nanos(2_000), Some(2));
+        assert_eq!(Ticks::from_option(0x80 | 10).nanos(1024), Some(1_000_000_000));
+        assert_eq!(Ticks::from_option(0).nanos(0), Some(0));
+        for (resolution, why) in [(127, "too short"), (255, "too short"), (0, "too long")] {
+            assert_eq!(Ticks::from_option(resolution).nanos(u64::MAX), None, "{why}");
+        }
     }
 }

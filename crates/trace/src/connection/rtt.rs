@@ -58,7 +58,7 @@ impl Stretch {
 }
 
 /// Round-trip times of one direction. Quantiles are exact to a hundredth of their value.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct RttSummary {
     /// How many ACKs told one.
     pub count: u64,
