@@ -8,6 +8,7 @@
 //!             loading     what is known of a load under way; where the page went by itself
 //!   kernel    devtools    the protocol, over two pipes
 //!             browser     the process: found, started, ended with all that it started
+//!             context     where pages are loaded, and how that is put away
 //!             load        one page load
 //!             server      serves the site over TLS: HTTP/1.1, or HTTP/2
 //!             shown       which key a server shows
@@ -18,6 +19,7 @@
 //! In virtual time a program's work takes no time: what a page load takes there is the network's share alone.
 
 pub mod browser;
+pub mod context;
 pub mod devtools;
 pub mod identity;
 pub mod load;

@@ -176,7 +176,8 @@ pub fn page(args: &PageArgs) -> Result<ExitCode, Failure> {
     Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Loads one page as often as it was asked for.
+/// Loads one page as often as it was asked for. A load in which the browser crashes or hangs is one that failed: a page can make it do that, and
+/// the next has another browser.
 fn series(
     browser: &mut Browser,
     url: &str,
@@ -190,9 +191,14 @@ fn series(
         for warm in if args.warm { &[false, true][..] } else { &[false] } {
             let deadline_ns = monotonic_ns().saturating_add(args.timeout.nanos());
             let wanted = Wanted { url, number, warm: *warm, deadline_ns, origin_ns };
-            each(browser.load(&context, wanted, stop)?);
+            each(match browser.load(&context, wanted, stop) {
+                Err(
+                    error
+                    @ (PageError::Gone(_) | PageError::Silent { .. } | PageError::Nonsense(_)),
+                ) => wanted.failed(error.to_string()),
+                load => load?,
+            });
         }
-        browser.forget(context, stop)?;
     }
     Ok(())
 }
