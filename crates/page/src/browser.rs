@@ -9,6 +9,7 @@
 use crate::PageError;
 use crate::context::Context;
 use crate::devtools::{DevTools, Until};
+use crate::profile::Profile;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, killpg};
@@ -28,7 +29,6 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use tempfile::TempDir;
 
 /// Names under which distributions have it.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
@@ -118,7 +118,7 @@ pub struct Browser {
     child: Group,
     words: File,
     /// Its folder, removed with it.
-    _profile: TempDir,
+    _profile: Profile,
 }
 
 impl Browser {
@@ -129,10 +129,7 @@ impl Browser {
     pub fn start(options: &Options, stop: &Bell) -> Result<Self, PageError> {
         let program = find(options.program.as_deref())?;
         let failed = |why: String| PageError::Start { program: program.clone(), why };
-        let profile = tempfile::Builder::new()
-            .prefix("quell-page-")
-            .tempdir()
-            .map_err(|e| failed(format!("making a folder for it: {e}")))?;
+        let profile = Profile::new().map_err(failed)?;
         let pipe = || pipe2(OFlag::O_CLOEXEC).map_err(|e| failed(format!("making a pipe: {e}")));
         let ((theirs_in, to), (from, theirs_out)) = (pipe()?, pipe()?);
         // A file and no pipe: nobody reads it while it grows.

@@ -1,9 +1,11 @@
 //! Pages that do what they can against being measured: each is told for what it is, ends soon after its time, and holds up no other.
 
 use super::browser::lacks_chromium;
-use super::support::TestFolder;
+use super::support::{self, TestFolder};
 use super::{Site, json};
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -135,4 +137,44 @@ fn a_page_of_very_many_pictures_is_given_up_soon_after_its_time() {
     assert_eq!(told["pages"][0]["loads"][0]["end"], "timed-out");
     // Its time, 5 s more, and a browser's start on a busy machine.
     assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn the_folder_of_a_browser_whose_owner_was_killed_is_removed_by_the_next() {
+    if lacks_chromium() {
+        return;
+    }
+    let (folder, site) = (TestFolder::new(), Site::new());
+    let within = tempfile::tempdir().expect("a folder");
+    let page = |path: &str| {
+        let url = site.url(path);
+        let mut command = folder.command(&["page", &url, "-c", "1", "--no-scripts"]);
+        command.env("TMPDIR", within.path()).stdout(Stdio::piped());
+        command
+    };
+    let mut killed = page("/silent").spawn().expect("it starts");
+    // It says so when its browser runs.
+    let out = BufReader::new(killed.stdout.take().expect("its words"));
+    assert!(out.lines().next().is_some_and(|line| line.is_ok_and(|line| line.contains("Chrom"))));
+    killed.kill().expect("it runs");
+    killed.wait().expect("it ends");
+    let left = || std::fs::read_dir(within.path()).expect("it is there").flatten().count();
+    assert_eq!(left(), 1, "nobody was there to remove it");
+    assert!(page("/").status().expect("it runs").success());
+    assert_eq!(left(), 0);
+}
+
+#[test]
+fn a_temporary_folder_with_a_long_path_is_told_with_what_to_do() {
+    if lacks_chromium() {
+        return;
+    }
+    let folder = TestFolder::new();
+    let long = folder.path(&"x".repeat(100));
+    std::fs::create_dir(&long).expect("a folder");
+    let arguments = ["page", "http://127.0.0.1:9/", "-c", "1"];
+    let mut command = folder.command(&arguments);
+    command.env("TMPDIR", &long);
+    let said = support::said(command, &arguments).refused(3);
+    assert!(said.contains("TMPDIR"), "{said}");
 }
