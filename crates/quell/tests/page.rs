@@ -572,6 +572,8 @@ fn where_nobody_listens_and_where_there_is_no_browser_it_is_said() {
     let folder = TestFolder::new();
     let none = folder.quell(&["page", "http://127.0.0.1:9/", "--browser", "/no/such/browser"]);
     assert!(none.refused(3).contains("/no/such/browser"));
+    let port = folder.quell(&["page", "http://127.0.0.1:99999/"]).refused(2);
+    assert!(port.contains("65535"), "{port}");
     let scheme = folder.quell(&["page", "file:///etc/passwd"]).refused(2);
     assert!(scheme.contains("--any-scheme"), "{scheme}");
     if lacks_chromium() {
