@@ -7,7 +7,6 @@
 //! ```
 
 use crate::PageError;
-use crate::context::Context;
 use crate::devtools::{DevTools, Until};
 use crate::profile::Profile;
 use nix::errno::Errno;
@@ -98,6 +97,10 @@ pub fn find(named: Option<&Path>) -> Result<PathBuf, PageError> {
             .ok_or_else(|| PageError::NoBrowser(INSTALL.into())),
     }
 }
+
+/// Where pages have a cache and connections of their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Context(pub(crate) String);
 
 /// A browser that runs. It ends with this value, and all that it started with it.
 ///

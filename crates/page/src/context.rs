@@ -8,7 +8,7 @@
 //! A page can keep its tab from being closed, as one that goes elsewhere at that moment: so nothing here waits for it for long.
 
 use crate::PageError;
-use crate::browser::Browser;
+use crate::browser::{Browser, Context};
 use crate::devtools::Until;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::Bell;
@@ -19,10 +19,6 @@ const AWAY_NS: u64 = 5_000_000_000;
 
 /// How long until a tab that is still there is told once more to close.
 const AGAIN_NS: u64 = 1_000_000_000;
-
-/// Where pages have a cache and connections of their own.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Context(String);
 
 /// Where a page is loaded.
 pub(crate) struct Tab {

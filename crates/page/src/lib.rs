@@ -20,7 +20,7 @@
 //! In virtual time a program's work takes no time: what a page load takes there is the network's share alone.
 
 pub mod browser;
-pub mod context;
+mod context;
 pub mod devtools;
 pub mod identity;
 pub mod load;

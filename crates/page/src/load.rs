@@ -9,8 +9,8 @@
 //! The first load in a context is cold, the next is warm.
 
 use crate::PageError;
-use crate::browser::Browser;
-use crate::context::{Context, Tab};
+use crate::browser::{Browser, Context};
+use crate::context::Tab;
 use crate::devtools::Until;
 use crate::loading::Loading;
 use crate::marks::{Marks, SCRIPT};
@@ -49,7 +49,24 @@ const UNTOLD: &str = "it was there, and does not tell when";
 impl Wanted<'_> {
     /// One of which nothing came, for this reason.
     pub fn failed(self, why: String) -> PageLoad {
-        Loading::new().done(self, PageEnd::Failed(why), Marks::default())
+        self.ended(Loading::new(), PageEnd::Failed(why), Marks::default())
+    }
+
+    /// What became of it.
+    fn ended(self, loading: Loading, end: PageEnd, marks: Marks) -> PageLoad {
+        PageLoad {
+            number: self.number,
+            warm: self.warm,
+            t_ns: loading.begun_ns.wrapping_sub(self.origin_ns) as i64,
+            load_ms: marks.load_ms.filter(|_| end == PageEnd::Loaded),
+            end,
+            doc_ms: marks.doc_ms,
+            paint_ms: marks.paint_ms,
+            fcp_ms: marks.fcp_ms,
+            lcp_ms: marks.lcp_ms,
+            moved: loading.moved,
+            requests: loading.waterfall.rows().0,
+        }
     }
 
     /// Until when all that has to do with the load is over.
@@ -90,7 +107,7 @@ impl Browser {
             Ok((end, marks))
         };
         match load() {
-            Ok((end, marks)) => Ok(loading.done(wanted, end, marks)),
+            Ok((end, marks)) => Ok(wanted.ended(loading, end, marks)),
             Err(error) => {
                 self.is_spent = true;
                 Err(error)

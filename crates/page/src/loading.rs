@@ -9,10 +9,8 @@
 //! A page that sends the browser on by a script or a `meta refresh` has taken until then. A redirection of HTTP is the same navigation.
 
 use crate::devtools::Told;
-use crate::load::Wanted;
-use crate::marks::Marks;
 use crate::waterfall::{LONGEST_URL, Waterfall};
-use quell_model::page::{GIVEN_UP, PageEnd, PageLoad, PageMove};
+use quell_model::page::{GIVEN_UP, PageEnd, PageMove};
 use quell_sys::clock::monotonic_ns;
 use serde_json::Value;
 
@@ -49,23 +47,6 @@ impl Loading {
             offset_ms: 0.0,
             end: None,
             is_heard: false,
-        }
-    }
-
-    /// What became of it.
-    pub fn done(self, wanted: Wanted<'_>, end: PageEnd, marks: Marks) -> PageLoad {
-        PageLoad {
-            number: wanted.number,
-            warm: wanted.warm,
-            t_ns: self.begun_ns.wrapping_sub(wanted.origin_ns) as i64,
-            load_ms: marks.load_ms.filter(|_| end == PageEnd::Loaded),
-            end,
-            doc_ms: marks.doc_ms,
-            paint_ms: marks.paint_ms,
-            fcp_ms: marks.fcp_ms,
-            lcp_ms: marks.lcp_ms,
-            moved: self.moved,
-            requests: self.waterfall.rows().0,
         }
     }
 
