@@ -99,9 +99,18 @@ fn orphan(folder: &Path) -> io::Result<()> {
         .read(true)
         .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
         .open(folder.join(OWNER))?;
-    // Held until the folder is gone: nobody else removes it meanwhile.
+    // Held until the folder is gone: nobody else removes it meanwhile. The file goes last: where what the owner left still writes, the next
+    // one tries again.
     let _owner = Flock::lock(owner, FlockArg::LockExclusiveNonblock)
         .map_err(|(_, errno)| io::Error::from(errno))?;
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => std::fs::remove_dir_all(entry.path())?,
+            false if entry.file_name() == OWNER => {}
+            false => std::fs::remove_file(entry.path())?,
+        }
+    }
     std::fs::remove_dir_all(folder)
 }
 
@@ -142,6 +151,8 @@ mod tests {
         let left = named(within.path(), "left", 0o700);
         owned(&left);
         std::fs::write(left.join("Cookies"), "").expect("a file");
+        std::fs::create_dir(left.join("Cache")).expect("a folder");
+        std::os::unix::fs::symlink(elsewhere.path(), left.join("link")).expect("a link");
         // Of somebody who has not locked it yet; one that others may write to; a link; one whose owner is a link.
         let young = named(within.path(), "young", 0o700);
         let open = named(within.path(), "open", 0o777);

@@ -5,6 +5,7 @@ use super::support::{self, TestFolder};
 use super::{Site, json};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -139,6 +140,14 @@ fn a_page_of_very_many_pictures_is_given_up_soon_after_its_time() {
     assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
 }
 
+/// Whether there is a process whose command line names this folder.
+fn lives(folder: &Path) -> bool {
+    let name = folder.to_string_lossy();
+    let lines = std::fs::read_dir("/proc").expect("it is there").flatten();
+    let mut lines = lines.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+    lines.any(|line| String::from_utf8_lossy(&line).contains(&*name))
+}
+
 #[test]
 fn the_folder_of_a_browser_whose_owner_was_killed_is_removed_by_the_next() {
     if lacks_chromium() {
@@ -160,6 +169,12 @@ fn the_folder_of_a_browser_whose_owner_was_killed_is_removed_by_the_next() {
     killed.wait().expect("it ends");
     let left = || std::fs::read_dir(within.path()).expect("it is there").flatten().count();
     assert_eq!(left(), 1, "nobody was there to remove it");
+    // Its browser ends with it, and what that started a little later, which may write until then.
+    let begun = Instant::now();
+    while lives(within.path()) {
+        assert!(begun.elapsed() < Duration::from_secs(120), "it outlives who started it");
+        std::thread::yield_now();
+    }
     assert!(page("/").status().expect("it runs").success());
     assert_eq!(left(), 0);
 }
