@@ -108,6 +108,7 @@ fn code_text(code: i32) -> String {
         27 => {
             "it does not do so high a rate (-b; a `quell serve` as its --max-rate and --max-rate-per-client say)"
         }
+        101 => "its system does not let it begin the test",
         12 => "it does not leave out so long a time (-O)",
         _ => return format!("its error {code}"),
     };

@@ -198,7 +198,7 @@ pub struct PageRequest {
 }
 
 /// What the browser says of a request that it gave up itself, as those of a page that goes elsewhere.
-const GIVEN_UP: &str = "net::ERR_ABORTED";
+pub const GIVEN_UP: &str = "net::ERR_ABORTED";
 
 impl PageRequest {
     /// Whether the browser asked by itself, for a picture that the page does not name.

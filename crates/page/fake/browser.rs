@@ -4,7 +4,9 @@
 //!   http://fine/      is there            http://crash/     the browser ends        http://garbage/   it says nonsense
 //!   http://endless/   never ends          http://tab/       the page's process does http://flood/     it says too much
 //!   http://dialog/    asks something      http://hang/      it falls silent         http://busy/      the page does
-//!   http://cert/      is not trusted      http://silent/    no first byte comes
+//!   http://cert/      is not trusted      http://silent/    no first byte comes   http://stays/     is closed at the second time
+//!   http://leaves/    goes elsewhere when it is asked       http://stuck/     is never closed
+//!   http://asks/      asks whether it may be left, when it is asked
 //! ```
 //!
 //! It has a child, as browsers have, whose number and folder it tells in its version.
@@ -25,7 +27,8 @@ fn main() {
         || Command::new("sleep").arg("1000").stdin(Stdio::null()).stderr(Stdio::null()).spawn();
     let child = sleep().expect("sleep is part of every Debian");
     let product = format!("Fake {} {}", child.id(), folder.unwrap_or_default());
-    let mut fake = Fake { to, product, page: String::new() };
+    let mut fake =
+        Fake { to, product, page: String::new(), document: 0, told_to_close: 0, waits: None };
     let mut unread = Vec::new();
     for byte in std::io::BufReader::new(from).bytes() {
         match byte {
@@ -45,6 +48,11 @@ struct Fake {
     product: String,
     /// The host of the page that it went to last.
     page: String,
+    /// The number of its document.
+    document: u32,
+    told_to_close: u32,
+    /// The question that is answered when the page's own has an answer.
+    waits: Option<Value>,
 }
 
 impl Fake {
@@ -54,7 +62,6 @@ impl Fake {
         }
         let result = match message["method"].as_str().unwrap_or_default() {
             "Browser.getVersion" => json!({ "product": self.product }),
-            "Browser.close" => std::process::exit(0),
             "Target.createBrowserContext" => json!({ "browserContextId": "C" }),
             "Target.createTarget" => json!({ "targetId": "T" }),
             "Target.attachToTarget" => json!({ "sessionId": "S" }),
@@ -66,9 +73,41 @@ impl Fake {
                     None => return,
                 }
             }
+            "Page.handleJavaScriptDialog" if self.page == "asks" => {
+                assert_eq!(message["params"]["accept"], true, "it may be left");
+                let value = json!({ "now": 900.0, "load": 400.0 });
+                let result = json!({ "result": { "type": "object", "value": value } });
+                let id = self.waits.take().expect("it was asked");
+                self.say(&json!({ "id": id, "result": result }));
+                json!({})
+            }
             "Page.handleJavaScriptDialog" => {
                 self.event("Page.loadEventFired", json!({ "timestamp": 1.4 }));
                 json!({})
+            }
+            "Target.closeTarget" if self.page == "stuck" => return,
+            "Target.closeTarget" => {
+                self.told_to_close += 1;
+                if self.page != "stays" || self.told_to_close == 2 {
+                    self.say(&json!({ "method": "Target.detachedFromTarget", "params": { "sessionId": "S" } }));
+                }
+                json!({ "success": true })
+            }
+            "Target.disposeBrowserContext" if self.page == "stuck" => return,
+            // It is told late that it has gone elsewhere.
+            "Runtime.evaluate" if self.page == "leaves" && self.document == 1 => {
+                let why = "Inspected target navigated or closed";
+                self.say(&json!({ "id": message["id"], "error": { "message": why } }));
+                self.document = 2;
+                let frame = json!({ "id": "F", "loaderId": "L2", "url": "http://leaves/on" });
+                self.event("Page.frameNavigated", json!({ "frame": frame }));
+                self.event("Page.loadEventFired", json!({ "timestamp": 2.4 }));
+                return;
+            }
+            "Runtime.evaluate" if self.page == "asks" => {
+                self.waits = Some(message["id"].clone());
+                self.event("Page.javascriptDialogOpening", json!({ "type": "beforeunload" }));
+                return;
             }
             "Page.createIsolatedWorld" if self.page == "busy" => return,
             "Page.createIsolatedWorld" => json!({ "executionContextId": 7 }),
@@ -93,7 +132,11 @@ impl Fake {
                 eprintln!("[0101/000000:FATAL] the display is gone");
                 std::process::exit(1);
             }
-            "hang" | "silent" => return None,
+            "hang" => return None,
+            "silent" => {
+                self.sent();
+                return None;
+            }
             "cert" => return Some(json!({ "errorText": "net::ERR_CERT_AUTHORITY_INVALID" })),
             "garbage" => {
                 self.raw(b"<html>no protocol</html>\0");
@@ -106,10 +149,7 @@ impl Fake {
             }
             _ => {}
         }
-        self.event(
-            "Network.requestWillBeSent",
-            json!({ "requestId": "1", "timestamp": 1.0, "type": "Document", "request": { "url": "http://page/" } }),
-        );
+        self.sent();
         match self.page.as_str() {
             "tab" => self.event("Inspector.targetCrashed", json!({})),
             "endless" => {}
@@ -133,7 +173,15 @@ impl Fake {
                 self.event("Page.loadEventFired", json!({ "timestamp": 1.4 }));
             }
         }
+        self.document = 1;
         Some(json!({ "frameId": "F", "loaderId": "L" }))
+    }
+
+    fn sent(&mut self) {
+        self.event(
+            "Network.requestWillBeSent",
+            json!({ "requestId": "1", "timestamp": 1.0, "type": "Document", "request": { "url": "http://page/" } }),
+        );
     }
 
     fn event(&mut self, method: &str, params: Value) {

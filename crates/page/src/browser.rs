@@ -8,6 +8,7 @@
 
 use crate::PageError;
 use crate::devtools::{DevTools, Until};
+use crate::profile::Profile;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, killpg};
@@ -16,18 +17,17 @@ use quell_model::page::HttpVersion;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pidfd;
-use quell_sys::wait::{Alarm, Bell, readable, wait};
+use quell_sys::wait::Bell;
 use quell_units::Span;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use tempfile::TempDir;
 
 /// Names under which distributions have it.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
@@ -37,9 +37,6 @@ const INSTALL: &str = "there is no Chromium here: install Debian's package `chro
 
 /// How long a browser may take to start, and then to answer what asks nothing of the network.
 const PATIENCE: Span = Span::from_secs(60);
-
-/// How long one that was asked to end may take before it is killed.
-const END_NS: u64 = 2_000_000_000;
 
 /// Most of its last words.
 const LAST_WORDS: usize = 2_000;
@@ -101,7 +98,13 @@ pub fn find(named: Option<&Path>) -> Result<PathBuf, PageError> {
     }
 }
 
+/// Where pages have a cache and connections of their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Context(pub(crate) String);
+
 /// A browser that runs. It ends with this value, and all that it started with it.
+///
+/// Nothing of it is kept, so that it is killed and not asked: what a page makes of it can't put that off.
 #[derive(Debug)]
 pub struct Browser {
     /// What it is asked through.
@@ -109,12 +112,16 @@ pub struct Browser {
     /// What it says that it is, as `Chrome/156.0.8078.79`.
     pub version: String,
     pub(crate) patience_ns: u64,
-    pub(crate) http: Option<HttpVersion>,
-    child: Child,
-    ended: OwnedFd,
+    pub(crate) options: Options,
+    /// The context that is open in it.
+    pub(crate) open: Option<Context>,
+    /// Whether it failed, or does not get done with a page: another takes its place before the next.
+    pub(crate) is_spent: bool,
+    /// Ends before its folder goes.
+    child: Group,
     words: File,
     /// Its folder, removed with it.
-    _profile: TempDir,
+    _profile: Profile,
 }
 
 impl Browser {
@@ -125,10 +132,7 @@ impl Browser {
     pub fn start(options: &Options, stop: &Bell) -> Result<Self, PageError> {
         let program = find(options.program.as_deref())?;
         let failed = |why: String| PageError::Start { program: program.clone(), why };
-        let profile = tempfile::Builder::new()
-            .prefix("quell-page-")
-            .tempdir()
-            .map_err(|e| failed(format!("making a folder for it: {e}")))?;
+        let profile = Profile::new().map_err(failed)?;
         let pipe = || pipe2(OFlag::O_CLOEXEC).map_err(|e| failed(format!("making a pipe: {e}")));
         let ((theirs_in, to), (from, theirs_out)) = (pipe()?, pipe()?);
         // A file and no pipe: nobody reads it while it grows.
@@ -169,10 +173,7 @@ impl Browser {
         let mut child = Group(Some(child));
         let ended = pidfd::open(child.pid())
             .map_err(|e| SysError::io("watch a browser (pidfd_open needs Linux 5.3)", &e))?;
-        let watched = ended.try_clone().map_err(|e| {
-            SysError::io("watch a browser, of which a descriptor could not be doubled", &e)
-        })?;
-        let mut devtools = DevTools::new(to, from, watched)?;
+        let mut devtools = DevTools::new(to, from, ended)?;
         let patience_ns = options.patience.unwrap_or(PATIENCE).nanos();
         let deadline_ns = monotonic_ns().saturating_add(patience_ns);
         let until = Until { deadline_ns, stop };
@@ -187,9 +188,24 @@ impl Browser {
         };
         let version =
             version.get("product").and_then(Value::as_str).unwrap_or("unknown").to_owned();
-        let child = child.0.take().expect("it was put there, and nobody took it");
-        let http = options.http;
-        Ok(Self { devtools, version, patience_ns, http, child, ended, words, _profile: profile })
+        Ok(Self {
+            devtools,
+            version,
+            patience_ns,
+            options: options.clone(),
+            open: None,
+            is_spent: false,
+            child,
+            words,
+            _profile: profile,
+        })
+    }
+
+    /// Ends it, and starts another in its place.
+    pub(crate) fn renew(&mut self, stop: &Bell) -> Result<(), PageError> {
+        self.child.kill();
+        *self = Self::start(&self.options, stop)?;
+        Ok(())
     }
 
     /// What it said last on its standard error, as the end of a sentence.
@@ -199,30 +215,10 @@ impl Browser {
             other => other,
         }
     }
-
-    /// Asks it to end, and sees to it.
-    fn end(&mut self) {
-        let bell = Bell::new().and_then(|bell| Ok((bell, Alarm::new()?)));
-        if let Ok((stop, mut alarm)) = bell {
-            let deadline_ns = monotonic_ns().saturating_add(END_NS);
-            let until = Until { deadline_ns, stop: &stop };
-            // It may end before it answers.
-            let _ = self.devtools.call("", "Browser.close", json!({}), until);
-            if alarm.set(Some(deadline_ns)).is_ok() {
-                let _ = wait(&mut [readable(&self.ended), readable(&alarm)]);
-            }
-        }
-        kill(&mut self.child);
-    }
 }
 
-impl Drop for Browser {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-/// Kills a browser that did not become one.
+/// The browser's process with all that it started: they are killed with it.
+#[derive(Debug)]
 struct Group(Option<Child>);
 
 impl Group {
@@ -232,7 +228,9 @@ impl Group {
 
     fn kill(&mut self) {
         if let Some(mut child) = self.0.take() {
-            kill(&mut child);
+            // It was not waited for yet, so that the group's number can't be another's.
+            let _ = killpg(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
+            let _ = child.wait();
         }
     }
 }
@@ -241,12 +239,6 @@ impl Drop for Group {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-/// Ends it with its whole group. It was not waited for yet, so that the group's number can't be another's.
-fn kill(child: &mut Child) {
-    let _ = killpg(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
-    let _ = child.wait();
 }
 
 /// The last lines of what it wrote, as the end of a sentence.

@@ -94,21 +94,13 @@ impl DevTools {
         params: Value,
         until: Until<'_>,
     ) -> Result<Value, PageError> {
-        let id = self.next;
-        self.next += 1;
-        let mut message = json!({ "id": id, "method": method, "params": params });
-        if !session.is_empty() {
-            message["sessionId"] = session.into();
-        }
-        let mut bytes = message.to_string().into_bytes();
-        bytes.push(0);
-        self.send(&bytes, method, until)?;
+        let id = self.post(session, method, params, until)?;
         loop {
             let Some(mut message) = self.message(until)? else {
                 return Err(PageError::Silent { method: method.to_owned() });
             };
             if message.get("id").and_then(Value::as_u64) != Some(id) {
-                self.keep(message)?;
+                self.keep(message, until)?;
                 continue;
             }
             return match message.get_mut("error") {
@@ -132,7 +124,7 @@ impl DevTools {
                 return Ok(Some(told));
             }
             match self.message(until)? {
-                Some(message) => self.keep(message)?,
+                Some(message) => self.keep(message, until)?,
                 None => return Ok(None),
             }
         }
@@ -143,19 +135,50 @@ impl DevTools {
         self.told.clear();
     }
 
-    fn keep(&mut self, mut message: Value) -> Result<(), PageError> {
+    /// Sends a question; the number that its answer will have.
+    fn post(
+        &mut self,
+        session: &str,
+        method: &str,
+        params: Value,
+        until: Until<'_>,
+    ) -> Result<u64, PageError> {
+        let id = self.next;
+        self.next += 1;
+        let mut message = json!({ "id": id, "method": method, "params": params });
+        if !session.is_empty() {
+            message["sessionId"] = session.into();
+        }
+        let mut bytes = message.to_string().into_bytes();
+        bytes.push(0);
+        self.send(&bytes, method, until)?;
+        Ok(id)
+    }
+
+    fn keep(&mut self, mut message: Value, until: Until<'_>) -> Result<(), PageError> {
         // An answer that nobody waits for any more is no event.
         let Some(method) = message.get("method").and_then(Value::as_str).map(str::to_owned) else {
             return Ok(());
         };
-        if self.told.len() >= MOST_EVENTS {
-            return Err(PageError::Nonsense(format!("more than {MOST_EVENTS} events at once")));
-        }
         let session = message.get("sessionId").and_then(Value::as_str).unwrap_or_default();
         let session = session.to_owned();
         let params = message.get_mut("params").map(Value::take).unwrap_or_default();
+        // Whatever is waited for: until a page has its answer it stands still, and can't be closed.
+        if method == "Page.javascriptDialogOpening" {
+            return self.refuse(&session, &params, until);
+        }
+        if self.told.len() >= MOST_EVENTS {
+            return Err(PageError::Nonsense(format!("more than {MOST_EVENTS} events at once")));
+        }
         self.told.push_back(Told { method, session, params });
         Ok(())
+    }
+
+    /// Answers a question of a page, since nobody is there to do it: no. Whether it may be left is no question without a person either.
+    fn refuse(&mut self, session: &str, params: &Value, until: Until<'_>) -> Result<(), PageError> {
+        let leaves = params.get("type").and_then(Value::as_str) == Some("beforeunload");
+        let params = json!({ "accept": leaves });
+        self.post(session, "Page.handleJavaScriptDialog", params, until).map(|_| ())
     }
 
     fn send(&mut self, mut bytes: &[u8], method: &str, until: Until<'_>) -> Result<(), PageError> {

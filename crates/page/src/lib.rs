@@ -8,6 +8,8 @@
 //!             loading     what is known of a load under way; where the page went by itself
 //!   kernel    devtools    the protocol, over two pipes
 //!             browser     the process: found, started, ended with all that it started
+//!             profile     its folder, gone with it
+//!             context     where pages are loaded, and how that is put away
 //!             load        one page load
 //!             server      serves the site over TLS: HTTP/1.1, or HTTP/2
 //!             shown       which key a server shows
@@ -18,11 +20,13 @@
 //! In virtual time a program's work takes no time: what a page load takes there is the network's share alone.
 
 pub mod browser;
+mod context;
 pub mod devtools;
 pub mod identity;
 pub mod load;
 mod loading;
 mod marks;
+mod profile;
 pub mod script;
 pub mod server;
 pub mod shown;

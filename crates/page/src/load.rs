@@ -6,21 +6,18 @@
 //!                        └──► the page's own marks ──► PageLoad
 //! ```
 //!
-//! A context has cache, cookies and connections of its own: the first load in it is cold, the next is warm.
+//! The first load in a context is cold, the next is warm.
 
 use crate::PageError;
-use crate::browser::Browser;
-use crate::devtools::{Told, Until};
+use crate::browser::{Browser, Context};
+use crate::context::Tab;
+use crate::devtools::Until;
 use crate::loading::Loading;
 use crate::marks::{Marks, SCRIPT};
 use quell_model::page::{HttpVersion, PageEnd, PageLoad};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::Bell;
 use serde_json::{Value, json};
-
-/// Where pages have a cache and connections of their own.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Context(String);
 
 /// What is to be loaded.
 #[derive(Debug, Clone, Copy)]
@@ -37,83 +34,30 @@ pub struct Wanted<'a> {
     pub origin_ns: u64,
 }
 
-/// How long a page may take to tell its times once its own time is over: it looks for its paints for three seconds.
+/// How long a load may go on once its own time is over: it is asked what it knows, in which it looks for its paints for three seconds, and closed.
 const ANSWER_NS: u64 = 5_000_000_000;
 
-impl Browser {
-    /// A context that knows nothing yet.
-    ///
-    /// # Errors
-    /// When the browser does not answer.
-    pub fn context(&mut self, stop: &Bell) -> Result<Context, PageError> {
-        let answer = self.ask("", "Target.createBrowserContext", json!({}), stop)?;
-        text(&answer, "browserContextId").map(Context)
+/// The part of that in which only the browser is asked.
+const LIVES_NS: u64 = 1_000_000_000;
+
+/// Of a page that is there and has no answer.
+const SILENT: &str = "it does not tell its times: its scripts leave no time for that";
+
+/// Of one whose answer has no end of its load.
+const UNTOLD: &str = "it was there, and does not tell when";
+
+impl Wanted<'_> {
+    /// One of which nothing came, for this reason.
+    pub fn failed(self, why: String) -> PageLoad {
+        self.ended(Loading::new(), PageEnd::Failed(why), Marks::default())
     }
 
-    /// Forgets a context, with all that is open in it.
-    ///
-    /// # Errors
-    /// When the browser does not answer.
-    pub fn forget(&mut self, context: Context, stop: &Bell) -> Result<(), PageError> {
-        let params = json!({ "browserContextId": context.0 });
-        self.ask("", "Target.disposeBrowserContext", params, stop).map(|_| ())
-    }
-
-    /// Loads a page in a tab of its own. That it can't be loaded, or not in time, is a result.
-    ///
-    /// # Errors
-    /// When the browser itself ends, hangs or says nonsense; when the bell rings.
-    pub fn load(
-        &mut self,
-        context: &Context,
-        wanted: Wanted<'_>,
-        stop: &Bell,
-    ) -> Result<PageLoad, PageError> {
-        let params = json!({ "url": "about:blank", "browserContextId": context.0 });
-        let target = text(&self.ask("", "Target.createTarget", params, stop)?, "targetId")?;
-        let params = json!({ "targetId": target, "flatten": true });
-        let session = text(&self.ask("", "Target.attachToTarget", params, stop)?, "sessionId")?;
-        for method in ["Page.enable", "Network.enable", "Inspector.enable"] {
-            self.ask(&session, method, json!({}), stop)?;
-        }
-        self.devtools.forget();
-        let mut loading = Loading::new();
-        self.navigate(&session, wanted, &mut loading, stop)?;
-        let (mut end, marks) = loop {
-            let end = self.watch(&session, wanted, &mut loading, stop)?;
-            // Until a page's first bytes are there, there is no page that could be asked.
-            if matches!(end, PageEnd::Failed(_)) || loading.frame.is_empty() {
-                break (end, Marks::default());
-            }
-            let document = loading.document.clone();
-            let marks = self.marks(&session, wanted, &mut loading, stop)?;
-            if loading.document == document {
-                break (end, marks.later(loading.offset_ms));
-            }
-            // It went elsewhere while it was asked: what it told is of a page that is no more.
-            if end == PageEnd::TimedOut {
-                break (end, Marks::default());
-            }
-        };
-        if end == PageEnd::Loaded && marks.load_ms.is_none() {
-            end = PageEnd::Failed(
-                "it does not tell its times: its scripts leave no time for that".into(),
-            );
-        }
-        if matches!(end, PageEnd::Failed(_)) {
-            self.catch_up(&session, &mut loading, stop)?;
-        }
-        end = judged(end, loading.waterfall.answer(&loading.document), self.http);
-        let params = json!({ "targetId": target });
-        // A tab whose process crashed may be gone.
-        match self.ask("", "Target.closeTarget", params, stop) {
-            Ok(_) | Err(PageError::Refused { .. }) => {}
-            Err(error) => return Err(error),
-        }
-        Ok(PageLoad {
-            number: wanted.number,
-            warm: wanted.warm,
-            t_ns: loading.begun_ns.wrapping_sub(wanted.origin_ns) as i64,
+    /// What became of it.
+    fn ended(self, loading: Loading, end: PageEnd, marks: Marks) -> PageLoad {
+        PageLoad {
+            number: self.number,
+            warm: self.warm,
+            t_ns: loading.begun_ns.wrapping_sub(self.origin_ns) as i64,
             load_ms: marks.load_ms.filter(|_| end == PageEnd::Loaded),
             end,
             doc_ms: marks.doc_ms,
@@ -122,13 +66,111 @@ impl Browser {
             lcp_ms: marks.lcp_ms,
             moved: loading.moved,
             requests: loading.waterfall.rows().0,
-        })
+        }
+    }
+
+    /// Until when all that has to do with the load is over.
+    fn limit_ns(&self) -> u64 {
+        self.deadline_ns.saturating_add(ANSWER_NS)
+    }
+}
+
+impl Browser {
+    /// Loads a page in a tab of its own, and returns seconds after its time is over at the latest. That it can't be loaded, or not in time, is
+    /// a result.
+    ///
+    /// # Errors
+    /// When the browser itself ends, hangs or says nonsense, which the next context has another for; when the bell rings.
+    pub fn load(
+        &mut self,
+        context: &Context,
+        wanted: Wanted<'_>,
+        stop: &Bell,
+    ) -> Result<PageLoad, PageError> {
+        let mut loading = Loading::new();
+        if !self.keeps(context) {
+            let why =
+                "the browser that loaded it before could not close it, and ended with its cache";
+            return Ok(wanted.failed(why.into()));
+        }
+        let mut load = || {
+            let tab = self.tab(context, stop)?;
+            for method in ["Page.enable", "Network.enable", "Inspector.enable"] {
+                self.ask(&tab.session, method, json!({}), stop)?;
+            }
+            self.devtools.forget();
+            loading = Loading::new();
+            let (end, marks) = self.load_in(&tab, wanted, &mut loading, stop)?;
+            let document = loading.waterfall.answer(&loading.document);
+            let end = judged(end, document, self.options.http);
+            self.close(&tab, wanted.limit_ns(), stop)?;
+            Ok((end, marks))
+        };
+        match load() {
+            Ok((end, marks)) => Ok(wanted.ended(loading, end, marks)),
+            Err(error) => {
+                self.is_spent = true;
+                Err(error)
+            }
+        }
+    }
+
+    /// Loads it in this tab: how it ended, and what it knows of its times.
+    fn load_in(
+        &mut self,
+        tab: &Tab,
+        wanted: Wanted<'_>,
+        loading: &mut Loading,
+        stop: &Bell,
+    ) -> Result<(PageEnd, Marks), PageError> {
+        self.navigate(tab, wanted, loading, stop)?;
+        loop {
+            let end = self.watch(tab, wanted, loading, stop)?;
+            if matches!(end, PageEnd::Failed(_)) {
+                self.catch_up(tab, loading, stop)?;
+                return Ok((end, Marks::default()));
+            }
+            let document = loading.document.clone();
+            // Until a page's first bytes are there, there is no page that could be asked.
+            let marks = match loading.frame.is_empty() {
+                true => Err(SILENT.to_owned()),
+                false => self.marks(tab, wanted, loading, stop)?,
+            };
+            let lives = self.lives(wanted, stop)?;
+            self.catch_up(tab, loading, stop)?;
+            match lives {
+                Err(silent) if !loading.is_heard => return Err(silent),
+                Err(silent) => {
+                    self.is_spent = true;
+                    return Ok(match end {
+                        PageEnd::Loaded => (PageEnd::Failed(silent.to_string()), Marks::default()),
+                        end => (end, Marks::default()),
+                    });
+                }
+                Ok(()) => {}
+            }
+            if loading.document == document {
+                // Its process may have crashed meanwhile.
+                let crashed = loading.end.clone().filter(|end| matches!(end, PageEnd::Failed(_)));
+                return Ok(match (crashed.unwrap_or(end), marks) {
+                    (PageEnd::Loaded, Err(why)) => (PageEnd::Failed(why), Marks::default()),
+                    (PageEnd::Loaded, Ok(marks)) if marks.load_ms.is_none() => {
+                        (PageEnd::Failed(UNTOLD.into()), marks.later(loading.offset_ms))
+                    }
+                    (end, marks) => (end, marks.unwrap_or_default().later(loading.offset_ms)),
+                });
+            }
+            // It went elsewhere while it was asked: what it told is of a page that is no more.
+            if monotonic_ns() >= wanted.deadline_ns {
+                return Ok((PageEnd::TimedOut, Marks::default()));
+            }
+        }
     }
 
     /// Goes to the page.
     fn navigate(
         &mut self,
-        session: &str,
+        tab: &Tab,
         wanted: Wanted<'_>,
         loading: &mut Loading,
         stop: &Bell,
@@ -136,7 +178,7 @@ impl Browser {
         let until = Until { deadline_ns: wanted.deadline_ns, stop };
         let params = json!({ "url": wanted.url });
         // It answers when the page's first bytes are there.
-        match self.devtools.call(session, "Page.navigate", params, until) {
+        match self.devtools.call(&tab.session, "Page.navigate", params, until) {
             Ok(answer) => loading.navigated(&answer),
             Err(PageError::Refused { why, .. }) => loading.end = Some(PageEnd::Failed(why)),
             Err(PageError::Silent { .. }) => {}
@@ -148,118 +190,106 @@ impl Browser {
     /// Watches until the page is there, can't be, or time is over.
     fn watch(
         &mut self,
-        session: &str,
+        tab: &Tab,
         wanted: Wanted<'_>,
         loading: &mut Loading,
         stop: &Bell,
     ) -> Result<PageEnd, PageError> {
-        let until = Until { deadline_ns: wanted.deadline_ns, stop };
         loop {
             if let Some(end) = &loading.end {
                 return Ok(end.clone());
             }
             // A page may have more to say than is ever heard, as one that asks something again and again.
-            if monotonic_ns() >= wanted.deadline_ns {
+            if monotonic_ns() >= wanted.deadline_ns
+                || !self.hear(tab, wanted.deadline_ns, loading, stop)?
+            {
                 return Ok(PageEnd::TimedOut);
             }
-            match self.devtools.next_told(until) {
-                Ok(Some(told)) => self.heard(session, &told, loading, stop)?,
-                Ok(None) if stop.rings() => return Err(PageError::Stopped),
-                Ok(None) => return Ok(PageEnd::TimedOut),
-                Err(error) => return Err(self.explain(error)),
-            }
         }
     }
 
-    fn heard(
+    /// Takes the next thing that is told of the page; whether there was one until then.
+    fn hear(
         &mut self,
-        session: &str,
-        told: &Told,
+        tab: &Tab,
+        deadline_ns: u64,
         loading: &mut Loading,
         stop: &Bell,
-    ) -> Result<(), PageError> {
-        if told.session != session {
-            return Ok(());
-        }
-        loading.take(told);
-        // Nobody is there to answer, and until then the page stands still.
-        if told.method == "Page.javascriptDialogOpening" {
-            let params = json!({ "accept": false });
-            match self.ask(session, "Page.handleJavaScriptDialog", params, stop) {
-                Ok(_) | Err(PageError::Refused { .. }) => {}
-                Err(error) => return Err(error),
+    ) -> Result<bool, PageError> {
+        match self.devtools.next_told(Until { deadline_ns, stop }) {
+            Ok(Some(told)) => {
+                if told.session == tab.session {
+                    loading.take(&told);
+                }
+                Ok(true)
             }
+            Ok(None) if stop.rings() => Err(PageError::Stopped),
+            Ok(None) => Ok(false),
+            Err(error) => Err(self.explain(error)),
         }
-        Ok(())
     }
 
-    /// What the page knows of its times; and what was still told of its requests.
+    /// What the page knows of its times, or why it does not tell.
     ///
     /// A page's scripts can put words of their own in the place of the browser's (`performance.getEntries = …`). So it is asked in a world of
     /// ours (`Page.createIsolatedWorld`), which has the same times and none of those words.
     fn marks(
         &mut self,
-        session: &str,
+        tab: &Tab,
         wanted: Wanted<'_>,
         loading: &mut Loading,
         stop: &Bell,
-    ) -> Result<Marks, PageError> {
-        let now_ns = monotonic_ns();
-        let end_ns = wanted.deadline_ns.max(now_ns).saturating_add(ANSWER_NS);
-        let until =
-            Until { deadline_ns: now_ns.saturating_add(self.patience_ns).min(end_ns), stop };
-        let marks = match self.asked(session, &loading.frame, until) {
-            Ok(answer) => Marks::of(&answer),
-            Err(PageError::Silent { .. }) if stop.rings() => return Err(PageError::Stopped),
-            // A page that never ends may not have one that could be asked, or be busy with itself for ever.
-            Err(PageError::Refused { .. } | PageError::Silent { .. }) => Marks::default(),
-            Err(error) => return Err(self.explain(error)),
-        };
-        // Only a browser that still answers can say that a page does not.
-        self.ask("", "Browser.getVersion", json!({}), stop)?;
-        self.catch_up(session, loading, stop)?;
-        Ok(marks)
+    ) -> Result<Result<Marks, String>, PageError> {
+        let deadline_ns = monotonic_ns().saturating_add(self.patience_ns);
+        let deadline_ns = deadline_ns.min(wanted.limit_ns().saturating_sub(LIVES_NS));
+        match self.asked(tab, &loading.frame, Until { deadline_ns, stop }) {
+            Ok(answer) => Ok(Ok(Marks::of(&answer))),
+            Err(PageError::Silent { .. }) if stop.rings() => Err(PageError::Stopped),
+            // It is busy with itself for ever, or there is none yet that could be asked.
+            Err(PageError::Silent { .. }) => Ok(Err(SILENT.into())),
+            // As a rule it goes elsewhere, of which nothing was told yet.
+            Err(PageError::Refused { why, .. }) => {
+                let document = loading.document.clone();
+                while loading.document == document
+                    && !matches!(loading.end, Some(PageEnd::Failed(_)))
+                    && self.hear(tab, deadline_ns, loading, stop)?
+                {}
+                Ok(Err(format!("the browser does not tell the page's times: {why}")))
+            }
+            Err(error) => Err(self.explain(error)),
+        }
+    }
+
+    /// Whether the browser still answers: only one that does can say that a page does not.
+    fn lives(
+        &mut self,
+        wanted: Wanted<'_>,
+        stop: &Bell,
+    ) -> Result<Result<(), PageError>, PageError> {
+        let deadline_ns = monotonic_ns().saturating_add(self.patience_ns).min(wanted.limit_ns());
+        let until = Until { deadline_ns, stop };
+        match self.devtools.call("", "Browser.getVersion", json!({}), until) {
+            Ok(_) => Ok(Ok(())),
+            Err(PageError::Silent { .. }) if stop.rings() => Err(PageError::Stopped),
+            Err(silent @ PageError::Silent { .. }) => Ok(Err(silent)),
+            Err(error) => Err(self.explain(error)),
+        }
     }
 
     /// Takes what was told already and not looked at.
-    fn catch_up(
-        &mut self,
-        session: &str,
-        loading: &mut Loading,
-        stop: &Bell,
-    ) -> Result<(), PageError> {
-        while let Some(told) = self.devtools.next_told(Until { deadline_ns: 0, stop })? {
-            if told.session == session {
-                loading.take(&told);
-            }
-        }
+    fn catch_up(&mut self, tab: &Tab, loading: &mut Loading, stop: &Bell) -> Result<(), PageError> {
+        while self.hear(tab, 0, loading, stop)? {}
         Ok(())
     }
 
     /// The script's answer, out of a world of its own in this frame.
-    fn asked(&mut self, session: &str, frame: &str, until: Until<'_>) -> Result<Value, PageError> {
+    fn asked(&mut self, tab: &Tab, frame: &str, until: Until<'_>) -> Result<Value, PageError> {
         let params = json!({ "frameId": frame, "worldName": "quell" });
-        let world = self.devtools.call(session, "Page.createIsolatedWorld", params, until)?;
+        let world = self.devtools.call(&tab.session, "Page.createIsolatedWorld", params, until)?;
         let params = json!({
             "expression": SCRIPT, "contextId": world["executionContextId"], "awaitPromise": true, "returnByValue": true,
         });
-        self.devtools.call(session, "Runtime.evaluate", params, until)
-    }
-
-    /// Asks what the browser answers without the network.
-    fn ask(
-        &mut self,
-        session: &str,
-        method: &str,
-        params: Value,
-        stop: &Bell,
-    ) -> Result<Value, PageError> {
-        let deadline_ns = monotonic_ns().saturating_add(self.patience_ns);
-        match self.devtools.call(session, method, params, Until { deadline_ns, stop }) {
-            Err(PageError::Silent { .. }) if stop.rings() => Err(PageError::Stopped),
-            Err(error) => Err(self.explain(error)),
-            answer => answer,
-        }
+        self.devtools.call(&tab.session, "Runtime.evaluate", params, until)
     }
 
     /// Evaluates a script in an empty page; its value.
@@ -273,18 +303,14 @@ impl Browser {
         stop: &Bell,
     ) -> Result<Value, PageError> {
         let context = self.context(stop)?;
-        let params = json!({ "url": "about:blank", "browserContextId": context.0 });
-        let target = text(&self.ask("", "Target.createTarget", params, stop)?, "targetId")?;
-        let params = json!({ "targetId": target, "flatten": true });
-        let session = text(&self.ask("", "Target.attachToTarget", params, stop)?, "sessionId")?;
+        let tab = self.tab(&context, stop)?;
         let params = json!({ "expression": script, "awaitPromise": true, "returnByValue": true });
         let until = Until { deadline_ns, stop };
-        let answer = match self.devtools.call(&session, "Runtime.evaluate", params, until) {
+        let answer = match self.devtools.call(&tab.session, "Runtime.evaluate", params, until) {
             Err(PageError::Silent { .. }) if stop.rings() => Err(PageError::Stopped),
             Err(error) => Err(self.explain(error)),
             answer => answer,
         }?;
-        self.forget(context, stop)?;
         match answer.get("exceptionDetails") {
             Some(thrown) => Err(PageError::Refused {
                 method: "Runtime.evaluate".into(),
@@ -302,6 +328,13 @@ fn judged(end: PageEnd, document: Option<(u16, &str, bool)>, http: Option<HttpVe
         (PageEnd::Loaded | PageEnd::Failed(_), Some((status @ 400.., ..)), _) => {
             PageEnd::Answered(status)
         }
+        // Chromium takes what it finds before an answer breaks off, and what has no head at all.
+        (PageEnd::Loaded, Some((status @ ..100, ..)), _) => PageEnd::Failed(format!(
+            "the server's answer has the status {status}, which is none of HTTP: it broke off, or something else speaks there"
+        )),
+        (PageEnd::Loaded, Some((_, "http/0.9", _)), _) => {
+            PageEnd::Failed("what came has no head of HTTP: something else speaks there".into())
+        }
         // The cache keeps what it was by, however that came about.
         (PageEnd::Loaded, Some((_, protocol, false)), Some(http)) if !http.is_of(protocol) => {
             PageEnd::Failed(format!(
@@ -311,11 +344,6 @@ fn judged(end: PageEnd, document: Option<(u16, &str, bool)>, http: Option<HttpVe
         }
         _ => end,
     }
-}
-
-fn text(answer: &Value, key: &str) -> Result<String, PageError> {
-    let text = answer.get(key).and_then(Value::as_str);
-    text.map(str::to_owned).ok_or_else(|| PageError::Nonsense(format!("an answer without {key}")))
 }
 
 #[cfg(test)]
@@ -338,6 +366,10 @@ mod tests {
             matches!(&other, PageEnd::Failed(why) if why.contains("not by HTTP/2")),
             "{other:?}"
         );
+        for (status, protocol) in [(2, "http/1.1"), (200, "http/0.9")] {
+            let none = of(PageEnd::Loaded, status, protocol, None);
+            assert!(matches!(&none, PageEnd::Failed(why) if why.contains("of HTTP")), "{none:?}");
+        }
         let cached = Some((200, "h2", true));
         assert_eq!(judged(PageEnd::Loaded, cached, Some(HttpVersion::Three)), PageEnd::Loaded);
     }

@@ -10,7 +10,7 @@
 
 use crate::devtools::Told;
 use crate::waterfall::{LONGEST_URL, Waterfall};
-use quell_model::page::{PageEnd, PageMove};
+use quell_model::page::{GIVEN_UP, PageEnd, PageMove};
 use quell_sys::clock::monotonic_ns;
 use serde_json::Value;
 
@@ -31,6 +31,8 @@ pub(crate) struct Loading {
     /// When the navigation to the document began, in milliseconds from the first one's.
     pub offset_ms: f64,
     pub end: Option<PageEnd>,
+    /// Whether the browser told anything of it.
+    pub is_heard: bool,
 }
 
 impl Loading {
@@ -44,6 +46,7 @@ impl Loading {
             moved: Vec::new(),
             offset_ms: 0.0,
             end: None,
+            is_heard: false,
         }
     }
 
@@ -59,14 +62,25 @@ impl Loading {
 
     /// Takes an event of the page.
     pub fn take(&mut self, told: &Told) {
+        self.is_heard = true;
         self.waterfall.take(told);
         match told.method.as_str() {
             "Page.frameNavigated" => self.moves(&told.params["frame"]),
             "Page.loadEventFired" if self.end.is_none() => self.end = Some(PageEnd::Loaded),
+            "Network.loadingFailed" if self.end.is_none() => self.breaks_off(&told.params),
             "Inspector.targetCrashed" => {
                 self.end = Some(PageEnd::Failed("the page's process crashed".into()));
             }
             _ => {}
+        }
+    }
+
+    /// A document that breaks off has no load event. One that the browser gave up, as the page goes elsewhere or stops itself, did not.
+    fn breaks_off(&mut self, params: &Value) {
+        let text = |key: &str| params.get(key).and_then(Value::as_str).unwrap_or_default();
+        let is_document = !self.document.is_empty() && text("requestId") == self.document;
+        if is_document && !["", GIVEN_UP].contains(&text("errorText")) {
+            self.end = Some(PageEnd::Failed(text("errorText").to_owned()));
         }
     }
 
@@ -138,6 +152,20 @@ mod tests {
         assert_eq!(loading.moved, [wanted]);
         hear(&mut loading, "Page.loadEventFired", json!({}));
         assert_eq!(loading.end, Some(PageEnd::Loaded));
+    }
+
+    #[test]
+    fn a_document_that_breaks_off_is_no_page_and_one_that_stops_itself_may_go_on() {
+        let failed = |id: &str, why: &str| {
+            let mut loading = begun();
+            let params = json!({ "requestId": id, "timestamp": 2.0, "errorText": why });
+            hear(&mut loading, "Network.loadingFailed", params);
+            loading.end
+        };
+        let why = "net::ERR_CONTENT_LENGTH_MISMATCH";
+        assert_eq!(failed("A", why), Some(PageEnd::Failed(why.into())));
+        assert_eq!(failed("A", "net::ERR_ABORTED"), None);
+        assert_eq!(failed("picture", why), None);
     }
 
     #[test]

@@ -80,9 +80,11 @@ impl BrowserTask {
                 number += 1;
                 emit(told(&self.client.stream, &load));
             }
-            match self.client.warm && (warm || load.end == PageEnd::Loaded) {
-                true => kept = Some(context),
-                false => self.browser.forget(context, stop)?,
+            if self.client.warm
+                && (warm || load.end == PageEnd::Loaded)
+                && self.browser.keeps(&context)
+            {
+                kept = Some(context);
             }
         }
         Ok(())

@@ -12,6 +12,7 @@
 use crate::devtools::Told;
 use quell_model::page::PageRequest;
 use serde_json::Value;
+use std::collections::HashMap;
 
 /// Most requests of a page that are kept; of more, the number is told.
 pub const MOST: usize = 10_000;
@@ -23,6 +24,8 @@ pub(crate) const LONGEST_URL: usize = 2_000;
 #[derive(Debug, Clone, Default)]
 pub struct Waterfall {
     rows: Vec<Row>,
+    /// The last row of each number: a page of thousands of requests tells of them at once.
+    last: HashMap<String, usize>,
     /// When the first request was made.
     zero_s: Option<f64>,
     /// Requests beyond [`MOST`].
@@ -90,12 +93,13 @@ impl Waterfall {
 
     /// The last answer to a request, whatever redirections it met: its status, its protocol, whether the cache gave it.
     pub fn answer(&self, id: &str) -> Option<(u16, &str, bool)> {
-        let request = &self.rows.iter().rev().find(|row| row.id == id)?.request;
+        let request = &self.rows[*self.last.get(id)?].request;
         Some((request.status?, &request.protocol, request.from_cache))
     }
 
     fn row(&mut self, id: &str) -> Option<&mut Row> {
-        self.rows.iter_mut().rev().find(|row| row.id == id && !row.is_over)
+        let row = &mut self.rows[*self.last.get(id)?];
+        (!row.is_over).then_some(row)
     }
 
     fn sent(&mut self, id: &str, p: &Value) {
@@ -118,6 +122,7 @@ impl Waterfall {
             return;
         }
         let zero = *self.zero_s.get_or_insert(at);
+        self.last.insert(id.to_owned(), self.rows.len());
         self.rows.push(Row {
             id: id.to_owned(),
             start_s: at,

@@ -55,7 +55,10 @@ fn a_page_that_never_ends_is_given_up_with_what_is_known_of_it() {
 #[test]
 fn a_server_that_says_nothing_is_a_page_that_nobody_can_ask() {
     let load = load(&mut fake(None), "silent", SHORT_NS).expect("a load");
-    assert_eq!((load.end, load.doc_ms, load.requests.len()), (PageEnd::TimedOut, None, 0));
+    assert_eq!((load.end, load.doc_ms), (PageEnd::TimedOut, None));
+    // What the browser did is known all the same.
+    let request = &load.requests[0];
+    assert_eq!((&*request.url, request.end_ms), ("http://page/", None));
 }
 
 #[test]
@@ -72,6 +75,60 @@ fn a_page_whose_scripts_never_end_is_no_hanging_browser() {
     let mut browser = fake(Some(Span::from_millis(300)));
     let end = load(&mut browser, "busy", LONG_NS).expect("a load").end;
     assert!(matches!(&end, PageEnd::Failed(why) if why.contains("its scripts")), "{end:?}");
+}
+
+#[test]
+fn a_page_that_goes_elsewhere_as_it_is_asked_is_there_when_its_last_document_is() {
+    let load = load(&mut fake(None), "leaves", LONG_NS).expect("a load");
+    assert_eq!((&load.end, load.moved.len()), (&PageEnd::Loaded, 1), "{load:?}");
+    assert_eq!(load.moved[0].url, "http://leaves/on");
+}
+
+#[test]
+fn a_question_is_answered_whatever_is_waited_for() {
+    let load = load(&mut fake(None), "asks", LONG_NS).expect("a load");
+    assert_eq!((load.end, load.load_ms), (PageEnd::Loaded, Some(400.0)));
+}
+
+#[test]
+fn a_page_that_is_not_closed_is_told_again_and_then_goes_with_its_browser() {
+    let mut browser = fake(None);
+    let first = browser.version.clone();
+    assert_eq!(load(&mut browser, "stays", LONG_NS).map(|l| l.end), Ok(PageEnd::Loaded));
+    assert_eq!(load(&mut browser, "fine", LONG_NS).map(|l| l.end), Ok(PageEnd::Loaded));
+    assert_eq!(browser.version, first, "it is the same browser");
+    let begun_ns = monotonic_ns();
+    let stuck = load(&mut browser, "stuck", SHORT_NS).map(|l| l.end);
+    assert_eq!(stuck, Ok(PageEnd::Loaded));
+    assert!(monotonic_ns() - begun_ns < LONG_NS / 10, "it is not waited for");
+    assert_eq!(load(&mut browser, "fine", LONG_NS).map(|l| l.end), Ok(PageEnd::Loaded));
+    assert_ne!(browser.version, first, "another took its place");
+}
+
+#[test]
+fn what_a_browser_knew_is_gone_with_it_and_the_next_one_knows_nothing() {
+    let mut browser = fake(None);
+    let stop = Bell::new().expect("a bell");
+    let context = browser.context(&stop).expect("a context");
+    let mut loads = ["stuck", "fine"].into_iter().map(|page| {
+        let (url, deadline_ns) = (&*format!("http://{page}/"), monotonic_ns() + SHORT_NS);
+        let wanted = Wanted { url, number: 0, warm: page == "fine", deadline_ns, origin_ns: 0 };
+        browser.load(&context, wanted, &stop).map(|load| load.end)
+    });
+    assert_eq!(loads.next(), Some(Ok(PageEnd::Loaded)));
+    let warm = loads.next();
+    let is_said = |why: &String| why.contains("ended with its cache");
+    assert!(matches!(&warm, Some(Ok(PageEnd::Failed(why))) if is_said(why)), "{warm:?}");
+}
+
+#[test]
+fn after_a_browser_that_crashed_or_hangs_there_is_another() {
+    for page in ["crash", "hang", "garbage"] {
+        let mut browser = fake(Some(Span::from_secs(10)));
+        load(&mut browser, page, SHORT_NS).expect_err(page);
+        let next = load(&mut browser, "fine", LONG_NS).map(|l| l.end);
+        assert_eq!(next, Ok(PageEnd::Loaded), "after {page}");
+    }
 }
 
 #[test]

@@ -111,6 +111,11 @@ pub fn resolve(host: &str, usual: Usual<'_>) -> Result<Found, String> {
     Ok(Found { to, others: fit.iter().map(SocketAddr::ip).collect() })
 }
 
+/// An address of this host as a person writes it, with its zone where it is one of a link; its port is 0.
+pub fn own(text: &str) -> Result<SocketAddr, String> {
+    literal(text, 0, None)?.ok_or_else(|| format!("`{text}` is no IP address"))
+}
+
 /// The device of an address that is one only with it.
 pub fn zone(address: &SocketAddr) -> Option<String> {
     let SocketAddr::V6(address) = address else { return None };

@@ -7,7 +7,7 @@ use quell_serve::{Config, Event, Limits, Server, WebConfig};
 use quell_sys::wait::Bell;
 use quell_tls::trust::Shown;
 use quell_units::{Rate, Span};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -24,9 +24,9 @@ const LAST_WORDS: Duration = Duration::from_millis(300);
 /// Options of `quell serve`.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
-    /// Address to serve at; 0.0.0.0 for all of IPv4, :: for all there are [default: 127.0.0.1]
-    #[arg(long, value_name = "ADDRESS")]
-    pub bind: Option<IpAddr>,
+    /// Address to serve at; 0.0.0.0 for all of IPv4, :: for all there are; one of a link with its device, as fe80::1%eth0 [default: 127.0.0.1]
+    #[arg(long, value_name = "ADDRESS", value_parser = crate::host::own)]
+    pub bind: Option<SocketAddr>,
     /// Port to serve at, with TCP and UDP; 0 for any
     #[arg(short, long, default_value_t = PORT)]
     pub port: u16,
@@ -102,8 +102,10 @@ pub fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
         time_ns: args.max_time.nanos(),
         ..Limits::default()
     };
+    let mut bind = args.bind.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, 0).into());
+    bind.set_port(args.port);
     let config = Config {
-        bind: SocketAddr::new(args.bind.unwrap_or(Ipv4Addr::LOCALHOST.into()), args.port),
+        bind,
         limits,
         secret,
         one_off: args.one_off,

@@ -193,7 +193,7 @@ impl Talk<'_> {
         alarm.set(Some(self.soon(GATHER_NS)))?;
         let mut from = Vec::new();
         while self.flows.len() < count {
-            for opened in entry.waiting.take() {
+            for opened in entry.waiting.take()? {
                 if let Opened::Udp(socket) = opened {
                     from.extend(socket.peer());
                     self.flows.push(socket);

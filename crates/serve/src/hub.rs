@@ -164,6 +164,8 @@ pub struct Waiting {
 struct Queue {
     new: Vec<Opened>,
     wanted: usize,
+    /// Why one that came could not be opened.
+    failed: Option<SysError>,
 }
 
 impl Waiting {
@@ -184,11 +186,20 @@ impl Waiting {
         lock(&self.opened).wanted > 0
     }
 
-    /// Those that came since the last look.
-    pub fn take(&self) -> Vec<Opened> {
+    /// Says that a stream that came can't be opened.
+    pub fn fail(&self, error: SysError) {
+        lock(&self.opened).failed = Some(error);
+        self.came.ring();
+    }
+
+    /// Those that came since the last look. Errors when one could not be opened.
+    pub fn take(&self) -> Result<Vec<Opened>, SysError> {
         let mut queue = lock(&self.opened);
         self.came.silence();
-        std::mem::take(&mut queue.new)
+        match queue.failed.take() {
+            Some(error) => Err(error),
+            None => Ok(std::mem::take(&mut queue.new)),
+        }
     }
 }
 
@@ -418,7 +429,7 @@ impl<'a> Hub<'a> {
         streams: Streams,
         wanted: usize,
     ) -> Result<Option<Entry<'_>>, quell_sys::SysError> {
-        let opened = Mutex::new(Queue { new: Vec::new(), wanted });
+        let opened = Mutex::new(Queue { new: Vec::new(), wanted, failed: None });
         let waiting = Arc::new(Waiting { ip, streams, opened, came: Bell::new()? });
         let mut all = lock(&self.waiting);
         if all.contains_key(&cookie) {
@@ -645,6 +656,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::errno::Errno;
     use quell_sys::socket::stream::StreamOptions;
 
     const IP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
@@ -692,10 +704,13 @@ mod tests {
         assert!(hub.waiting_for(&cookie, IP).unwrap().is_none(), "it waits for no connections");
         let udp = || Opened::Udp(Udp::connected("127.0.0.1:9".parse().unwrap(), 0).unwrap());
         let waiting = hub.waiting_at(IP, None).unwrap();
-        assert!(waiting.take().is_empty());
+        assert!(waiting.take().is_ok_and(|new| new.is_empty()));
         assert!(waiting.add(udp()).is_ok() && waiting.add(udp()).is_err());
         assert!(hub.waiting_at(IP, None).is_none());
-        assert_eq!(entry.waiting.take().len(), 1);
+        assert_eq!(entry.waiting.take().map(|new| new.len()), Ok(1));
+        // What can't be opened ends the waiting with its reason.
+        entry.waiting.fail(SysError::new("listen on UDP", Errno::EINVAL));
+        assert_eq!(entry.waiting.take().map_err(|error| error.errno).err(), Some(Errno::EINVAL));
         drop(entry);
         assert!(hub.expect(cookie, IP, bare, 1).unwrap().is_some());
     }

@@ -266,7 +266,7 @@ fn gather(
     let mut greeted = Vec::new();
     loop {
         let before = opened.len();
-        opened.extend(waiting.take());
+        opened.extend(waiting.take()?);
         if opened.len() > before {
             pass.heard();
         }

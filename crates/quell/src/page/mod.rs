@@ -176,7 +176,8 @@ pub fn page(args: &PageArgs) -> Result<ExitCode, Failure> {
     Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Loads one page as often as it was asked for.
+/// Loads one page as often as it was asked for. A load in which the browser crashes or hangs is one that failed: a page can make it do that, and
+/// the next has another browser.
 fn series(
     browser: &mut Browser,
     url: &str,
@@ -190,9 +191,14 @@ fn series(
         for warm in if args.warm { &[false, true][..] } else { &[false] } {
             let deadline_ns = monotonic_ns().saturating_add(args.timeout.nanos());
             let wanted = Wanted { url, number, warm: *warm, deadline_ns, origin_ns };
-            each(browser.load(&context, wanted, stop)?);
+            each(match browser.load(&context, wanted, stop) {
+                Err(
+                    error
+                    @ (PageError::Gone(_) | PageError::Silent { .. } | PageError::Nonsense(_)),
+                ) => wanted.failed(error.to_string()),
+                load => load?,
+            });
         }
-        browser.forget(context, stop)?;
     }
     Ok(())
 }
@@ -217,11 +223,8 @@ fn origins(urls: &[String], http: Option<HttpVersion>) -> Result<Vec<(String, u1
                 quell_wire::text::printable(url, 200)
             ));
         }
-        let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        // A name and a password may stand before it.
-        let host = host.rsplit('@').next().unwrap_or_default();
-        let port = host.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
-        let (host, port) = port.unwrap_or((host, HTTPS));
+        let (host, port) = host_and_port(rest);
+        let port = port.and_then(|port| port.parse().ok()).unwrap_or(HTTPS);
         let origin = (host.to_ascii_lowercase(), port);
         if http == HttpVersion::Three && !all.contains(&origin) {
             all.push(origin);
@@ -244,8 +247,34 @@ fn pins(origins: &[(String, u16)], patience: Span) -> Result<Vec<String>, Failur
     origins.iter().map(pin).collect()
 }
 
-/// A whole address out of what a person types.
+/// A whole address out of what a person types; one of a network names a port that there is.
 fn address(typed: &str, any_scheme: bool) -> Result<String, String> {
+    let url = whole(typed, any_scheme)?;
+    let scheme = url.split_once("://").filter(|(scheme, _)| {
+        scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
+    });
+    let port = scheme.and_then(|(_, rest)| host_and_port(rest).1);
+    match port.filter(|port| !port.is_empty() && port.parse::<u16>().is_err()) {
+        Some(port) => Err(format!(
+            "`{}` is no port: give one from 1 to 65535",
+            quell_wire::text::printable(port, 40)
+        )),
+        None => Ok(url),
+    }
+}
+
+/// Host and port in what stands behind the scheme of an address. An IPv6 address keeps its brackets.
+fn host_and_port(rest: &str) -> (&str, Option<&str>) {
+    let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    // A name and a password may stand before it.
+    let place = place.rsplit('@').next().unwrap_or_default();
+    match place.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        _ => (place, None),
+    }
+}
+
+fn whole(typed: &str, any_scheme: bool) -> Result<String, String> {
     let shown = quell_wire::text::printable(typed, 200);
     if typed.is_empty() || typed.chars().any(|c| c.is_control() || c.is_whitespace()) {
         return Err(format!("`{shown}` is no address of a page: it is empty or has blanks in it"));
@@ -302,6 +331,23 @@ mod tests {
         }
         for typed in ["", "a b", "https://", "a\nb", "\u{1b}[31m"] {
             assert!(address(typed, true).is_err(), "{typed:?}");
+        }
+    }
+
+    #[test]
+    fn a_port_that_there_is_none_of_is_refused_before_a_browser_is_asked() {
+        for typed in [
+            "http://127.0.0.1:99999/",
+            "example.org:65536",
+            "https://a@[::1]:70000?x",
+            "http://a:8x/",
+        ] {
+            let error = address(typed, false).expect_err(typed);
+            assert!(error.contains("65535"), "{error}");
+        }
+        for typed in ["http://[::1]/", "http://a:/", "http://a:65535/b:99999", "https://u:99999@a/"]
+        {
+            assert_eq!(address(typed, false).as_deref(), Ok(typed));
         }
     }
 

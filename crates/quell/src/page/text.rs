@@ -102,8 +102,12 @@ fn moves(load: &PageLoad, width: usize) -> String {
         1 => String::new(),
         count => format!("{count} times, last "),
     };
+    let which = match times(load).iter().any(Option::is_some) {
+        true => ": the times are those of that page, counted from the first one's start",
+        false => "",
+    };
     let said = format!(
-        "went on by itself (a script, or a meta refresh) {often}to {} after {:.1} ms: the times are those of that page, counted from the first one's start",
+        "went on by itself (a script, or a meta refresh) {often}to {} after {:.1} ms{which}",
         printable(&last.url, 200),
         last.at_ms
     );
@@ -132,14 +136,7 @@ fn end(load: &PageLoad, width: usize) -> String {
     let said = match &load.end {
         PageEnd::Loaded => return String::new(),
         PageEnd::TimedOut | PageEnd::Unfinished => {
-            let open = load.requests.iter().filter(|r| r.end_ms.is_none()).collect::<Vec<_>>();
-            let first = open.first().map(|r| format!(", as {}", printable(&r.url, 200)));
-            format!(
-                "not there when its time was over (--timeout): {} of {} requests have no end{}",
-                open.len(),
-                load.requests.len(),
-                first.unwrap_or_default()
-            )
+            format!("not there when its time was over (--timeout): {}", open(load))
         }
         PageEnd::Failed(why) => match advice(why) {
             Some(advice) => format!("{}: {advice}", line(why)),
@@ -150,6 +147,19 @@ fn end(load: &PageLoad, width: usize) -> String {
         ),
     };
     wrapped("     ✗ ", &said, width)
+}
+
+/// What a load that is not there waits for.
+fn open(load: &PageLoad) -> String {
+    let open = load.requests.iter().filter(|r| r.end_ms.is_none()).collect::<Vec<_>>();
+    match (open.first(), load.requests.len()) {
+        (Some(first), all) => {
+            let url = printable(&first.url, 200);
+            format!("{} of {all} requests have no end, as {url}", open.len())
+        }
+        (None, 0) => "the browser had asked for nothing yet".to_owned(),
+        (None, _) => "all its requests have an end, but its load event did not come, as where a page stops itself".to_owned(),
+    }
 }
 
 /// What a browser's word means, and what to do.
@@ -178,6 +188,9 @@ fn advice(why: &str) -> Option<&'static str> {
         ("ERR_CONNECTION_TIMED_OUT", "nobody answers there"),
         ("ERR_ADDRESS_UNREACHABLE", "there is no way to it"),
         ("ERR_INTERNET_DISCONNECTED", "this machine has no network"),
+        ("ERR_CONTENT_LENGTH_MISMATCH", "the server broke off: less came than it announced"),
+        ("ERR_INCOMPLETE_CHUNKED_ENCODING", "the server broke off before the page's end"),
+        ("ERR_INVALID_CHUNKED_ENCODING", "what the server sends is no HTTP"),
         ("ERR_ABORTED", "it is no page: a download, or a page without content"),
     ];
     words.into_iter().find(|(word, _)| why.contains(word)).map(|(_, advice)| advice)
@@ -292,6 +305,7 @@ fn wrapped(mark: &str, said: &str, width: usize) -> String {
 mod tests {
     use super::*;
     use crate::text::WIDEST;
+    use quell_model::page::PageMove;
 
     fn request(failed: Option<&str>) -> PageRequest {
         let ms = |ms: f64| Some(ms);
@@ -340,6 +354,36 @@ mod tests {
         let loads = [load(), load(), timed_out];
         let rows: String = loads.iter().map(|load| row(load, width)).collect();
         page_head("https://example.org/", width) + &rows + &page_foot(&loads, true, width)
+    }
+
+    #[test]
+    fn of_a_page_that_is_not_there_that_is_said_which_is_known() {
+        let said = |requests: Vec<PageRequest>, moved: Vec<PageMove>| {
+            let (doc_ms, paint_ms, fcp_ms, lcp_ms, load_ms) = (None, None, None, None, None);
+            let end = PageEnd::TimedOut;
+            let load = PageLoad {
+                end,
+                doc_ms,
+                paint_ms,
+                fcp_ms,
+                lcp_ms,
+                load_ms,
+                moved,
+                requests,
+                ..load()
+            };
+            row(&load, WIDEST).split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let open = PageRequest { end_ms: None, ..request(None) };
+        let text = said(vec![request(None), open], Vec::new());
+        assert!(text.contains("1 of 2 requests have no end, as https://example.org/"), "{text}");
+        let text = said(vec![request(None)], Vec::new());
+        assert!(text.contains("its load event did not come") && !text.contains("0 of"), "{text}");
+        let text = said(Vec::new(), Vec::new());
+        assert!(text.contains("asked for nothing") && !text.contains("0 of"), "{text}");
+        let moved = PageMove { at_ms: 50.0, url: "http://a.test/x".into() };
+        let text = said(Vec::new(), vec![moved]);
+        assert!(text.contains("after 50.0 ms") && !text.contains("the times are"), "{text}");
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl Proven {
         let mut alarm = Alarm::new()?;
         alarm.set(Some(monotonic_ns().saturating_add(talk.patience_ns())))?;
         loop {
-            for opened in waiting.take() {
+            for opened in waiting.take()? {
                 if let Opened::Tcp(_, stream) = opened
                     && let Some(peer) = stream.peer()
                 {

@@ -16,7 +16,7 @@ use super::option::set;
 use crate::SysError;
 use nix::errno::Errno;
 use nix::unistd::{Uid, fchown};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsFd;
 
 /// The socket for whoever comes.
@@ -78,7 +78,7 @@ impl SharedUdp {
             },
             (ip, _) => ip,
         };
-        let socket = open(SocketAddr::new(own, self.local.port()))?;
+        let socket = open(self.on_link(own, peer))?;
         connect(socket.as_fd(), peer)?;
         socket.tell_all()?;
         let mut strays = Vec::new();
@@ -94,6 +94,21 @@ impl SharedUdp {
             strays.extend(others.map(|(a, bytes)| Stray { arrival: *a, bytes: bytes.to_vec() }));
         }
         Ok((socket, strays))
+    }
+
+    /// This port at one of this host's addresses; of a link-local one, on the link that the peer is on.
+    fn on_link(&self, own: IpAddr, peer: SocketAddr) -> SocketAddr {
+        let scope = |address: SocketAddr| match address {
+            SocketAddr::V6(v6) => Some(v6.scope_id()).filter(|scope| *scope != 0),
+            SocketAddr::V4(_) => None,
+        };
+        match own {
+            IpAddr::V6(own) if own.is_unicast_link_local() => {
+                let scope = scope(peer).or(scope(self.local)).unwrap_or(0);
+                SocketAddrV6::new(own, self.local.port(), 0, scope).into()
+            }
+            own => SocketAddr::new(own, self.local.port()),
+        }
     }
 }
 
