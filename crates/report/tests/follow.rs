@@ -46,6 +46,7 @@ fn a_page_that_follows_a_run_ends_with_the_figures_of_the_report() {
         }
     }
     let mut manifest: Manifest = planned.manifest.clone();
+    manifest.complete = false;
     manifest.cells.iter_mut().for_each(|c| c.status = CellStatus::Planned);
     let base = tempfile::tempdir().unwrap();
     let writer = RunWriter::create(base.path(), manifest.clone()).unwrap();

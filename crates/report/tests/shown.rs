@@ -88,7 +88,7 @@ fn many_cells_with_the_same_end_are_told_in_one_line() {
 fn the_list_of_runs_says_how_each_stands_and_why_one_cannot_be_read() {
     let base = tempfile::tempdir().unwrap();
     assert!(table::runs(&quell_store::list(base.path()).unwrap()).contains("no runs"));
-    let manifest = home_link(1).manifest;
+    let manifest = quell_model::Manifest { complete: false, ..home_link(1).manifest };
     let writer = quell_store::RunWriter::create(base.path(), manifest.clone()).unwrap();
     std::fs::create_dir(base.path().join("pictures")).unwrap();
     let found = table::runs(&quell_store::list(base.path()).unwrap());
