@@ -8,6 +8,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use quell_wire::hop_probe::{Quote, UdpFlow};
 use quell_wire::oneway::{self, OneWay};
 use quell_wire::stamp::{self, Presence, ReflectorPacket, SenderPacket};
 use quell_wire::{Hello, hop_probe, icmp, icmp_error};
@@ -53,9 +54,21 @@ fn error(ipv6: bool, bytes: &[u8]) {
     assert!(icmp_error::labels(extension).len() <= icmp_error::MOST_LABELS);
     assert_eq!(error.quoted.destination.is_ipv6(), ipv6);
     let _ = (error.quoted.ports(), hop_probe::of_udp(error.quoted.rest));
-    if let Some(number) = hop_probe::number(error.quoted.rest) {
-        let again = hop_probe::datagram(number, hop_probe::LEAST);
-        assert!(error.quoted.rest.starts_with(&again));
+    hop(error.quoted.rest);
+}
+
+/// Any bytes as what is quoted of a path's datagram: a number only where its flow sent that very start of a packet.
+fn hop(payload: &[u8]) {
+    let secret = payload.first_chunk().map_or(7, |first| u64::from_be_bytes(*first));
+    let end = |port| std::net::SocketAddr::from(([192, 0, 2, 1], port));
+    let flow = UdpFlow { from: end(1), to: end(2), secret };
+    for next in [0, 5, 1 << 33] {
+        if let Quote::Number(number) = flow.quoted(payload, next) {
+            assert!(number < next);
+            assert!(payload.starts_with(&flow.datagram(number, hop_probe::LEAST)));
+        }
+        let before = flow.quoted_before(payload, true, next);
+        assert!(before == flow.quoted(payload, next) || before == Quote::Short);
     }
 }
 
