@@ -8,14 +8,15 @@
 mod quoted;
 mod short;
 mod syns;
+mod under;
 
 use super::repeats::Repeats;
-use super::rounds::{At, Pacing, Rounds, Step};
+use super::rounds::{Pacing, Rounds, Step};
 use super::sockets::{Came, FlowSocket, Packet, What};
 use super::survey::{Ask, Outcome, Sizes, Survey};
 use super::{HopAnswer, MARKED, News, PathProbe, PathSpec, Sent, Unmatched};
 use crate::ledger::{Ledger, Refusal, Reply};
-use crate::stream_socket::{CLOCKS_APART_NS, MOST_BATCHES};
+use crate::stream_socket::MOST_BATCHES;
 use crate::{Patience, ProbeError};
 use nix::errno::Errno;
 use quell_sys::clock::monotonic_ns;
@@ -28,6 +29,7 @@ use quell_wire::hop_probe::{self, Quote};
 use quell_wire::icmp_error::Meaning;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use under::{Under, is_before, who};
 
 /// Packets that are remembered for what may still come.
 const KEPT: usize = 1 << 14;
@@ -51,34 +53,6 @@ const ENDLESS_NS: u64 = 365 * 86_400 * 1_000_000_000;
 /// Bytes of the largest answer that is looked at.
 const LARGEST: usize = 2048;
 
-/// A packet under way.
-#[derive(Debug, Clone, Copy)]
-struct Under {
-    flow: u16,
-    ttl: u8,
-    /// Its number among those to that hop; none of the survey's.
-    seq: Option<u64>,
-    sent_ns: u64,
-    /// How often the wall clock had been set by then.
-    steps: u64,
-    tos: Tos,
-    size: usize,
-    /// Whether others wait for what becomes of it.
-    is_open: bool,
-    is_answered: bool,
-    /// The first hop that answered it, whether that was told, and whether it was told what it quotes.
-    by: Option<IpAddr>,
-    is_told: bool,
-    is_marked: bool,
-}
-
-impl Under {
-    /// Whether this is the first answer, which alone tells the packet's way. What comes again may come from anywhere.
-    fn is_first_of(&mut self, from: IpAddr) -> bool {
-        *self.by.get_or_insert(from) == from
-    }
-}
-
 /// The open question of the survey.
 #[derive(Debug, Clone, Copy)]
 struct Question {
@@ -88,12 +62,6 @@ struct Question {
     beside: Option<u64>,
     /// Whether that was answered.
     beside_came: bool,
-}
-
-/// Whether what came at this time came before the packet was sent, and so can't be about it. Where the wall clock was set since, that says nothing.
-fn is_before(came_ns: Option<u64>, under: &Under, steps: u64) -> bool {
-    let is_before = |came_ns| came_ns + CLOCKS_APART_NS < under.sent_ns;
-    under.steps == steps && came_ns.is_some_and(is_before)
 }
 
 struct Driver<'a> {
@@ -587,7 +555,7 @@ impl Driver<'_> {
             What::Answer => None,
             What::Error(meaning) => Some(meaning),
         };
-        let at = self.at(from, said).filter(|_| self.tells_way(number, from, said));
+        let at = who(said).filter(|_| self.tells_way(number, from, said));
         if under.seq.is_none() {
             self.surveyed(number, from, said, came.mtu);
         }
@@ -664,18 +632,6 @@ impl Driver<'_> {
         under.is_first_of(from) && !is_told || is_end
     }
 
-    /// Who gave such an answer, if it is of the hop that was asked. That a packet is too big, or wrong otherwise, any router before it may say: of each hop
-    /// behind itself, be there one or not. Of a TTL that is over routers tell, whatever address they have.
-    fn at(&self, from: IpAddr, said: Option<Meaning>) -> Option<At> {
-        match said {
-            None | Some(Meaning::NoPort) => Some(At::End),
-            Some(Meaning::Unreachable(_)) if from == self.spec.to.ip() => Some(At::End),
-            Some(Meaning::Unreachable(_)) => Some(At::Stop),
-            Some(Meaning::Expired) => Some(At::Router),
-            Some(Meaning::TooBig | Meaning::Other) => None,
-        }
-    }
-
     fn surveyed(&mut self, number: u64, from: IpAddr, said: Option<Meaning>, mtu: u32) {
         let Some(asked) = &mut self.asked else { return };
         let is_answer = !matches!(said, Some(Meaning::TooBig | Meaning::Other));
@@ -715,49 +671,5 @@ impl Driver<'_> {
                 (self.emit)(News::Samples { flow: *flow, ttl: *ttl, samples });
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn under(sent_ns: u64) -> Under {
-        Under {
-            flow: 0,
-            ttl: 1,
-            seq: Some(0),
-            sent_ns,
-            steps: 0,
-            tos: Tos::default(),
-            size: 56,
-            is_open: true,
-            is_answered: false,
-            by: None,
-            is_told: false,
-            is_marked: false,
-        }
-    }
-
-    #[test]
-    fn what_came_before_a_packet_was_sent_is_not_about_it() {
-        let sent_ns = 1_000_000_000;
-        let under = under(sent_ns);
-        assert!(is_before(Some(sent_ns - 1_000_000), &under, 0));
-        assert!(
-            !is_before(Some(sent_ns - 1_000), &under, 0),
-            "clocks are read one after the other"
-        );
-        assert!(!is_before(Some(sent_ns + 1), &under, 0));
-        assert!(!is_before(Some(sent_ns - 1_000_000), &under, 1), "the clock was set");
-        assert!(!is_before(None, &under, 0));
-    }
-
-    #[test]
-    fn only_who_answers_first_tells_the_way_of_a_packet() {
-        let mut under = under(1_000_000_000);
-        let [first, other] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
-        assert!(under.is_first_of(first) && under.is_first_of(first));
-        assert!(!under.is_first_of(other));
     }
 }

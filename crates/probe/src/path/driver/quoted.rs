@@ -3,6 +3,7 @@
 use super::super::repeats::{is_first, owner};
 use super::super::sockets::{Came, FlowSocket, Known, Left, What};
 use super::super::{HopAnswer, News};
+use super::under::who;
 use super::{Driver, MOST_BATCHES, Meaning, Tos};
 use quell_sys::clock::monotonic_ns;
 use quell_wire::hop_probe::{Quote, QuotedSyn};
@@ -130,7 +131,7 @@ impl Driver<'_> {
     }
 
     pub(super) fn marked(&mut self, number: u64, mark: &QuotedMark) {
-        if self.at(mark.from, Some(mark.meaning)).is_none() {
+        if who(Some(mark.meaning)).is_none() {
             return;
         }
         let QuotedMark { from, tos, left, meaning, .. } = *mark;

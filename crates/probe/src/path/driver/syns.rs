@@ -1,6 +1,7 @@
 //! What SYNs need beside what all packets do: they are sent again by the kernel, one at a time from a port, and may meet the connection before them.
 
-use super::{Driver, LEAST_GATE_NS, MOST_GATE_NS, Under};
+use super::under::Under;
+use super::{Driver, LEAST_GATE_NS, MOST_GATE_NS};
 use crate::ledger::Reply;
 use crate::path::Sent;
 use crate::path::repeats::SynProbe;
