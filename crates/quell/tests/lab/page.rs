@@ -4,8 +4,16 @@
 use super::support::{TestFolder, lacks_chromium};
 use serde_json::Value;
 
-/// `home-link-pages`, two loads of each of these scenarios; its results by scenario, and what it printed.
-fn pages(scenarios: &[&str]) -> (Vec<Value>, String) {
+/// What came of two loads of `home-link-pages` in some scenarios.
+struct Pages {
+    /// Its results, by scenario.
+    rows: Vec<Value>,
+    /// The loads of the first scenario, one a line, each with its requests and their times.
+    loads: Vec<String>,
+    printed: String,
+}
+
+fn pages(scenarios: &[&str]) -> Pages {
     let folder = TestFolder::new();
     let mut arguments = vec!["run", "home-link-pages", "--duration", "30s"];
     arguments.extend(["--set", "warm-up=2s", "--set", "probe.page.loads=2", "--set", "expect=[]"]);
@@ -18,7 +26,13 @@ fn pages(scenarios: &[&str]) -> (Vec<Value>, String) {
     let shown: Value = serde_json::from_slice(&shown.stdout).expect("it prints JSON");
     let rows = shown["results"].as_array().expect("results").iter();
     let rows = rows.filter(|row| row["stream"] == "page").map(|row| row["pages"].clone());
-    (rows.collect(), printed)
+    let run = folder.only_run();
+    let facts = std::fs::read_to_string(run.join("facts.jsonl")).expect("its facts");
+    let is_load = |line: &&str| {
+        line.contains(&format!("\"scenario\":\"{}\"", scenarios[0])) && line.contains("/page-load")
+    };
+    let loads = facts.lines().filter(is_load).map(str::to_owned).collect();
+    Pages { rows: rows.collect(), loads, printed }
 }
 
 #[test]
@@ -26,7 +40,7 @@ fn a_full_uplink_makes_a_page_wait_and_that_it_is_the_networks_share_is_said() {
     if lacks_chromium() {
         return;
     }
-    let (rows, printed) = pages(&["unloaded", "bulk"]);
+    let Pages { rows, loads, printed } = pages(&["unloaded", "bulk"]);
     let [unloaded, bulk] = &rows[..] else { panic!("two scenarios: {rows:?}") };
     let load = |row: &Value| row["load_ms"].as_f64().expect("its pages came");
     // 0.6 MB through 8 Mbit/s take 0.6 s, and no browser's work is added to that.
@@ -34,9 +48,17 @@ fn a_full_uplink_makes_a_page_wait_and_that_it_is_the_networks_share_is_said() {
     assert!(load(bulk) > 3.0 * load(unloaded), "{rows:?}");
     assert_eq!((&unloaded["begun"], &unloaded["loaded"]), (&Value::from(2), &Value::from(2)));
     assert!(printed.contains("the network's share of a page load"), "{printed}");
-    // The same seed gives the same milliseconds, whatever runs beside it.
-    let (again, _) = pages(&["unloaded"]);
-    assert_eq!(&again, std::slice::from_ref(unloaded));
+    // The same seed gives the same nanoseconds, whatever runs beside it.
+    let again = pages(&["unloaded"]);
+    assert_eq!(loads.len(), 2, "{loads:?}");
+    for (load, again) in loads.iter().zip(&again.loads) {
+        let differs = load.bytes().zip(again.bytes()).position(|(one, again)| one != again);
+        let around =
+            |text: &str, at: usize| text[at.saturating_sub(300)..].chars().take(400).collect();
+        let around: Option<[String; 2]> = differs.map(|at| [around(load, at), around(again, at)]);
+        assert_eq!(around, None, "of {} bytes", load.len());
+    }
+    assert_eq!(&again.rows, std::slice::from_ref(unloaded));
 }
 
 /// A load of the lab's page by this version of HTTP, over a line with 50 ms each way that nothing else uses.
