@@ -132,7 +132,7 @@ impl Browser {
     pub fn start(options: &Options, stop: &Bell) -> Result<Self, PageError> {
         let program = find(options.program.as_deref())?;
         let failed = |why: String| PageError::Start { program: program.clone(), why };
-        let profile = Profile::new().map_err(failed)?;
+        let profile = Profile::new(options.is_virtual).map_err(failed)?;
         let pipe = || pipe2(OFlag::O_CLOEXEC).map_err(|e| failed(format!("making a pipe: {e}")));
         let ((theirs_in, to), (from, theirs_out)) = (pipe()?, pipe()?);
         // A file and no pipe: nobody reads it while it grows.

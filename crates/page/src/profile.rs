@@ -5,6 +5,8 @@
 //!                └─ owner             locked by who made it as long as he lives
 //!   the next one ──► whose owner is free, and of this user ──► removed
 //! ```
+//!
+//! In a guest it lies in /run: through /tmp a guest sees what lies in the machine's, which is another at each time, and no lock of it.
 
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use std::fs::File;
@@ -22,6 +24,9 @@ const OWNER: &str = "owner";
 /// Longest path of a folder: a browser binds a socket in a folder within it, and a socket's path has 107 bytes (unix(7)).
 const LONGEST: usize = 60;
 
+/// Where it lies in a guest: a folder of the guest's own.
+const OF_GUESTS: &str = "/run";
+
 /// How often what a browser wrote as it was killed is cleared away.
 const TRIES: usize = 100;
 
@@ -33,12 +38,15 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    /// Makes one, and removes those whose owners are no more.
+    /// Makes one, and removes those whose owners are no more. Where time is virtual, we are in a guest.
     ///
     /// # Errors
     /// In words: nowhere is room for it, or the temporary folder's path is too long.
-    pub fn new() -> Result<Self, String> {
-        let within = std::env::temp_dir();
+    pub fn new(is_virtual: bool) -> Result<Self, String> {
+        let within = match is_virtual {
+            true => OF_GUESTS.into(),
+            false => std::env::temp_dir(),
+        };
         if within.as_os_str().len() + 1 + PREFIX.len() + 6 > LONGEST {
             return Err(format!(
                 "the path of {} is too long for a browser's sockets: set TMPDIR to a shorter one, as /tmp",
