@@ -61,9 +61,12 @@ fn growth(work: impl Fn(&Run)) -> f64 {
     of(4000) / of(1000)
 }
 
+/// A part of the work, and what does it.
+type Part = (&'static str, fn(&Run));
+
 #[test]
 fn four_times_as_many_streams_take_about_four_times_as_long() {
-    let parts: [(&str, fn(&Run)); 4] = [
+    let parts: [Part; 4] = [
         ("results", |run| drop(Results::from(run))),
         ("summary", |run| drop(Summary::of(&Results::from(run), &run.manifest))),
         ("series", |run| {
