@@ -10,7 +10,7 @@
 use crate::spec::check::{self, CheckError};
 use crate::spec::{Experiment, Scenario, load_file, set};
 use quell_lab::cell::CellPlan;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Values of the swept fields that belong together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,18 +94,32 @@ fn name_at(scenario: &str, point: &Point) -> String {
     name.chars().take(LONGEST).collect()
 }
 
-/// The scenario as it stands in the file, and the values, of a scenario of a swept run; none where it is none of these.
-pub fn place(experiment: &Experiment, scenario: &str) -> Option<(String, Point)> {
-    // Whose run it is may be a stranger: no more are made than an experiment may have.
-    if !is_swept(experiment) || check::count(experiment, count(experiment)).is_err() {
-        return None;
+/// The scenarios of a swept run: what each is in the file, and its values. They are made once for all that is asked.
+#[derive(Debug, Clone, Default)]
+pub struct Places(HashMap<String, (String, Point)>);
+
+impl Places {
+    /// Those of an experiment; none where nothing is swept.
+    pub fn of(experiment: &Experiment) -> Self {
+        let mut places = HashMap::new();
+        // Whose run it is may be a stranger: no more are made than an experiment may have.
+        if !is_swept(experiment) || check::count(experiment, count(experiment)).is_err() {
+            return Self(places);
+        }
+        let points = points(experiment);
+        for scenario in &experiment.scenario {
+            for point in &points {
+                let place = || (scenario.name.clone(), point.clone());
+                places.entry(name_at(&scenario.name, point)).or_insert_with(place);
+            }
+        }
+        Self(places)
     }
-    let points = points(experiment);
-    let of = |s: &Scenario| {
-        let point = points.iter().find(|point| name_at(&s.name, point) == scenario)?;
-        Some((s.name.clone(), point.clone()))
-    };
-    experiment.scenario.iter().find_map(of)
+
+    /// The scenario as it stands in the file, and the values, of a scenario of the run; none where it is none of these.
+    pub fn get(&self, scenario: &str) -> Option<(&str, &Point)> {
+        self.0.get(scenario).map(|(base, point)| (base.as_str(), point))
+    }
 }
 
 /// Checks an experiment, and gives it with its scenarios at each point, and the plans of the cells. `text` is what it was parsed from.
@@ -236,10 +250,25 @@ to = "b"
     #[test]
     fn a_swept_scenario_tells_its_values() {
         let experiment = load_file::parse("x", TEXT).expect("it can be read");
-        let (base, point) = place(&experiment, "shaped-2_5Mbit").expect("it is one");
+        let places = Places::of(&experiment);
+        let (base, point) = places.get("shaped-2_5Mbit").expect("it is one");
         assert_eq!(base, "shaped");
         assert_eq!(point.values, [("topology.link.dsl.up.rate".into(), "2.5Mbit".into())]);
-        assert_eq!(place(&experiment, "shaped"), None);
+        assert_eq!(places.get("shaped"), None);
+    }
+
+    #[test]
+    fn all_scenarios_of_the_largest_sweep_are_asked_for_without_making_them_anew() {
+        let rates = (1..=5000).map(|n| format!("\"{n}kbit\"")).collect::<Vec<_>>().join(",");
+        let text = TEXT.replace("\"1Mbit\", \"2.5Mbit\"", &rates).replace("expect = [", "# [");
+        let experiment = load_file::parse("x", &text).expect("it can be read");
+        let places = Places::of(&experiment);
+        // Nothing of what was made is made again: each answer is a part of it.
+        for n in 1..=5000 {
+            let (_, point) = places.get(&format!("shaped-{n}kbit")).expect("it is one");
+            let (_, again) = places.get(&format!("shaped-{n}kbit")).expect("it is one");
+            assert!(std::ptr::eq(point, again) && point.values[0].1 == format!("{n}kbit"));
+        }
     }
 
     #[test]
@@ -267,7 +296,7 @@ to = "b"
             "54000000000 measurements (scenarios × probes × repeats, at each value of a sweep) are too many; at most 10000"
         );
         let experiment = load_file::parse("x", &text).expect("it can be read");
-        assert_eq!(place(&experiment, "plain-100kbit-100kbit-100kbit"), None);
+        assert_eq!(Places::of(&experiment).get("plain-100kbit-100kbit-100kbit"), None);
     }
 
     #[test]
@@ -284,9 +313,10 @@ to = "b"
         assert_eq!(told, wanted);
         assert_eq!(plans[0].seed, plans[1].seed, "what differs is the kernel alone");
         let written = load_file::parse("x", &text).expect("it can be read");
-        let (base, point) = place(&written, "shaped-6_12").expect("it is one");
+        let places = Places::of(&written);
+        let (base, point) = places.get("shaped-6_12").expect("it is one");
         assert_eq!(
-            (&*base, &point.values[..]),
+            (base, &point.values[..]),
             ("shaped", &[(KERNEL.to_owned(), "6.12".to_owned())][..])
         );
         // One is no factor.

@@ -9,6 +9,7 @@ use crate::text::columns;
 use clap::Args;
 use quell_experiment::nearest;
 use quell_experiment::spec::{Experiment, load_file};
+use quell_experiment::sweep::Places;
 use quell_model::metric::Metric;
 use quell_report::Results;
 use quell_report::compare::{self, By, CompareError, Comparison, Source, Wanted, figures};
@@ -64,10 +65,10 @@ pub fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
     let folders = folders(args)?;
     let read = read(&folders)?;
     let sources: Vec<Source> = read.iter().map(|(run, results)| Source { run, results }).collect();
-    let experiments: Vec<Option<Experiment>> =
-        read.iter().map(|(run, _)| experiment_of(run)).collect();
+    let swept = |run| experiment_of(run).as_ref().map(Places::of).unwrap_or_default();
+    let places: Vec<Places> = read.iter().map(|(run, _)| swept(run)).collect();
     let field = |source: usize, scenario: &str| {
-        value_of(&read[source].0, experiments[source].as_ref(), args.by.as_deref()?, scenario)
+        value_of(&read[source].0, &places[source], args.by.as_deref()?, scenario)
     };
     let by = args.by.as_deref().map(|by| match by {
         "run" => By::Run,

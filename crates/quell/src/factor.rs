@@ -1,7 +1,7 @@
 //! What a field was in each scenario of a run, and what the kernels of an experiment changed.
 
 use quell_experiment::spec::{Experiment, set};
-use quell_experiment::sweep;
+use quell_experiment::sweep::{self, Places};
 use quell_model::metric::Metric;
 use quell_report::Results;
 use quell_report::compare::{self, By, Comparison, Source, Value, Wanted};
@@ -12,7 +12,8 @@ pub fn kernels(run: &Run, results: &Results, experiment: &Experiment) -> Vec<Str
     if experiment.kernels.len() < 2 {
         return Vec::new();
     }
-    let field = |_: usize, scenario: &str| value_of(run, Some(experiment), sweep::KERNEL, scenario);
+    let places = Places::of(experiment);
+    let field = |_: usize, scenario: &str| value_of(run, &places, sweep::KERNEL, scenario);
     let metrics = [Metric::Loss, Metric::RttP50, Metric::RttP99, Metric::Goodput, Metric::Load];
     let wanted = Wanted {
         by: Some(By::Field(sweep::KERNEL, &field)),
@@ -25,16 +26,11 @@ pub fn kernels(run: &Run, results: &Results, experiment: &Experiment) -> Vec<Str
     Comparison::of(&sources, &wanted).map_or(Vec::new(), |found| compare::changed(&found))
 }
 
-/// What a field was in a scenario of a run.
-pub fn value_of(
-    run: &Run,
-    experiment: Option<&Experiment>,
-    field: &str,
-    scenario: &str,
-) -> Option<Value> {
+/// What a field was in a scenario of a run, of which these scenarios are swept.
+pub fn value_of(run: &Run, places: &Places, field: &str, scenario: &str) -> Option<Value> {
     let m = &run.manifest;
     let of_run = |value: String| Some(Value { value, scenario: scenario.to_owned() });
-    let placed = experiment.and_then(|e| sweep::place(e, scenario));
+    let placed = places.get(scenario);
     let is_swept = |path: &str| {
         placed
             .as_ref()
@@ -50,7 +46,7 @@ pub fn value_of(
                 let value = point.values.iter().find(is_path)?.1.clone();
                 let others =
                     point.values.iter().filter(|v| !is_path(v)).map(|(_, v)| format!(" at {v}"));
-                Some(Value { value, scenario: base + &others.collect::<String>() })
+                Some(Value { value, scenario: others.fold(base.to_owned(), |s, o| s + &o) })
             }
             _ => of_run(set::get(&m.experiment_text, path)?),
         },

@@ -11,7 +11,7 @@ use quell_experiment::run::{Carrier, Finished, GuestKernel, GuestOptions, Option
 use quell_experiment::spec::check::CheckError;
 use quell_experiment::spec::load_file::ReadError;
 use quell_experiment::spec::{Experiment, WhoseKernel, load_file, set};
-use quell_experiment::sweep::{self, SweepError};
+use quell_experiment::sweep::{self, Places, SweepError};
 use quell_experiment::{builtin, nearest};
 use quell_lab::cell::CellPlan;
 use quell_lab::kernel::{Series, congestion_asked, congestion_controls};
@@ -124,10 +124,10 @@ pub fn prepare(name: &str, changes: &[String], only: &[String]) -> Result<Ready,
         other => Failure::usage(format!("{name}: {other}")),
     })?;
     // A swept scenario goes by the name that it has in the file, too: all of its values.
-    let base = |scenario: &str| sweep::place(&read, scenario).map(|(base, _)| base);
+    let places = Places::of(&read);
+    let base = |scenario: &str| places.get(scenario).map(|(base, _)| base);
     let is_wanted = |scenario: &str| {
-        only.iter().any(|o| o == scenario)
-            || base(scenario).is_some_and(|base| only.contains(&base))
+        only.iter().any(|o| o == scenario || base(scenario).is_some_and(|base| base == o))
     };
     let names: Vec<&str> =
         experiment.scenario.iter().chain(&read.scenario).map(|s| s.name.as_str()).collect();

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use quell_chart::Figure;
 use quell_experiment::spec::{Experiment, load_file};
-use quell_experiment::sweep;
+use quell_experiment::sweep::{self, Places};
 use quell_model::Manifest;
 use quell_report::analysis::Summary;
 use quell_report::figures::Shape;
@@ -11,35 +11,39 @@ use quell_report::figures::sweep::{Sweep, SweptScenario};
 use quell_report::{Results, figures};
 use quell_store::Run;
 use quell_units::{Rate, Span};
+use std::collections::HashSet;
 
 /// The swept fields of a run of this experiment; a field of one value is not swept.
 pub fn swept(experiment: &Experiment, manifest: &Manifest) -> Vec<Sweep> {
     let fields = experiment.sweep.iter().filter(|(_, values)| values.len() > 1);
     let kernel = (experiment.kernels.len() > 1).then_some(sweep::KERNEL);
     let fields = fields.map(|(field, _)| field.as_str()).chain(kernel);
-    fields.map(|field| of_field(experiment, manifest, field)).collect()
+    let places = Places::of(experiment);
+    fields.map(|field| of_field(&places, manifest, field)).collect()
 }
 
-fn of_field(experiment: &Experiment, manifest: &Manifest, field: &str) -> Sweep {
-    let mut points: Vec<SweptScenario> = Vec::new();
+fn of_field(places: &Places, manifest: &Manifest, field: &str) -> Sweep {
+    let mut points = Vec::new();
+    let mut known = HashSet::new();
     let mut unit = "";
     for cell in &manifest.cells {
         let scenario = &cell.id.scenario;
-        if points.iter().any(|p| p.scenario == *scenario) {
+        if !known.insert(scenario) {
             continue;
         }
-        let Some((base, point)) = sweep::place(experiment, scenario) else { continue };
+        let Some((base, point)) = places.get(scenario) else { continue };
         let (of_field, others): (Vec<_>, Vec<_>) =
-            point.values.into_iter().partition(|(f, _)| f == field);
+            point.values.iter().partition(|(f, _)| f == field);
         let Some((_, value)) = of_field.into_iter().next() else { continue };
-        let line = others.iter().fold(base, |line, (_, value)| format!("{line} at {value}"));
+        let line =
+            others.iter().fold(base.to_owned(), |line, (_, value)| format!("{line} at {value}"));
         // Kernels have names, which look like numbers.
-        let number = number(&value).filter(|_| field != sweep::KERNEL);
+        let number = number(value).filter(|_| field != sweep::KERNEL);
         unit = number.map_or(unit, |(_, unit)| unit);
         points.push(SweptScenario {
             scenario: scenario.clone(),
             line,
-            value,
+            value: value.clone(),
             number: number.map(|(n, _)| n),
         });
     }

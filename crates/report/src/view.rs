@@ -19,6 +19,7 @@ use base64::engine::general_purpose::STANDARD;
 use quell_model::{EchoSample, EchoStatus, Side};
 use quell_store::{CellData, EchoSeries, FlowSeries, QueueSeries, Run};
 use serde::Serialize;
+use std::collections::HashMap;
 
 #[derive(Serialize)]
 struct Document {
@@ -127,14 +128,12 @@ impl Column {
 
 /// Gives each name of a series its place among the looks.
 #[derive(Default)]
-struct Slots(Vec<String>);
+struct Slots(HashMap<String, usize>);
 
 impl Slots {
     fn of(&mut self, name: &str) -> usize {
-        self.0.iter().position(|n| n == name).unwrap_or_else(|| {
-            self.0.push(name.to_owned());
-            self.0.len() - 1
-        })
+        let next = self.0.len();
+        *self.0.entry(name.to_owned()).or_insert(next)
     }
 }
 

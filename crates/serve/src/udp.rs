@@ -198,8 +198,8 @@ pub fn reply(hello: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hub::Streams;
     use crate::Limits;
+    use crate::hub::Streams;
     use quell_sys::wait::Bell;
     use quell_wire::iperf3::{Cookie, HelloToken};
 

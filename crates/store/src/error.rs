@@ -114,6 +114,8 @@ fn advice(error: &io::Error) -> &'static str {
         }
         io::ErrorKind::NotFound => "it does not exist; was the run moved or removed?",
         io::ErrorKind::NotADirectory => "a part of that path is a file; choose another with --out",
+        // What stands in the place of a file of the run.
+        io::ErrorKind::InvalidData => "put the file itself there, or run the experiment again",
         _ => "check that file system, or choose another with --out",
     }
 }

@@ -287,19 +287,19 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
         .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY)
         .open(path)
         .map_err(|error| match error.raw_os_error() {
-            Some(libc::ELOOP) => io::Error::other(LINK),
+            Some(libc::ELOOP) => io::Error::new(io::ErrorKind::InvalidData, LINK),
             _ => error,
         })?;
     if file.metadata()?.is_file() {
         return Ok(file);
     }
-    Err(io::Error::other(NO_FILE))
+    Err(io::Error::new(io::ErrorKind::InvalidData, NO_FILE))
 }
 
 /// Refuses a link: it may lead to anywhere.
 pub(crate) fn no_link(path: &Path) -> Result<(), StoreError> {
     match fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
-        true => Err(StoreError::io("open", path)(io::Error::other(LINK))),
+        true => Err(StoreError::io("open", path)(io::Error::new(io::ErrorKind::InvalidData, LINK))),
         false => Ok(()),
     }
 }

@@ -8,6 +8,7 @@
 //! ```
 
 use crate::error::StoreError;
+use parquet::basic::Compression;
 use parquet::file::metadata::ParquetMetaData;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -50,6 +51,11 @@ pub(crate) fn check(
 ) -> Result<(), StoreError> {
     let mut bytes = vec![0; HEADER];
     for column in metadata.row_groups().iter().flat_map(|g| g.columns()) {
+        if !matches!(column.compression(), Compression::UNCOMPRESSED | Compression::SNAPPY) {
+            let name = column.column_descr().name();
+            let what = format!("{name} is compressed in another way than Snappy");
+            return Err(StoreError::damaged(path, what));
+        }
         let (start, length) = column.byte_range();
         let broken = || StoreError::damaged(path, "a column goes beyond its pages");
         let (mut at, end) = (start, start.saturating_add(length));

@@ -14,6 +14,12 @@ pub(crate) const LONGEST_NS: i64 = i64::MAX / 4;
 const MOST: u64 = i64::MAX as u64;
 /// Longest name, in bytes.
 pub(crate) const LONGEST_NAME: usize = 1024;
+/// No measurement takes so long, in seconds: 31 years.
+const LONGEST_S: f64 = 1e9;
+/// Most bytes that a flow moves in a second: 10 Tbit/s, which no line and no memory of a host carries.
+const MOST_BYTES_A_SECOND: f64 = 1.25e12;
+/// By how much the times of counts may be off, in seconds, as where they are rounded.
+const OFF_S: f64 = 1.0;
 /// No answer is waited for so long after all else is over.
 const LONGEST_WAIT_S: f64 = 86_400.0;
 
@@ -79,6 +85,30 @@ pub(crate) fn name(column: &str, name: &str) -> Result<(), String> {
     }
 }
 
+/// Most bytes that a flow moves in so many seconds.
+fn most_bytes(seconds: f64) -> f64 {
+    (seconds + OFF_S) * MOST_BYTES_A_SECOND
+}
+
+/// Whether a measurement's name and times can be, as the manifest has them; else why not.
+pub(crate) fn record(record: &CellRecord) -> Result<(), String> {
+    let CellRecord { id, wall_s, virtual_s, .. } = record;
+    name("a scenario's name", &id.scenario)?;
+    name("a probe's name", &id.probe)?;
+    seconds("wall_s", *wall_s)?;
+    seconds("virtual_s", *virtual_s)
+}
+
+/// Whether something can have taken so long; else why not.
+pub(crate) fn seconds(name: &str, seconds: Option<f64>) -> Result<(), String> {
+    match seconds {
+        Some(s) if !(0.0..LONGEST_S).contains(&s) => {
+            Err(format!("{name} is {s:e}, where nothing takes {LONGEST_S:e} seconds"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Whether a fact can be; else why not.
 pub(crate) fn fact(fact: &Fact) -> Result<(), String> {
     let Subject::Stream(stream, Told::Measured) = &fact.subject else { return Ok(()) };
@@ -86,8 +116,9 @@ pub(crate) fn fact(fact: &Fact) -> Result<(), String> {
     let wrong = |why: &str| Err(format!("what was measured of {stream:?} {why}"));
     let Ok(told) = told else { return wrong("can't be read") };
     let most = told.received_bytes.unwrap_or(0).max(told.retransmits.unwrap_or(0));
+    let in_time = |time: f64| told.received_bytes.unwrap_or(0) as f64 <= most_bytes(time);
     match told.believed() {
-        Some(_) if most <= MOST => Ok(()),
+        Some(_) if most <= MOST && told.seconds.is_none_or(in_time) => Ok(()),
         _ => wrong("can't be"),
     }
 }
@@ -147,6 +178,20 @@ pub(crate) fn flows(cell: &CellRecord, data: &CellData) -> Result<(), String> {
         if let Some([was, is]) = back {
             return Err(format!(
                 "the {}'s bytes of {:?} of {} run backwards, from {} to {}",
+                series.side.name(),
+                series.stream,
+                cell.id,
+                was.bytes,
+                is.bytes
+            ));
+        }
+        let fast = series.samples.windows(2).find(|pair| {
+            let took = pair[1].t_ns.saturating_sub(pair[0].t_ns) as f64 / 1e9;
+            (pair[1].bytes - pair[0].bytes) as f64 > most_bytes(took)
+        });
+        if let Some([was, is]) = fast {
+            return Err(format!(
+                "the {}'s bytes of {:?} of {} go from {} to {} faster than 10 Tbit/s",
                 series.side.name(),
                 series.stream,
                 cell.id,

@@ -8,6 +8,7 @@ use crate::tables::{FLOWS, Reader, SAMPLES};
 use crate::{files, journal, layout, lines, merge, names, plausible, stored};
 use quell_model::{CellId, CellRecord, CellStatus, Manifest};
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A run in memory.
@@ -116,7 +117,8 @@ pub fn locate(base: &Path, wanted: &str) -> Result<PathBuf, StoreError> {
     let path = Path::new(wanted);
     if !wanted.is_empty() {
         for folder in [path.to_path_buf(), base.join(path)] {
-            if folder.join(stored::FILE).is_file() {
+            // Whatever it is: reading it tells what is wrong with it.
+            if fs::symlink_metadata(folder.join(stored::FILE)).is_ok() {
                 return Ok(folder);
             }
         }

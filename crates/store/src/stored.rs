@@ -3,6 +3,7 @@
 use crate::error::StoreError;
 use crate::files::{self, Sum};
 use crate::layout::JOURNALS;
+use crate::plausible;
 use quell_model::manifest::FORMAT_VERSION;
 use quell_model::{CellId, Manifest};
 use serde::{Deserialize, Serialize};
@@ -86,6 +87,10 @@ pub(crate) fn read(folder: &Path) -> Result<(Manifest, Files), StoreError> {
             format!("it has {} measurements, where {MOST_CELLS} are most", manifest.cells.len());
         return Err(StoreError::damaged(&path, what));
     }
+    let can_be = plausible::seconds("wall_s", manifest.wall_s)
+        .and_then(|()| plausible::seconds("virtual_s", manifest.virtual_s))
+        .and_then(|()| manifest.cells.iter().try_for_each(plausible::record));
+    can_be.map_err(|why| StoreError::damaged(&path, why))?;
     // Each would have the whole of the cell's journal.
     if let Some(id) = twice(&manifest) {
         return Err(StoreError::damaged(&path, format!("the measurement {id} is there twice")));

@@ -440,6 +440,7 @@ impl Group<'_> {
             _ => return Err(self.kind(name, "texts")),
         };
         let mut known: Vec<String> = Vec::new();
+        let mut numbers: HashMap<&str, u32> = HashMap::new();
         let mut which = Vec::with_capacity(texts.len());
         // Rows that follow each other mostly share one text of the column's dictionary.
         let mut last: Option<(*const u8, usize, u32)> = None;
@@ -450,11 +451,10 @@ impl Group<'_> {
                 _ => {
                     let text = bytes.as_utf8().map_err(|_| broken())?;
                     plausible::name(name, text).map_err(|why| self.wrong(row, &why))?;
-                    let there = known.iter().position(|k| k == text);
-                    there.unwrap_or_else(|| {
+                    *numbers.entry(text).or_insert_with(|| {
                         known.push(text.to_owned());
-                        known.len() - 1
-                    }) as u32
+                        known.len() as u32 - 1
+                    })
                 }
             };
             last = Some((at, length, number));
@@ -754,6 +754,17 @@ mod tests {
         assert!(bytes.len() < 1_000_000, "{} bytes", bytes.len());
         let error = numbers(bytes, 20 << 20, 1 << 23).unwrap_err();
         assert!(error.contains("bytes hold 20971520 rows"), "{error}");
+    }
+
+    #[test]
+    fn a_column_that_is_compressed_as_no_other_is_refused_in_plain_words() {
+        let mut bytes = table(&[1, 2, 3], 1);
+        // In the column's description behind its path: field 4, its codec, Snappy (1) as a zigzag number.
+        let codec = [0x01, b'n', 0x15, 0x02];
+        let at = bytes.windows(4).rposition(|part| part == codec).unwrap();
+        bytes[at + 3] = 2 << 1;
+        let error = numbers(bytes, 3, 1 << 20).unwrap_err();
+        assert!(error.contains("damaged: n is compressed in another way than Snappy;"), "{error}");
     }
 
     #[test]

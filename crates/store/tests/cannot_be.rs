@@ -4,7 +4,9 @@
 mod common;
 
 use common::{cell, cells, echo, events, fill, finished, flow, frames, manifest};
-use quell_model::{EchoSample, EchoStatus, Event, Fact, Manifest, Side, Subject, Told, When};
+use quell_model::{
+    EchoSample, EchoStatus, Event, Fact, FlowSample, Manifest, Side, Subject, Told, When,
+};
 use quell_store::{Run, RunWriter, follow};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -78,6 +80,44 @@ fn a_counter_that_runs_backwards_is_damage() {
     assert!(error.contains(why), "{error}");
 }
 
+#[test]
+fn more_bytes_than_any_line_carries_in_the_time_are_damage() {
+    let with = |bytes: u64| {
+        let samples = [flow(Side::Receiver, 0), FlowSample { bytes, ..flow(Side::Receiver, 1) }];
+        vec![Event::Flow { stream: "more".into(), samples: samples.to_vec() }]
+    };
+    let error = refused(with(1 << 62));
+    let why = "the receiver's bytes of \"more\" of unloaded.ping.0 go from 0 to 4611686018427387904 faster than 10 Tbit/s";
+    assert!(error.contains(why), "{error}");
+    let base = tempdir().unwrap();
+    Run::read(&run_with(base.path(), with(1 << 40), true)).unwrap();
+}
+
+#[test]
+fn a_manifest_with_names_or_times_that_no_measurement_has_is_damage() {
+    let long = "x".repeat(1 << 20);
+    let changes: [(&str, serde_json::Value, &str); 4] = [
+        ("/wall_s", 1e300.into(), "wall_s is 1e300"),
+        ("/cells/0/virtual_s", (-1.0).into(), "virtual_s is -1e0"),
+        ("/cells/0/id/scenario", long.clone().into(), "a scenario's name has 1048576 bytes"),
+        ("/cells/0/id/probe", long.into(), "a probe's name has 1048576 bytes"),
+    ];
+    for (place, value, why) in changes {
+        let base = tempdir().unwrap();
+        let folder = finished(base.path());
+        change(&folder, |manifest| {
+            // The cell's id stands in it as it is.
+            let place = match manifest.pointer(place) {
+                Some(_) => place.to_owned(),
+                None => place.replace("/id/", "/"),
+            };
+            *manifest.pointer_mut(&place).unwrap() = value;
+        });
+        let error = Run::read(&folder).unwrap_err().to_string();
+        assert!(error.contains(&format!("manifest.json is damaged: {why}")), "{error}");
+    }
+}
+
 /// A finished run whose fact of a flow's measure says this.
 fn told(base: &Path, value: &str) -> Result<Run, String> {
     let fact = |value: &str| {
@@ -122,6 +162,7 @@ fn what_was_measured_of_a_flow_and_can_not_be_is_damage() {
         r#"{"seconds":2,"received_bytes":18446744073709551615}"#,
         r#"{"seconds":-1,"received_bytes":1}"#,
         r#"{"seconds":1e308,"received_bytes":1}"#,
+        r#"{"seconds":2,"received_bytes":4611686018427387904}"#,
         r#"{"seconds":2,"datagrams":{"sent":1,"arrived":5,"lost":99,"jitter_ms":1}}"#,
     ] {
         let base = tempdir().unwrap();

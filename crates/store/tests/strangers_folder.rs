@@ -4,7 +4,7 @@
 mod common;
 
 use common::{cells, fill, finished, manifest};
-use quell_store::{Run, RunWriter, list};
+use quell_store::{Run, RunWriter, list, locate};
 use std::fs;
 use std::path::Path;
 use std::sync::mpsc;
@@ -43,6 +43,10 @@ fn what_is_no_file_is_refused_at_once_wherever_it_stands() {
             assert!(error.contains(name), "{by}: {error}");
             let word = if by == "pipe" { "no regular file" } else { "symbolic link" };
             assert!(error.contains(word), "{by}: {error}");
+            assert!(error.ends_with("put the file itself there, or run the experiment again"));
+            // Also where the run is looked for first.
+            let found = locate(base.path(), folder.to_str().unwrap()).unwrap();
+            assert_eq!(found, folder, "{by}");
         }
     }
 }

@@ -19,6 +19,7 @@ pub mod series;
 mod settled;
 mod summary;
 pub mod timeline;
+mod told;
 mod value;
 mod waiting;
 pub(crate) mod way;
@@ -33,12 +34,13 @@ pub use one_way::Clocks;
 pub use page::PageResult;
 pub use quell_stats::{BoxSummary, Summary as Spread};
 pub use summary::{LoadsRow, Summary, SummaryRow};
+pub use told::Facts;
 pub use window::window_ns;
 
 use quell_model::{CellId, CellRecord, Event};
 use quell_stats::Batch;
 use quell_store::{CellData, Run};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// The results of a run: a row for each stream of each cell, in the manifest's order of cells, echo streams before flows.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,7 +99,9 @@ impl Results {
     ) -> Self {
         let mut rows = Vec::new();
         for (record, data) in run.iter() {
-            let mut flows = flows_of(record, data);
+            let facts = Facts::of(data);
+            let mut flows: BTreeMap<String, FlowResult> =
+                flows_of(record, data).into_iter().collect();
             let row = |stream: String, packets, data| StreamResult {
                 cell: record.id.clone(),
                 stream,
@@ -106,10 +110,9 @@ impl Results {
                 pages: None,
             };
             for series in &data.echoes {
-                let result = EchoFold::of(data, series).result();
-                let result = settled::counted(record, data, series, result);
-                let same = flows.iter().position(|(stream, _)| *stream == series.stream);
-                let flow = same.map(|at| flows.remove(at).1);
+                let result = EchoFold::of(&facts, series).result();
+                let result = settled::counted(record, &facts, series, result);
+                let flow = flows.remove(&series.stream);
                 // Rows of data that goes one way tell its delay and its losses as forward, whichever way that is.
                 let result = match &flow {
                     Some(flow) if flow.goes_down => result.turned(),

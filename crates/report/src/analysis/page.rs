@@ -4,7 +4,7 @@ use quell_model::page::{PageEnd, PageLoad};
 use quell_model::{Subject, Told};
 use quell_stats::{mean, sd};
 use quell_store::CellData;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// What the page loads of one stream showed in one cell. Times are means in milliseconds over the loads that came so far; none where
 /// none did.
@@ -32,13 +32,15 @@ impl PageResult {
     /// The streams of a cell that loaded pages, in the order of their first loads. What is no load, as of another version, is left.
     pub fn of_all(data: &CellData) -> Vec<(String, Self)> {
         let mut streams: Vec<(String, Vec<PageLoad>)> = Vec::new();
+        let mut known: HashMap<&str, usize> = HashMap::new();
         for fact in &data.facts {
             let Subject::Stream(stream, Told::PageLoad) = &fact.subject else { continue };
             let Ok(load) = serde_json::from_str::<PageLoad>(&fact.value) else { continue };
-            match streams.iter_mut().find(|(name, _)| name == stream) {
-                Some((_, loads)) => loads.push(load),
-                None => streams.push((stream.clone(), vec![load])),
-            }
+            let at = *known.entry(stream).or_insert_with(|| {
+                streams.push((stream.clone(), Vec::new()));
+                streams.len() - 1
+            });
+            streams[at].1.push(load);
         }
         streams.into_iter().map(|(name, loads)| (name, Self::of(loads))).collect()
     }

@@ -4,6 +4,7 @@ use super::counters::Counters;
 use super::echo::{self, Counts, EchoFold, Transit};
 use super::one_way::Clocks;
 use super::timeline::{self, Change};
+use super::told::Facts;
 use super::waiting;
 use super::way::Ways;
 use super::window::window_ns;
@@ -11,6 +12,7 @@ use quell_model::{CellId, CellRecord, EchoSample, EchoStatus, FlowSample, Side, 
 use quell_stats::ecdf::ecdf;
 use quell_stats::{BoxSummary, Rng, RunningAround, Sample};
 use quell_store::{CellData, EchoSeries, FlowSeries, QueuePoint, QueueSeries, Run};
+use std::collections::{HashMap, HashSet};
 use std::thread::available_parallelism;
 
 /// Most threads that fold streams side by side.
@@ -95,14 +97,16 @@ pub fn delays(run: &Run, which: Which) -> Vec<ScenarioDelays> {
     let mut scenarios: Vec<ScenarioDelays> = Vec::new();
     for scenario in scenarios_of(run) {
         let mut streams: Vec<(String, Vec<&EchoSeries>)> = Vec::new();
+        let mut known: HashMap<&str, usize> = HashMap::new();
         for (record, series) in echo_series(run, which) {
             if record.id.scenario != scenario || !wanted(series) {
                 continue;
             }
-            match streams.iter_mut().find(|(name, _)| *name == series.stream) {
-                Some((_, all)) => all.push(series),
-                None => streams.push((series.stream.clone(), vec![series])),
-            }
+            let at = *known.entry(&series.stream).or_insert_with(|| {
+                streams.push((series.stream.clone(), Vec::new()));
+                streams.len() - 1
+            });
+            streams[at].1.push(series);
         }
         let streams: Vec<_> =
             streams.into_iter().map(|(stream, all)| stream_delays(stream, &all)).collect();
@@ -221,22 +225,22 @@ pub fn gaps(run: &Run, which: Which) -> Vec<ScenarioGaps> {
     let one_way_alone =
         which == Which::Usual && echo_series(run, which).any(|(_, s)| has_one_way(s));
     // A stream without an answer has no one-way delays; it is one of these if it has them elsewhere.
-    let wanted = |series: &EchoSeries| {
-        let same = |(_, s): (_, &EchoSeries)| s.stream == series.stream && has_one_way(s);
-        !one_way_alone || echo_series(run, which).any(same)
-    };
+    let one_way = echo_series(run, which).filter(|(_, s)| one_way_alone && has_one_way(s));
+    let one_way: HashSet<&str> = one_way.map(|(_, s)| &*s.stream).collect();
+    let wanted = |series: &EchoSeries| !one_way_alone || one_way.contains(&*series.stream);
     let probes_have_some = has_own(run);
-    let all = run.iter().flat_map(|(record, data)| {
+    let facts: Vec<Facts> = run.cells.iter().map(Facts::of).collect();
+    let all = run.iter().zip(&facts).flat_map(|((record, data), facts)| {
         let series = echoes_of(record, data, which, probes_have_some);
-        series.filter(|s| wanted(s)).map(move |series| (record, data, series))
+        series.filter(|s| wanted(s)).map(move |series| (record, facts, series))
     });
     let all: Vec<_> = all.collect();
     let threads = available_parallelism().map_or(1, usize::from).min(MOST_FOLDERS);
     let alike: Vec<Gaps> = match all.len() < 2 || threads < 2 {
-        true => all.iter().map(|(_, data, series)| Gaps::of(data, series)).collect(),
+        true => all.iter().map(|(_, facts, series)| Gaps::of(facts, series)).collect(),
         false => std::thread::scope(|scope| {
             let some = all.chunks(all.len().div_ceil(threads)).map(|some| {
-                let gaps = move || some.iter().map(|(_, data, series)| Gaps::of(data, series));
+                let gaps = move || some.iter().map(|(_, facts, series)| Gaps::of(facts, series));
                 scope.spawn(move || gaps().collect::<Vec<_>>())
             });
             let running: Vec<_> = some.collect();
@@ -248,11 +252,11 @@ pub fn gaps(run: &Run, which: Which) -> Vec<ScenarioGaps> {
         }),
     };
     let mut found: Vec<ScenarioGaps> = Vec::new();
+    let mut known: HashMap<(&str, &str), usize> = HashMap::new();
     let (mut changes, mut between): (Vec<Vec<f64>>, Vec<Vec<f64>>) = Default::default();
     for ((record, _, series), gaps) in all.into_iter().zip(alike) {
         let (scenario, stream) = (&record.id.scenario, &series.stream);
-        let known = found.iter().position(|g| g.scenario == *scenario && g.stream == *stream);
-        let at = known.unwrap_or_else(|| {
+        let at = *known.entry((scenario, stream)).or_insert_with(|| {
             found.push(ScenarioGaps {
                 scenario: scenario.clone(),
                 stream: stream.clone(),
@@ -292,8 +296,8 @@ struct Gaps {
 }
 
 impl Gaps {
-    fn of(data: &CellData, series: &EchoSeries) -> Self {
-        let fold = EchoFold::of(data, series);
+    fn of(facts: &Facts, series: &EchoSeries) -> Self {
+        let fold = EchoFold::of(facts, series);
         let (counts, of) = (fold.counts(), fold.jitter_of());
         let transits = fold.transits(of);
         let mut arrivals: Vec<i64> =
@@ -358,10 +362,11 @@ pub fn goodput(run: &Run, begin_ns: i64) -> Option<Course<Goodput>> {
     };
     let probe = choose_probe(run, own).or_else(|| choose_probe(run, |_, d| received(d)))?;
     Some(course(run, probe, begin_ns, |record, data, shift_s, end_ns| {
+        let ways = Ways::of(data);
         let flow = |f: &FlowSeries| Goodput {
             stream: f.stream.clone(),
             is_probe: is_own(&f.stream, &record.id.probe),
-            way: Ways::of(data).there(&f.stream).map(str::to_owned),
+            way: ways.there(&f.stream).map(str::to_owned),
             intervals: rates(&f.samples, shift_s, (begin_ns, end_ns)),
         };
         data.flows.iter().filter(|f| f.side == Side::Receiver).map(flow).collect()
@@ -411,20 +416,21 @@ pub fn tcp(run: &Run, which: Which) -> Vec<TcpCourse> {
     };
     let which = if run.iter().any(of_probe) { which } else { Which::Named };
     let mut found: Vec<TcpCourse> = Vec::new();
+    let mut known: HashSet<(&str, &str)> = HashSet::new();
     for (record, data) in run.iter() {
         let by_hand = matches!(&record.tasks[..], [only] if !only.id.contains('/'));
         let end_ns = window_ns(record, data).unwrap_or(0);
         for flow in data.flows.iter().filter(|f| f.side == Side::Sender) {
             let shown = which == Which::Named || by_hand || is_own(&flow.stream, &record.id.probe);
-            let known =
-                found.iter().any(|c| c.scenario == record.id.scenario && c.stream == flow.stream);
-            if !shown || known {
+            let key = (&*record.id.scenario, &*flow.stream);
+            if !shown || known.contains(&key) {
                 continue;
             }
             let within = flow.samples.iter().filter(|s| (0..=end_ns).contains(&s.t_ns));
             let states: Vec<(f64, TcpState)> =
                 within.filter_map(|s| Some((seconds(s.t_ns), s.tcp?))).collect();
             if !states.is_empty() {
+                known.insert(key);
                 found.push(TcpCourse {
                     scenario: record.id.scenario.clone(),
                     stream: flow.stream.clone(),
@@ -454,16 +460,18 @@ pub struct OneWayCourse {
 /// One-way delays, first repeat of each scenario, where both ends have one clock: two clocks' differences are no delays.
 pub fn one_way(run: &Run, which: Which) -> Vec<OneWayCourse> {
     let mut found: Vec<OneWayCourse> = Vec::new();
+    let mut known: HashSet<(&str, &str)> = HashSet::new();
     let probes_have_some = has_own(run);
     for (record, data) in run.iter() {
         let series = echoes_of(record, data, which, probes_have_some);
+        let (facts, ways) = (Facts::of(data), Ways::of(data));
         for series in series.filter(|s| has_one_way(s)) {
-            let known =
-                found.iter().any(|c| c.scenario == record.id.scenario && c.stream == series.stream);
-            if known || EchoFold::of(data, series).result().clocks != Clocks::Same {
+            let key = (&*record.id.scenario, &*series.stream);
+            if known.contains(&key) || EchoFold::of(&facts, series).result().clocks != Clocks::Same
+            {
                 continue;
             }
-            let ways = Ways::of(data);
+            known.insert(key);
             let series = ways.rows(series);
             let course = |of: fn(&EchoSample) -> Option<i64>| {
                 let ms = |s: &EchoSample| Some(of(s)? as f64 / 1e6);

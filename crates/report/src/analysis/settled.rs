@@ -6,16 +6,17 @@
 //!    settled: counts   │  answered so far, lost perhaps: does not count
 //! ```
 
+use super::told::Facts;
 use super::{EchoFold, EchoResult};
-use quell_model::{CellRecord, CellStatus, EchoSample, Subject, Told};
-use quell_store::{CellData, EchoSeries};
+use quell_model::{CellRecord, CellStatus, EchoSample, Told};
+use quell_store::EchoSeries;
 
 /// The time up to which all packets of a stream are settled; none where all of them are, or where the run does not tell.
-fn until_ns(record: &CellRecord, data: &CellData, series: &EchoSeries) -> Option<i64> {
+fn until_ns(record: &CellRecord, facts: &Facts, series: &EchoSeries) -> Option<i64> {
     if record.status == CellStatus::Complete {
         return None;
     }
-    let waits = data.told(&Subject::stream(&*series.stream, Told::Waits))?;
+    let waits = facts.told(&series.stream, &Told::Waits)?;
     let waits_ns = i64::try_from(waits.parse::<u64>().ok()?).unwrap_or(i64::MAX);
     let seen_ns = |s: &EchoSample| {
         let took =
@@ -32,13 +33,13 @@ fn until_ns(record: &CellRecord, data: &CellData, series: &EchoSeries) -> Option
 /// The result with the counts of what is settled. Delays are of all that was answered: these are what they are.
 pub(crate) fn counted(
     record: &CellRecord,
-    data: &CellData,
+    facts: &Facts,
     series: &EchoSeries,
     result: EchoResult,
 ) -> EchoResult {
-    let Some(until_ns) = until_ns(record, data, series) else { return result };
+    let Some(until_ns) = until_ns(record, facts, series) else { return result };
     let settled = series.samples.iter().filter(|s| s.t_ns <= until_ns).cloned().collect();
-    let settled = EchoFold::of(data, &EchoSeries { samples: settled, ..series.clone() }).result();
+    let settled = EchoFold::of(facts, &EchoSeries { samples: settled, ..series.clone() }).result();
     let EchoResult { counts, batches, batches_at_most, .. } = settled;
     EchoResult { counts, batches, batches_at_most, ..result }
 }

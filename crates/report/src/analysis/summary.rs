@@ -5,6 +5,7 @@ use super::series::is_own;
 use super::{Clocks, EchoResult, FlowResult, PageResult, Results, Spread, StreamResult};
 use quell_model::{CellId, Manifest};
 use quell_stats::Pooled;
+use std::collections::HashMap;
 
 /// One row for each scenario, probe and stream, in the manifest's order.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,16 +88,14 @@ impl Summary {
     /// Takes the repeats of each stream together.
     pub fn of(results: &Results, manifest: &Manifest) -> Self {
         let mut groups: Vec<(&StreamResult, Vec<&StreamResult>)> = Vec::new();
+        let mut known: HashMap<(&str, &str, &str), usize> = HashMap::new();
         for row in &results.rows {
-            let same = |(first, _): &&mut (&StreamResult, Vec<&StreamResult>)| {
-                first.cell.scenario == row.cell.scenario
-                    && first.cell.probe == row.cell.probe
-                    && first.stream == row.stream
-            };
-            match groups.iter_mut().find(same) {
-                Some((_, rows)) => rows.push(row),
-                None => groups.push((row, vec![row])),
-            }
+            let key = (&*row.cell.scenario, &*row.cell.probe, &*row.stream);
+            let at = *known.entry(key).or_insert_with(|| {
+                groups.push((row, Vec::new()));
+                groups.len() - 1
+            });
+            groups[at].1.push(row);
         }
         let rows = groups.into_iter().map(|(first, rows)| {
             let over = |of: &dyn Fn(&StreamResult) -> Option<f64>| {
@@ -191,16 +190,18 @@ fn exact(echo: &EchoResult, delays: &Option<Spread>) -> Option<f64> {
 /// Loads of one cell are added up before repeats are compared: several in one cell are no repeats.
 fn loads(results: &Results, manifest: &Manifest) -> Vec<LoadsRow> {
     let mut found: Vec<(&CellId, Option<&str>, f64)> = Vec::new();
+    let mut known: HashMap<(&CellId, Option<&str>), usize> = HashMap::new();
     for row in &results.rows {
         let Some(carried) = row.flow().and_then(|f| f.carried_mbps) else { continue };
         if is_own(&row.stream, &row.cell.probe) {
             continue;
         }
         let way = row.flow().and_then(|f| f.way.as_deref());
-        match found.iter_mut().find(|(cell, known, _)| **cell == row.cell && *known == way) {
-            Some((_, _, sum)) => *sum += carried,
-            None => found.push((&row.cell, way, carried)),
-        }
+        let at = *known.entry((&row.cell, way)).or_insert_with(|| {
+            found.push((&row.cell, way, 0.0));
+            found.len() - 1
+        });
+        found[at].2 += carried;
     }
     let mut rows: Vec<LoadsRow> = Vec::new();
     for record in &manifest.cells {

@@ -3,20 +3,28 @@
 //! A **way** is the narrowest line on a stream's path in one direction, as `dsl up`. All streams that cross it compete for it, whatever
 //! they are: TCP, datagrams in one direction, packets that are answered; also those that have a narrower line elsewhere.
 
-use quell_model::{EchoSample, EchoStatus, Side, Subject, Told};
+use super::told::Facts;
+use quell_model::{EchoSample, EchoStatus, Side, Told};
 use quell_store::{CellData, EchoSeries};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
 /// The way of each stream of a cell.
 pub(crate) struct Ways<'a> {
-    data: &'a CellData,
+    facts: Facts<'a>,
+    flows: HashSet<&'a str>,
+    received: HashSet<&'a str>,
 }
 
 impl<'a> Ways<'a> {
     pub fn of(data: &'a CellData) -> Self {
-        Self { data }
+        let received = data.flows.iter().filter(|flow| flow.side == Side::Receiver);
+        Self {
+            facts: Facts::of(data),
+            flows: data.flows.iter().map(|flow| &*flow.stream).collect(),
+            received: received.map(|flow| &*flow.stream).collect(),
+        }
     }
 
     /// The way of a stream's data, or of packets that are answered the way there.
@@ -36,9 +44,9 @@ impl<'a> Ways<'a> {
 
     /// Rows of packets with up and down as a person has them. Those of data that goes one way have its delay and its losses as forward; where that
     /// is down, they are exchanged.
-    pub fn rows(&self, series: &'a EchoSeries) -> Cow<'a, EchoSeries> {
+    pub fn rows<'s>(&self, series: &'s EchoSeries) -> Cow<'s, EchoSeries> {
         let stream = &series.stream;
-        let goes_one_way = self.data.flows.iter().any(|flow| flow.stream == *stream);
+        let goes_one_way = self.flows.contains(&**stream);
         if !goes_one_way || !self.is_down(stream) {
             return Cow::Borrowed(series);
         }
@@ -60,7 +68,7 @@ impl<'a> Ways<'a> {
     /// All lines that its data crosses, its way among them; none where that is not known.
     fn lines_there(&self, stream: &str) -> Vec<&'a str> {
         let path = self.told(stream, &Told::Path);
-        lines(path.or_else(|| self.told_by_address(stream, Subject::Path)), self.there(stream))
+        lines(path.or_else(|| self.told_by_address(stream, Facts::path)), self.there(stream))
     }
 
     /// The same of the answers.
@@ -69,7 +77,7 @@ impl<'a> Ways<'a> {
     }
 
     fn told(&self, stream: &str, what: &Told) -> Option<&'a str> {
-        let of = |name: &str| self.data.told(&Subject::stream(name, what.clone()));
+        let of = |name: &str| self.facts.told(name, what);
         // A flow of several connections is told of once, under its own name.
         let flow = || stream.rsplit_once('-').filter(|(_, n)| n.parse::<u32>().is_ok());
         of(stream).or_else(|| of(flow()?.0))
@@ -77,17 +85,17 @@ impl<'a> Ways<'a> {
 
     /// Connections of foreign programs are named by their ends, as `tcp 10.0.0.1:40000 > 10.0.0.2:80`.
     fn by_address(&self, stream: &str) -> Option<&'a str> {
-        self.told_by_address(stream, Subject::Way)
+        self.told_by_address(stream, Facts::way)
     }
 
     fn told_by_address(
         &self,
         stream: &str,
-        what: fn(IpAddr, IpAddr) -> Subject,
+        what: fn(&Facts<'a>, IpAddr, IpAddr) -> Option<&'a str>,
     ) -> Option<&'a str> {
         let (from, to) = stream.strip_prefix("tcp ")?.split_once(" > ")?;
         let address = |text: &str| text.parse::<SocketAddr>().ok().map(|a| a.ip());
-        self.data.told(&what(address(from)?, address(to)?))
+        what(&self.facts, address(from)?, address(to)?)
     }
 }
 
@@ -137,7 +145,7 @@ impl Carried {
         }
         for series in &data.echoes {
             // The packets of a flow whose bytes are counted.
-            if data.flow(&series.stream, Side::Receiver).is_some() {
+            if ways.received.contains(&*series.stream) {
                 continue;
             }
             let apart = ways.told(&series.stream, &Told::Clocks) == Some("apart");

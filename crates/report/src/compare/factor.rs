@@ -179,12 +179,14 @@ pub(super) fn sort<'a>(
         By::Scenario => (order(&m.record.id.scenario), *source),
         _ => (None, *source),
     });
+    let mut own = HashMap::new();
     members.retain(|(_, m)| match &wanted.streams[..] {
-        [] => is_measured(m),
+        [] => is_measured(m, &mut own),
         streams => streams.contains(&m.row.stream),
     });
     let mut groups: Vec<String> = Vec::new();
     let mut sets: Vec<(Key, Vec<Vec<Member>>)> = Vec::new();
+    let mut places: HashMap<Key, usize> = HashMap::new();
     let mut counted: HashMap<(Key, String, (u32, u64)), Vec<Member>> = HashMap::new();
     let mut twice = false;
     let mut mixed: Option<[&str; 2]> = None;
@@ -206,8 +208,8 @@ pub(super) fn sort<'a>(
             groups.push(group);
             groups.len() - 1
         });
-        let set = sets.iter().position(|(k, _)| *k == key).unwrap_or_else(|| {
-            sets.push((key, Vec::new()));
+        let set = *places.entry(key).or_insert_with_key(|key| {
+            sets.push((key.clone(), Vec::new()));
             sets.len() - 1
         });
         let of_groups = &mut sets[set].1;
@@ -288,11 +290,14 @@ fn is_whole(record: &CellRecord) -> bool {
 }
 
 /// Whether it is what the cell measures: not a load beside its probe.
-fn is_measured(member: &Member) -> bool {
+/// Which cells have streams of their probe is found once for each.
+fn is_measured(member: &Member, own: &mut HashMap<*const CellRecord, bool>) -> bool {
     let probe = &member.record.id.probe;
-    let has_own = member.data.echoes.iter().map(|s| &s.stream);
-    let has_own =
-        has_own.chain(member.data.flows.iter().map(|f| &f.stream)).any(|s| is_own(s, probe));
+    let has_own = *own.entry(member.record).or_insert_with(|| {
+        let echoes = member.data.echoes.iter().map(|s| &s.stream);
+        let mut all = echoes.chain(member.data.flows.iter().map(|f| &f.stream));
+        all.any(|s| is_own(s, probe))
+    });
     !has_own || is_own(&member.row.stream, probe)
 }
 

@@ -9,6 +9,7 @@
 //! Flent draws a file by the test that its `NAME` names: `tcp_nup`, `tcp_ndown` or, with both, `rrul_be_nflows`; `ping` without a flow.
 
 use crate::analysis::counters::Counters;
+use crate::analysis::way::Ways;
 use crate::analysis::window_ns;
 use flate2::{Compression, GzBuilder};
 use quell_model::{CellRecord, EchoSample, EchoStatus, Manifest, Side};
@@ -299,8 +300,11 @@ fn on_grid(packets: &[&EchoSample], steps: i64) -> Vec<Option<f64>> {
 /// Flows of one direction, by what their receivers had.
 fn flows(data: &CellData, is_up: bool, zero_s: f64, steps: i64) -> Vec<Series> {
     let mut all = Vec::new();
-    let received =
-        data.flows.iter().filter(|f| f.side == Side::Receiver && goes_up(data, &f.stream) == is_up);
+    let ways = Ways::of(data);
+    let received = data
+        .flows
+        .iter()
+        .filter(|f| f.side == Side::Receiver && goes_up(&ways, &f.stream) == is_up);
     for flow in received {
         let Some((first, last)) = flow.samples.first().zip(flow.samples.last()) else { continue };
         let (first, last) = (first.t_ns.max(0), last.t_ns);
@@ -333,12 +337,12 @@ fn flows(data: &CellData, is_up: bool, zero_s: f64, steps: i64) -> Vec<Series> {
 }
 
 /// Whether a flow goes up: by its name, else by the line that it shares.
-fn goes_up(data: &CellData, stream: &str) -> bool {
+fn goes_up(ways: &Ways, stream: &str) -> bool {
     let name = stream.to_ascii_lowercase();
     if name.contains("down") {
         return false;
     }
-    name.contains("up") || !crate::analysis::way::Ways::of(data).is_down(stream)
+    name.contains("up") || !ways.is_down(stream)
 }
 
 /// The mean and the sum of several series.

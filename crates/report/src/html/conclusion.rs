@@ -3,6 +3,7 @@
 use super::text::escape;
 use crate::analysis::{Estimate, Summary, SummaryRow};
 use quell_model::{CellId, Manifest};
+use std::collections::HashSet;
 use std::fmt::Write;
 
 /// Most expectations that are told one by one where they did not hold.
@@ -89,8 +90,9 @@ fn ms(ms: f64) -> String {
 fn sentences(summary: &Summary, kind: &Kind) -> Vec<String> {
     let own = |r: &&SummaryRow| r.stream == r.probe || r.probe == CellId::TOGETHER;
     let mut streams: Vec<&str> = Vec::new();
+    let mut known = HashSet::new();
     for row in summary.rows.iter().filter(own).filter(|r| (kind.of)(r).is_some()) {
-        if !streams.contains(&&*row.stream) {
+        if known.insert(&*row.stream) {
             streams.push(&row.stream);
         }
     }

@@ -14,9 +14,10 @@ use super::result::{Counts, EchoResult, Transit, Way};
 use crate::analysis::flow::BATCHES;
 use crate::analysis::late::{self, Lateness};
 use crate::analysis::one_way::Clocks;
-use quell_model::{EchoSample, EchoStatus, Subject, Told};
+use crate::analysis::told::Facts;
+use quell_model::{EchoSample, EchoStatus, Told};
 use quell_stats::{Batch, Running};
-use quell_store::{CellData, EchoSeries};
+use quell_store::EchoSeries;
 use std::collections::BTreeMap;
 
 /// Packets said to be lost of which it is remembered, should they come after all: as many as the probers know again.
@@ -93,16 +94,10 @@ impl EchoFold {
         }
     }
 
-    /// A stream of a cell, each packet kept.
-    pub fn of(data: &CellData, series: &EchoSeries) -> Self {
+    /// A stream of the cell that these facts are of, each packet kept.
+    pub fn of(facts: &Facts, series: &EchoSeries) -> Self {
         let mut fold = Self::exact();
-        for fact in &data.facts {
-            if let Subject::Stream(stream, what) = &fact.subject
-                && *stream == series.stream
-            {
-                fold.tell(what, &fact.value);
-            }
-        }
+        facts.of_stream(&series.stream).iter().for_each(|(what, value)| fold.tell(what, value));
         series.samples.iter().for_each(|s| fold.take(s));
         fold
     }
