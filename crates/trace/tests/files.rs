@@ -27,6 +27,19 @@ fn classic_files_of_both_orders_and_resolutions_say_the_same() {
 }
 
 #[test]
+fn a_fraction_of_a_whole_second_is_no_time() {
+    for (nanos, second) in [(false, 1_000_000_u32), (true, 1_000_000_000)] {
+        let mut file = pcap(LITTLE, nanos, 101, 65535, &under(&[], Told::ipv4));
+        for (fraction, without) in [(second - 1, 0), (second, 1), (u32::MAX, 1)] {
+            // Of the first packet, behind its seconds.
+            file[28..32].copy_from_slice(&fraction.to_le_bytes());
+            let report = report(&file);
+            assert_eq!((report.packets, report.without_time), (8, without), "{fraction}");
+        }
+    }
+}
+
+#[test]
 fn every_kind_of_link_is_read() {
     let ethernet = |types: &[u8]| [&[2; 12][..], types].concat();
     let cooked = [&[0, 0, 0, 1, 0, 6, 2, 2, 2, 2, 2, 2, 0, 0][..], &[8, 0]].concat();

@@ -92,9 +92,9 @@ pub fn influx(run: &Run, zero_s: f64) -> String {
     out
 }
 
-/// A number as the protocol's integers hold it.
+/// A number that the protocol's integers hold; what they don't, as the pacing rate of a socket that has none (all bits), is left out.
 fn int(value: Option<u64>) -> Option<i64> {
-    value.map(|value| i64::try_from(value).unwrap_or(i64::MAX))
+    value.and_then(|value| i64::try_from(value).ok())
 }
 
 fn cell(out: &mut String, id: &CellId) {
@@ -130,4 +130,16 @@ fn end(out: &mut String, fields: &[(&str, Option<i64>)], zero_ns: i64, t_ns: i64
         let _ = write!(out, "{comma}{name}={value}i");
     }
     let _ = writeln!(out, " {}", zero_ns.saturating_add(t_ns));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_beyond_the_protocols_integers_is_left_out() {
+        assert_eq!(int(Some(7)), Some(7));
+        assert_eq!(int(Some(i64::MAX as u64)), Some(i64::MAX));
+        assert_eq!((int(Some(u64::MAX)), int(None)), (None, None));
+    }
 }

@@ -9,6 +9,9 @@ use super::record::{LONGEST_PACKET, Order, Record};
 use crate::time::Time;
 use std::io::Read;
 
+/// Nanoseconds in a second.
+const SECOND_NS: i64 = 1_000_000_000;
+
 /// What the file header told.
 #[derive(Debug)]
 pub(super) struct Classic {
@@ -59,12 +62,9 @@ impl Classic {
             });
         }
         input.rest(captured as usize, "a packet")?;
-        let time = i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * self.unit;
-        Ok(Some(Record {
-            time: Some(Time(time)),
-            link: self.link,
-            length,
-            place: 0..captured as usize,
-        }))
+        // A second and more beside the seconds is no time.
+        let fraction = Some(i64::from(fraction) * self.unit).filter(|nanos| *nanos < SECOND_NS);
+        let time = fraction.map(|nanos| Time(i64::from(seconds) * SECOND_NS + nanos));
+        Ok(Some(Record { time, link: self.link, length, place: 0..captured as usize }))
     }
 }
