@@ -259,6 +259,11 @@ fn a_line_that_can_not_be_is_refused() {
             &["link `wan`, down", "`jitter`", "`delay`"],
         ),
         (down, "both = { delay = \"1ms\" }", &["link `wan`", "`both`"]),
+        (
+            down,
+            "down = { delay = \"99999h\" }",
+            &["line 20:", "link `wan`, down", "`delay` is at most 30min", "1h, there and back"],
+        ),
         (down, "tx-queues = 65", &["line 17:", "link `wan`", "65 transmit queues", "1 to 64"]),
         (down, "mtu = 100", &["line 17:", "link `wan`", "100", "1280"]),
         (down, "down = 5", &["line 21,", "`down`", "a table"]),
@@ -335,6 +340,10 @@ fn a_timeline_that_can_not_happen_is_refused() {
     with_element(
         "[[timeline]]\nat = \"1s\"\nlink = \"lan-a\"\nup = { buffer = \"10p\" }",
         &["timeline at 1s", "link `lan-a`, up", "`buffer` needs a `rate`"],
+    );
+    with_element(
+        "[[timeline]]\nat = \"1s\"\nlink = \"wan\"\nup = { delay = \"31min\" }",
+        &["timeline at 1s", "link `wan`, up", "`delay` is at most 30min"],
     );
     with_element(
         "[[timeline]]\nat = \"1s\"\nlink = \"wan\"\nup = { jitter = \"50ms\" }",

@@ -3,6 +3,7 @@
 
 use super::network::{Network, Node, NodeKind, Port, Wire};
 use super::spec::{Interface, Line, Link, Topology, Tunnel};
+use quell_units::Span;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -170,6 +171,9 @@ fn hint(known: &[String], name: &str) -> String {
 
 /// Longest name of a network device (`IFNAMSIZ` - 1, linux/if.h).
 const LONGEST_NAME: usize = 15;
+
+/// Half of what experiments wait for an answer at most.
+const LONGEST_DELAY: Span = Span::from_secs(1800);
 
 /// Most nodes or links: far beyond what one guest carries, and what the address plan has room for.
 const MOST_LINKS: usize = 4096;
@@ -382,6 +386,11 @@ fn check_line(link: &str, direction: &'static str, line: &Line) -> Result<(), To
             return bad("a buffer below 1600 bytes does not hold one full packet");
         }
         _ => {}
+    }
+    if line.delay.is_some_and(|delay| delay > LONGEST_DELAY) {
+        return bad(
+            "`delay` is at most 30min: what is under way for 1h, there and back, counts as lost",
+        );
     }
     if line.jitter.is_some() && line.delay.is_none_or(|d| d < line.jitter.unwrap_or(d)) {
         return bad("`jitter` varies the delay either way, so `delay` must be at least as large");

@@ -2,6 +2,7 @@
 
 use super::wanted::contents;
 use crate::failure::Failure;
+use crate::text::hand_out;
 use clap::{Args, ValueEnum};
 use quell_shaper::import::{Imported, libreqos, sqm};
 use std::fmt::Write;
@@ -38,7 +39,7 @@ pub fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
         Format::Libreqos => libreqos(&text),
     };
     let refused = |why: String| Failure::unusable(format!("{}: {why}", args.file.display()));
-    print!("{}", told(&imported.map_err(refused)?)?);
+    hand_out(told(&imported.map_err(refused)?)?.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
