@@ -91,6 +91,19 @@ fn a_terminal_is_shown_what_a_file_gets_byte_for_byte_and_no_name_commands_it() 
 }
 
 #[test]
+fn a_policy_of_another_program_commands_no_terminal_either() {
+    let dir = TestFolder::new();
+    let name = "na\u{202e}\u{9b}2Jme";
+    let columns = "Circuit ID,Circuit Name,Device ID,Device Name,IPv4,IPv6,Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps";
+    dir.write("list.csv", format!("{columns}\n1,{name},1,dev,10.0.0.1,,1,1,10,10\n"));
+    let asked = ["shape", "import", "libreqos", "list.csv"];
+    assert!(dir.quell(&asked).fine().contains(name), "a pipe gets the name as it is");
+    let (code, shown) = on_a_terminal(&dir, &asked);
+    assert_eq!(code, Some(0), "{shown}");
+    says(&shown, &["na\\u{202e}\\x9b2Jme"]);
+}
+
+#[test]
 fn a_file_for_flent_has_rates_and_round_trips_on_its_grid_and_packet_by_packet() {
     let dir = TestFolder::new();
     home(&dir);
