@@ -192,14 +192,20 @@ impl Waiting {
         self.came.ring();
     }
 
-    /// Those that came since the last look. Errors when one could not be opened.
+    /// Those that came since the last look. Errors when one could not be opened that is surely the client's: a hello without a token may be
+    /// anybody's, and the client's own yet to come.
     pub fn take(&self) -> Result<Vec<Opened>, SysError> {
         let mut queue = lock(&self.opened);
         self.came.silence();
-        match queue.failed.take() {
+        match queue.failed.take_if(|_| self.streams != Streams::Udp(None)) {
             Some(error) => Err(error),
             None => Ok(std::mem::take(&mut queue.new)),
         }
+    }
+
+    /// Why one could not be opened, where those that were wanted have not come in time.
+    pub fn failed(&self) -> Option<SysError> {
+        lock(&self.opened).failed.take()
     }
 }
 
@@ -708,11 +714,24 @@ mod tests {
         assert!(waiting.add(udp()).is_ok() && waiting.add(udp()).is_err());
         assert!(hub.waiting_at(IP, None).is_none());
         assert_eq!(entry.waiting.take().map(|new| new.len()), Ok(1));
-        // What can't be opened ends the waiting with its reason.
-        entry.waiting.fail(SysError::new("listen on UDP", Errno::EINVAL));
-        assert_eq!(entry.waiting.take().map_err(|error| error.errno).err(), Some(Errno::EINVAL));
         drop(entry);
         assert!(hub.expect(cookie, IP, bare, 1).unwrap().is_some());
+    }
+
+    #[test]
+    fn what_can_not_be_opened_ends_the_waiting_where_it_is_surely_the_clients() {
+        let stop = Bell::new().unwrap();
+        let hub = Hub::new(Limits::default(), None, false, &stop, &|_| {});
+        let [bare, token] = [None, Some(HelloToken::new([1; 16]))].map(|token| {
+            let cookie = Cookie::from_random(&[u8::from(token.is_some()); 36]);
+            let entry = hub.expect(cookie, IP, Streams::Udp(token), 1).unwrap().unwrap();
+            entry.waiting.fail(SysError::new("listen on UDP", Errno::EINVAL));
+            entry
+        });
+        let why = |error: SysError| error.errno;
+        assert_eq!(token.waiting.take().map(drop).map_err(why), Err(Errno::EINVAL));
+        assert_eq!(bare.waiting.take().map(|new| new.len()).map_err(why), Ok(0));
+        assert_eq!(bare.waiting.failed().map(why), Some(Errno::EINVAL), "told when it is late");
     }
 
     #[test]

@@ -304,7 +304,7 @@ fn gather(
             return Err(Break::Protocol(format!("{state:?} while its streams were awaited")));
         }
         if came(&fds[3]) && !came(&fds[0]) {
-            return Err(Break::Late);
+            return Err(waiting.failed().map_or(Break::Late, Break::System));
         }
         let again: Vec<bool> = fds[fixed..].iter().map(came).collect();
         greeted.resize(again.len(), 0);
