@@ -23,11 +23,12 @@ fn with(document: &str, old: &str, new: &str) -> String {
     document.replace(old, new)
 }
 
-/// Each document, and with one thing in it otherwise: it is refused in these words.
-fn refused(each: &[(&str, &str, &str, &str)]) {
+/// The document is read; with one thing in it otherwise, each on its own, it is refused in these words.
+#[track_caller]
+fn refused(document: &str, each: &[(&str, &str, &str)]) {
+    imported(document);
     let mut missed = Vec::new();
-    for (document, old, new, words) in each {
-        imported(document);
+    for (old, new, words) in each {
         match read(with(document, old, new).as_bytes(), None, Hints::default()) {
             Err(error) if error.to_string().contains(words) => {}
             Err(error) => missed.push(format!("{new}: {error}")),

@@ -56,7 +56,7 @@ fn a_value_of_flent_that_can_not_be_is_refused_and_takes_no_other_with_it() {
         (RATE, r#""dur":0.2"#, r#""dur":1e300"#, "dur: 1e300 s"),
     ] {
         let series = if row == PING { ping } else { rate };
-        refused(&[(&both, row, &with(row, old, new), &format!("{series}{place}"))]);
+        refused(&both, &[(row, &with(row, old, new), &format!("{series}{place}"))]);
     }
 }
 

@@ -38,54 +38,61 @@ fn what_iperf3_can_not_have_counted_is_refused_with_its_place() {
     let receiver = r#""seconds":1.01"#;
     let start = r#""start":0,"end":1.0,"seconds":1.0,"bytes":1000000,"retransmits":1,"snd_cwnd""#;
     let started_late = start.replace(r#""start":0"#, r#""start":100"#);
-    refused(&[
-        (
-            UDP,
-            udp,
-            r#""lost_packets":-5,"packets":1000"#,
-            "end.streams[0].udp.lost_packets: -5 of 1000",
-        ),
-        (
-            UDP,
-            udp,
-            r#""lost_packets":1000000,"packets":1000"#,
-            "end.streams[0].udp.lost_packets: 1000000 of 1000",
-        ),
-        (UDP, udp, r#""lost_packets":5,"packets":3"#, "end.streams[0].udp.lost_packets: 5 of 3"),
-        (UDP, r#""jitter_ms":0.1"#, r#""jitter_ms":-1"#, "end.streams[0].udp.jitter_ms: -1.0 is"),
-        (
-            UDP,
-            r#""jitter_ms":0.1"#,
-            r#""jitter_ms":1e300"#,
-            "end.streams[0].udp.jitter_ms: 1e300 is",
-        ),
-        (UDP, r#""out_of_order":0"#, r#""out_of_order":-5"#, "end.streams[0].udp.out_of_order: -5"),
-        (
-            DOWN,
-            late,
-            r#""lost_packets":-11"#,
-            "intervals[1].streams[0].lost_packets: with it -1 of 200",
-        ),
-        (
-            DOWN,
-            late,
-            r#""lost_packets":191"#,
-            "intervals[1].streams[0].lost_packets: with it 201 of 200",
-        ),
-        (TCP, r#""rtt":2000"#, r#""rtt":-2"#, "intervals[0].streams[0].rtt: -2"),
-        (
-            TCP,
-            r#""rtt":2000"#,
-            r#""rtt":1099511627776"#,
-            "intervals[0].streams[0].rtt: 1099511627776",
-        ),
-        (TCP, r#""snd_cwnd":14480"#, r#""snd_cwnd":-2"#, "intervals[0].streams[0].snd_cwnd: -2"),
-        (TCP, start, &started_late, "intervals[0].streams[0].end: 1 s is before its start"),
-        (TCP, receiver, r#""seconds":0"#, "end.streams[0].receiver.seconds: 0.0 s"),
-        (TCP, receiver, r#""seconds":-1"#, "end.streams[0].receiver.seconds: -1.0 s"),
-        (TCP, receiver, r#""seconds":1e-300"#, "end.streams[0].receiver.seconds: 1e-300 s"),
-        (TCP, receiver, r#""seconds":1e300"#, "end.streams[0].receiver.seconds: 1e300 s"),
-    ]);
+    refused(
+        UDP,
+        &[
+            (
+                udp,
+                r#""lost_packets":-5,"packets":1000"#,
+                "end.streams[0].udp.lost_packets: -5 of 1000",
+            ),
+            (
+                udp,
+                r#""lost_packets":1000000,"packets":1000"#,
+                "end.streams[0].udp.lost_packets: 1000000 of 1000",
+            ),
+            (udp, r#""lost_packets":5,"packets":3"#, "end.streams[0].udp.lost_packets: 5 of 3"),
+            (r#""jitter_ms":0.1"#, r#""jitter_ms":-1"#, "end.streams[0].udp.jitter_ms: -1.0 is"),
+            (
+                r#""jitter_ms":0.1"#,
+                r#""jitter_ms":1e300"#,
+                "end.streams[0].udp.jitter_ms: 1e300 is",
+            ),
+            (r#""out_of_order":0"#, r#""out_of_order":-5"#, "end.streams[0].udp.out_of_order: -5"),
+        ],
+    );
+    refused(
+        DOWN,
+        &[
+            (
+                late,
+                r#""lost_packets":-11"#,
+                "intervals[1].streams[0].lost_packets: with it -1 of 200",
+            ),
+            (
+                late,
+                r#""lost_packets":191"#,
+                "intervals[1].streams[0].lost_packets: with it 201 of 200",
+            ),
+        ],
+    );
+    refused(
+        TCP,
+        &[
+            (r#""rtt":2000"#, r#""rtt":-2"#, "intervals[0].streams[0].rtt: -2"),
+            (
+                r#""rtt":2000"#,
+                r#""rtt":1099511627776"#,
+                "intervals[0].streams[0].rtt: 1099511627776",
+            ),
+            (r#""snd_cwnd":14480"#, r#""snd_cwnd":-2"#, "intervals[0].streams[0].snd_cwnd: -2"),
+            (start, &started_late, "intervals[0].streams[0].end: 1 s is before its start"),
+            (receiver, r#""seconds":0"#, "end.streams[0].receiver.seconds: 0.0 s"),
+            (receiver, r#""seconds":-1"#, "end.streams[0].receiver.seconds: -1.0 s"),
+            (receiver, r#""seconds":1e-300"#, "end.streams[0].receiver.seconds: 1e-300 s"),
+            (receiver, r#""seconds":1e300"#, "end.streams[0].receiver.seconds: 1e300 s"),
+        ],
+    );
 }
 
 #[test]

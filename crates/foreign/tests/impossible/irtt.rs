@@ -10,37 +10,36 @@ const IRTT: &str = r#"{"version":{"irtt":"0.9.0","json_format":1},"config":{"par
 #[test]
 fn what_irtt_can_not_have_measured_is_refused_with_its_place() {
     let send = r#""send":-3599999000000"#;
-    refused(&[
-        (
-            IRTT,
-            send,
-            r#""send":9223372036854775807"#,
-            "round_trips[1].delay.send: delays of 9223372036854775807 ns",
-        ),
-        (
-            IRTT,
-            send,
-            r#""send":-9223372036854775808"#,
-            "round_trips[1].delay.send: delays of -9223372036854775808 ns",
-        ),
-        (IRTT, send, r#""send":-3599000000000"#, "round_trips[1].delay.send"),
-        (IRTT, r#""json_format":1"#, r#""json_format":2"#, "it has version 2"),
-        (IRTT, r#""json_format":1"#, r#""json_format":-1"#, "version.json_format: -1"),
-        (IRTT, r#""interval":100000000"#, r#""interval":-1"#, "config.params.interval: -1 ns"),
-        (
-            IRTT,
-            r#""interval":100000000"#,
-            r#""interval":9223372036854775807"#,
-            "config.params.interval",
-        ),
-        (IRTT, r#""duration":200000000"#, r#""duration":-1"#, "config.params.duration: -1 ns"),
-        (
-            IRTT,
-            r#""monotonic":100000000"#,
-            r#""monotonic":9223372036854775807"#,
-            "round_trips[1].timestamps.client.send.monotonic",
-        ),
-    ]);
+    refused(
+        IRTT,
+        &[
+            (
+                send,
+                r#""send":9223372036854775807"#,
+                "round_trips[1].delay.send: delays of 9223372036854775807 ns",
+            ),
+            (
+                send,
+                r#""send":-9223372036854775808"#,
+                "round_trips[1].delay.send: delays of -9223372036854775808 ns",
+            ),
+            (send, r#""send":-3599000000000"#, "round_trips[1].delay.send"),
+            (r#""json_format":1"#, r#""json_format":2"#, "it has version 2"),
+            (r#""json_format":1"#, r#""json_format":-1"#, "version.json_format: -1"),
+            (r#""interval":100000000"#, r#""interval":-1"#, "config.params.interval: -1 ns"),
+            (
+                r#""interval":100000000"#,
+                r#""interval":9223372036854775807"#,
+                "config.params.interval",
+            ),
+            (r#""duration":200000000"#, r#""duration":-1"#, "config.params.duration: -1 ns"),
+            (
+                r#""monotonic":100000000"#,
+                r#""monotonic":9223372036854775807"#,
+                "round_trips[1].timestamps.client.send.monotonic",
+            ),
+        ],
+    );
     let packets = &imported(IRTT).streams[0].packets;
     assert_eq!(
         packets[1].up_ns.zip(packets[1].down_ns),
