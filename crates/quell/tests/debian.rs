@@ -171,7 +171,8 @@ struct Machine {
     _kept: tempfile::TempDir,
 }
 
-static MACHINE: LazyLock<Option<Machine>> = LazyLock::new(|| {
+/// None where it can't be had; why it came to no end, where a day failed: each story says so.
+static MACHINE: LazyLock<Result<Option<Machine>, String>> = LazyLock::new(|| {
     let kept = tempfile::Builder::new().prefix("debian").tempdir().expect("a folder");
     // What the machine sees; the disk lies beside it.
     let folder = kept.path().join("share");
@@ -191,16 +192,19 @@ static MACHINE: LazyLock<Option<Machine>> = LazyLock::new(|| {
         let error = String::from_utf8_lossy(&output.stderr);
         if output.status.code() == Some(3) && day == "first" {
             left_out::for_want_of(error);
-            return None;
+            return Ok(None);
         }
-        assert!(output.status.success(), "the {day} day: {:?}: {error}", output.status);
+        if !output.status.success() {
+            return Err(format!("the {day} day: {:?}: {error}", output.status));
+        }
     }
-    Some(Machine { folder, _kept: kept })
+    Ok(Some(Machine { folder, _kept: kept }))
 });
 
 impl Machine {
+    #[track_caller]
     fn get() -> Option<&'static Self> {
-        MACHINE.as_ref()
+        MACHINE.as_ref().unwrap_or_else(|why| panic!("{why}")).as_ref()
     }
 
     /// What a command said, or was kept of values.

@@ -200,6 +200,13 @@ fn options_that_are_another_thing_here_are_answered_with_what_to_type() {
     says(&out, &["You get"]);
 }
 
+/// The columns of a line of figures, of which the first is its time ("0.1-0.2"). Where all CPUs are busy, that is not to the tenth what was asked for.
+fn row(line: &str) -> Option<Vec<&str>> {
+    let columns: Vec<&str> = line.split_whitespace().collect();
+    let (from, to) = columns.first()?.split_once('-')?;
+    (from.parse::<f64>().is_ok() && to.parse::<f64>().is_ok()).then_some(columns)
+}
+
 #[test]
 fn a_server_that_falls_silent_is_given_up_after_the_time_that_was_said() {
     let served = Served::new(&[]);
@@ -210,7 +217,7 @@ fn a_server_that_falls_silent_is_given_up_after_the_time_that_was_said() {
         program(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let stopped = lines.map_while(Result::ok).inspect(|line| {
-        if line.trim_start().starts_with("0.1-0.2") {
+        if row(line).is_some() {
             served.signal("STOP");
         }
     });
@@ -232,9 +239,8 @@ fn what_the_server_sees_stands_in_the_lines_while_it_goes() {
     let down =
         dir.quell(&["flow", &at, "-R", "-b", "10M", "-t", "1", "-i", "0.5", "--no-latency"]).fine();
     says(&down, &["sent again    RTT ms     cwnd kB"]);
-    let row = down.lines().find(|line| line.trim_start().starts_with("0.5-1.0")).expect("a row");
-    let columns: Vec<&str> = row.split_whitespace().collect();
-    assert!(columns[4].parse::<u32>().is_ok_and(|cwnd| cwnd > 0), "its window is known: {row}");
+    let windows = down.lines().filter_map(row).filter_map(|columns| columns.get(4)?.parse().ok());
+    assert!(windows.max().is_some_and(|cwnd: u32| cwnd > 0), "its window is known: {down}");
     // An iperf3 client does not ask for it, and is not told.
     if !lacks_iperf3() {
         let (good, text) = iperf3_says(&served, &["-R", "-n", "1M"]);
