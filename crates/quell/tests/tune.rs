@@ -288,7 +288,7 @@ fn wherever_it_is_killed_all_is_as_it_was_or_as_it_was_wanted() {
     let before = host.state();
     let begun = monotonic_ns();
     host.tune(&TRANSFER).fine();
-    let whole = monotonic_ns() - begun;
+    let mut whole = monotonic_ns() - begun;
     let wanted = host.state();
     host.tune(&["revert"]).fine();
     let times = std::env::var("QUELL_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(20u64);
@@ -308,6 +308,10 @@ fn wherever_it_is_killed_all_is_as_it_was_or_as_it_was_wanted() {
             there.insert(RECORD.into(), wanted[RECORD].clone());
             assert_eq!(there, wanted, "killed after {instant} of {whole} ns");
             host.tune(&["revert"]).fine();
+            if cut == 0 {
+                // The one that was measured may have waited for a busy CPU.
+                whole = whole.min(instant);
+            }
         } else {
             cut += 1;
         }
