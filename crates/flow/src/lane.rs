@@ -24,6 +24,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// How long a UDP server's answer to greetings is waited for, and four round trips of the path: as a Quell waits for streams.
 const PATIENCE_NS: u64 = 5_000_000_000;
+/// And then for the server's word over TCP: it waits as long as we do, began half a round trip before us, and says then why it can't have the stream.
+const WORD_NS: u64 = 3_000_000_000;
 /// After how long it is greeted again at first; each time later by half.
 const GREETING_NS: u64 = 500_000_000;
 
@@ -185,7 +187,8 @@ fn udp(place: usize, plan: &FlowPlan, talk: &Talk, stop: &Bell) -> Result<(Lane,
     if !sends {
         prepare_receiving(socket.as_fd(), UdpReceiving::default().buffer, true);
     }
-    let sign = Sign { token: talk.token, data: place + 1 == plan.all_streams() };
+    let data = place + 1 == plan.all_streams();
+    let sign = Sign { token: talk.token, data, within_ns: PATIENCE_NS };
     let greeted = greet(&socket, plan.to, &talk.stream, sign, stop)?;
     Ok((Lane::udp(socket, sends), greeted != Greeted::ToldLate))
 }
@@ -241,6 +244,8 @@ struct Sign {
     token: Option<HelloToken>,
     /// So does data, the answer being lost: none flows before all streams are known, so that any that comes earlier is a stranger's.
     data: bool,
+    /// How long it is waited for, and four round trips of the path.
+    within_ns: u64,
 }
 
 /// Says hello until the server answers, or says over TCP (`talk`) how the test goes on: it does when it knows all streams, though its answer be lost.
@@ -254,7 +259,7 @@ fn greet(
     let mut alarm = Alarm::new()?;
     let round_trip_ns = look::tcp_info(talk).map_or(0, |info| u64::from(info.rtt) * 1000);
     let begun = monotonic_ns();
-    let end = begun.saturating_add(PATIENCE_NS).saturating_add(round_trip_ns.saturating_mul(4));
+    let end = begun.saturating_add(sign.within_ns).saturating_add(round_trip_ns.saturating_mul(4));
     let (mut next, mut every) = (begun, GREETING_NS);
     let hello = Greeting { hello: Hello::Client, token: sign.token }.bytes();
     while next < end {
@@ -280,7 +285,7 @@ fn greet(
                 }
             }
             if came(&fds[2]) {
-                let late = monotonic_ns().saturating_sub(begun) >= PATIENCE_NS;
+                let late = monotonic_ns().saturating_sub(begun) >= sign.within_ns;
                 return Ok(if late { Greeted::ToldLate } else { Greeted::Told });
             }
             if came(&fds[1]) {
@@ -288,7 +293,14 @@ fn greet(
             }
         }
     }
-    Err(FlowError::NoUdp(to))
+    alarm.set(Some(end.saturating_add(WORD_NS)))?;
+    let mut fds = [readable(stop), readable(&alarm), readable(talk)];
+    wait(&mut fds)?;
+    match fds.each_ref().map(came) {
+        [true, ..] => Err(FlowError::Stopped),
+        [_, _, true] => Ok(Greeted::ToldLate),
+        _ => Err(FlowError::NoUdp(to)),
+    }
 }
 
 /// Takes what waits, unless it is data of the test: whether the server knows us. It does when data comes already; that stays where it is, and will be
@@ -344,7 +356,7 @@ mod tests {
 
     const TOKEN: Option<HelloToken> = Some(HelloToken::new([7; 16]));
     /// An answer, and data for the last stream.
-    const ANY: Sign = Sign { token: None, data: true };
+    const ANY: Sign = Sign { token: None, data: true, within_ns: PATIENCE_NS };
 
     fn answer_with(token: Option<HelloToken>) -> Vec<u8> {
         Greeting { hello: Hello::Server, token }.bytes()
@@ -397,11 +409,28 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_waits_as_long_as_its_client_still_says_what_is_wrong() {
+        let (talk, there, server, client) = ends();
+        let to = server.local_addr().unwrap();
+        let bell = Bell::new().unwrap();
+        let sign = Sign { within_ns: 100_000_000, ..ANY };
+        std::thread::scope(|scope| {
+            let greeting = scope.spawn(|| greet(&client, to, &talk, sign, &bell));
+            greeted(&server);
+            let mut alarm = Alarm::new().unwrap();
+            alarm.set(Some(monotonic_ns() + 2 * sign.within_ns)).unwrap();
+            wait(&mut [readable(&alarm)]).unwrap();
+            there.write_now(&[1]).unwrap();
+            assert_eq!(greeting.join().unwrap(), Ok(Greeted::ToldLate));
+        });
+    }
+
+    #[test]
     fn where_the_test_has_a_token_no_strangers_answer_is_believed() {
         let (talk, _there, server, client) = ends();
         let to = server.local_addr().unwrap();
         let bell = Bell::new().unwrap();
-        let sign = Sign { token: TOKEN, data: false };
+        let sign = Sign { token: TOKEN, data: false, within_ns: PATIENCE_NS };
         std::thread::scope(|scope| {
             let greeting = scope.spawn(|| greet(&client, to, &talk, sign, &bell));
             let from = greeted_with(&server, TOKEN);
