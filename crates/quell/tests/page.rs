@@ -195,7 +195,16 @@ fn a_page_is_loaded_cold_and_warm_and_each_load_tells_its_requests() {
         return;
     }
     let (folder, site) = (TestFolder::new(), Site::new());
-    let (code, told, error) = json(&folder, &[&site.url("/"), "-c", "2", "--warm"]);
+    // What is painted later than is waited for has no time, and a tab that is not closed in time takes the cache with it: where the machine was
+    // that busy, once more.
+    let mut tries = (0..5).map(|_| json(&folder, &[&site.url("/"), "-c", "2", "--warm"]));
+    let is_whole = |told: &Value| {
+        println!("{told:#}");
+        let is_whole = |load: &Value| load["end"] == "loaded" && load["paint_ms"].is_f64();
+        told["pages"][0]["loads"].as_array().is_some_and(|loads| loads.iter().all(is_whole))
+    };
+    let whole = tries.find(|(_, told, _)| is_whole(told));
+    let (code, told, error) = whole.expect("all loads with their paints");
     assert_eq!((code, &told["error"]), (Some(0), &Value::Null), "{error}");
     assert_eq!(told["virtual_time"], false);
     let loads = told["pages"][0]["loads"].as_array().expect("loads");
