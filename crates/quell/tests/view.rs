@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::process::Command;
 use support::{TestFolder, says};
 
 const OLD: &[u8] = include_bytes!("../../pingexp/tests/data/python2-0.pickle");
@@ -53,8 +54,11 @@ fn a_screen_without_a_browser_is_as_none() {
 #[test]
 fn on_a_screen_the_file_is_handed_to_the_browser() {
     let dir = dir();
-    dir.write("xdg-open", "#!/bin/sh\nprintf %s \"$1\" > \"$(dirname \"$0\")/opened\"\n");
+    dir.write("script", "#!/bin/sh\nprintf %s \"$1\" > \"$(dirname \"$0\")/opened\"\n");
     let program = dir.path("xdg-open");
+    // Copied by another process: what this one has open for writing, a child of another test may still hold when it is to be run.
+    let copied = Command::new("cp").arg(dir.path("script")).arg(&program).status();
+    assert!(copied.expect("cp is on every system").success());
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&program, mode).expect("it may be run");
     let path = format!("{}:/usr/bin:/bin", dir.path("").display());
