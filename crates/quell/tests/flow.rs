@@ -19,16 +19,24 @@ mod server;
 
 use peer::Server;
 use server::{Served, once_free};
-use support::{TestFolder, answer, program, said, says};
+use support::{Said, TestFolder, answer, program, said, says};
 
 /// What iperf3 prints.
 fn iperf3(arguments: &[&str]) -> Value {
     let mut command = Command::new("iperf3");
     command.args(["-J", "-c"]).args(arguments);
-    let printed: Value =
-        serde_json::from_str(&once_free(|| answer(&mut command, arguments)).out).unwrap();
-    assert_eq!(printed.get("error"), None, "{arguments:?}");
-    printed
+    serde_json::from_str(&once_free(|| answer(&mut command, arguments)).out).unwrap()
+}
+
+/// What `quell flow` says that ends well and says all this: in a second in which the machine has no CPU for it, nothing gets through.
+#[track_caller]
+fn once_it_says(mut ask: impl FnMut() -> Said, words: &[&str]) -> Said {
+    let mut told = (0..5).map(|_| ask());
+    let is_told = |said: &Said| {
+        println!("{:?}: {}{}", said.code, said.out, said.error);
+        said.code == Some(0) && words.iter().all(|word| said.out.contains(word))
+    };
+    told.find(is_told).unwrap_or_else(|| panic!("never {words:?} in five tries"))
 }
 
 /// Every key of a document by its path; lists stand for their elements.
@@ -86,13 +94,22 @@ fn json_for_iperf3_has_the_keys_that_iperf3_prints() {
     for more in cases {
         let port = ["127.0.0.1", "-p", &port, "-t", "1"];
         let ours = [&["flow"], &port[..], more, &["--no-latency", "--json=iperf3"]].concat();
-        let ours: Value = serde_json::from_str(&once_free(|| dir.quell(&ours)).fine()).unwrap();
-        assert_eq!(ours["error"], Value::Null, "{more:?}");
-        let theirs = iperf3(&[&port[..], more].concat());
-        let (mut have, mut want) = (BTreeSet::new(), BTreeSet::new());
-        keys(&ours, "", &mut have);
-        keys(&theirs, "", &mut want);
-        assert_eq!(have, want, "{more:?}");
+        let theirs = [&port[..], more].concat();
+        // Of a second in which the machine had no CPU for one of them, it tells less, or an error: then once more.
+        let are_alike = (0..5).any(|_| {
+            let said = once_free(|| dir.quell(&ours));
+            let ours: Value = serde_json::from_str(&said.out).unwrap();
+            let theirs = iperf3(&theirs);
+            let (mut have, mut want) = (BTreeSet::new(), BTreeSet::new());
+            keys(&ours, "", &mut have);
+            keys(&theirs, "", &mut want);
+            let apart: Vec<_> = have.symmetric_difference(&want).collect();
+            println!("{more:?}: {:?} {}, apart in {apart:?}", said.code, said.error);
+            println!("{} and {}", ours["error"], theirs["error"]);
+            let is_whole = ours["error"].is_null() && theirs["error"].is_null();
+            (said.code, &*said.error) == (Some(0), "") && is_whole && apart.is_empty()
+        });
+        assert!(are_alike, "{more:?}");
     }
 }
 
@@ -101,20 +118,23 @@ fn a_person_gets_a_headline_and_the_working() {
     let Some(server) = Server::start() else { return };
     let port = server.at.port().to_string();
     let dir = TestFolder::new();
-    let said = dir
-        .quell(&["flow", "127.0.0.1", "-p", &port, "-t", "1", "-b", "20M", "--bdp", "--save"])
-        .fine();
-    says(
-        &said,
-        &["You get ", " of 20.0 Mbit/s up", "counted by the receiver", "plain iperf3", "kept as"],
-    );
+    let asked = ["flow", "127.0.0.1", "-p", &port, "-t", "1", "-b", "20M", "--bdp", "--save"];
+    let words =
+        ["You get ", " of 20.0 Mbit/s up", "counted by the receiver", "plain iperf3", "kept as"];
+    let said = once_it_says(|| once_free(|| dir.quell(&asked)), &words).fine();
     assert!(said.lines().all(|line| line.chars().count() <= 100), "{said}");
     let shown = dir.quell(&["show"]).fine();
     says(&shown, &["up"]);
     let again = ["flow", "127.0.0.1", "-p", &port, "-t", "0.5", "-R", "-J"];
-    let json: Value = serde_json::from_str(&once_free(|| dir.quell(&again)).fine()).unwrap();
+    let read = |said: &Said| serde_json::from_str::<Value>(&said.out).unwrap_or_default();
+    let is_quick = |said: &Said| {
+        println!("{:?}: {}{}", said.code, said.out, said.error);
+        let is_fine = (said.code, &*said.error) == (Some(0), "");
+        is_fine && read(said)["down"]["bits_per_second"].as_f64() > Some(1e6)
+    };
+    let mut tries = (0..5).map(|_| once_free(|| dir.quell(&again)));
+    let json = read(&tries.find(is_quick).expect("something comes down"));
     assert_eq!(json["direction"], "down");
-    assert!(json["down"]["bits_per_second"].as_f64().unwrap() > 1e6, "{json:#}");
     assert_eq!((&json["up"], &json["server_is_quell"]), (&Value::Null, &Value::Bool(false)));
 }
 
@@ -163,13 +183,15 @@ fn every_key_of_the_json_is_in_the_table_of_keys() {
     let dir = TestFolder::new();
     dir.write("sent", vec![7; 100_000_000]);
     let file = dir.path("sent").display().to_string();
-    for options in
-        [&["--bidir", "--bdp", "--fq-rate", "20M"][..], &["-u", "--bidir"], &["-F", &file]]
-    {
+    for (options, has) in [
+        (&["--bidir", "--bdp", "--fq-rate", "20M"][..], &["delivery_bits_per_second"][..]),
+        (&["-u", "--bidir"], &["gaps_ns"]),
+        (&["-F", &file], &["slept_share", "sent_whole"]),
+    ] {
         let common = ["flow", &address, "-p", &port, "--json", "-b", "10M", "-t", "1"];
         let arguments = [&common, options].concat();
-        let mut json: Value =
-            serde_json::from_str(&said(program(&arguments), &arguments).fine()).expect("JSON");
+        let said = once_it_says(|| said(program(&arguments), &arguments), has);
+        let mut json: Value = serde_json::from_str(&said.fine()).expect("JSON");
         // iperf3's words.
         json["results"] = Value::Null;
         keys(&json, "", &mut found);
