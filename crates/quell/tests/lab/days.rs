@@ -8,7 +8,8 @@ use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-/// An experiment that takes some seconds of wall time: much virtual time, many packets.
+/// An experiment that takes minutes of wall time: much virtual time, many packets. It has not ended before a test that stands still for seconds
+/// has had its look.
 fn long() -> String {
     two_hosts(
         "both = { rate = \"50Mbit\", delay = \"5ms\" }",
@@ -17,7 +18,7 @@ fn long() -> String {
              [[scenario]]\nname = \"s\"\nloads = [\"bulk\"]\n{PING}"
         ),
     )
-    .replace("duration = \"20s\"", "duration = \"600s\"")
+    .replace("duration = \"20s\"", "duration = \"3000s\"")
 }
 
 /// Waits until something holds; fails after five minutes.
