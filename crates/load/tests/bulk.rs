@@ -17,7 +17,7 @@ fn connection() -> (TcpSocket, TcpSocket) {
     let listener = listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
     let client = TcpSocket::new(false, &StreamOptions::default()).unwrap();
     let to = listener.local_addr().unwrap();
-    let soon = monotonic_ns() + 2_000_000_000;
+    let soon = monotonic_ns() + 60_000_000_000;
     assert_eq!(client.connect(to, soon, &Bell::new().unwrap()), Ok(Connected::Yes));
     wait(&mut [readable(&listener)]).unwrap();
     let (server, _) = accept(&listener).unwrap().unwrap();
@@ -31,9 +31,12 @@ fn sockets() -> (UdpSocket, UdpSocket) {
     (a, b)
 }
 
-/// Looks until it is so, for ten seconds at most; whether it is.
+/// Tries on a machine that may be too busy to be in time; each is checked for what holds on any.
+const TRIES: usize = 50;
+
+/// Looks until it is so, for a minute at most; whether it is.
 fn seen(what: impl Fn() -> bool) -> bool {
-    let end = monotonic_ns() + 10_000_000_000;
+    let end = monotonic_ns() + 60_000_000_000;
     while !what() {
         if monotonic_ns() > end {
             return false;
@@ -99,7 +102,7 @@ fn the_kernel_keeps_a_connection_to_its_rate() {
     let (client, server) = connection();
     let (sent, got) = (Tally::new(), Tally::new());
     let bell = Bell::new().unwrap();
-    std::thread::scope(|scope| {
+    let took_ns = std::thread::scope(|scope| {
         scope.spawn(|| tcp_receive(&server, &TcpReceiving::default(), &got, &bell));
         let begun = monotonic_ns();
         let what = TcpSending {
@@ -110,37 +113,50 @@ fn the_kernel_keeps_a_connection_to_its_rate() {
         };
         assert_eq!(tcp_send(&client, &what, &sent, &bell), Ok(Ended::Done));
         client.abort();
+        monotonic_ns() - begun
     });
-    // 3 MB at this rate, a little at once in the beginning; without a rate it were hundreds.
-    assert!(got.bytes() < 8_000_000, "{}", got.bytes());
+    // 3 MB at this rate, a little at once in the beginning; without a rate it were hundreds. Who is late to end it has it go on as long.
+    let most = 5_000_000 + took_ns / 100;
+    assert!(got.bytes() < most, "{} in {took_ns} ns", got.bytes());
 }
 
 #[test]
 fn the_writes_keep_a_connection_to_its_rate_from_the_first_one_on() {
     for copying in [Copying::Once, Copying::None] {
-        let (client, _server) = connection();
-        let sent = Tally::new();
-        let begun = monotonic_ns();
-        let what = TcpSending {
-            limit: Limit::until(begun + 300_000_000),
-            rate: Some(5_000_000),
-            copying,
-            ..TcpSending::default()
+        let sends = || {
+            let (client, _server) = connection();
+            let sent = Tally::new();
+            let begun = monotonic_ns();
+            let what = TcpSending {
+                limit: Limit::until(begun + 300_000_000),
+                rate: Some(5_000_000),
+                copying,
+                ..TcpSending::default()
+            };
+            let ended = tcp_send(&client, &what, &sent, &Bell::new().unwrap());
+            assert_eq!(ended, Ok(Ended::Done));
+            // 187.5 kB until then; the loopback interface's segments are cut to what is due in 10 ms.
+            assert!(sent.bytes() <= 187_500 + 6250, "{copying:?}: {}", sent.bytes());
+            sent.bytes()
         };
-        let ended = tcp_send(&client, &what, &sent, &Bell::new().unwrap());
-        assert_eq!(ended, Ok(Ended::Done));
-        // 187.5 kB until then; the loopback interface's segments are cut to what is due in 10 ms. A busy machine ends later, and less.
-        assert!((1..=187_500 + 6250).contains(&sent.bytes()), "{copying:?}: {}", sent.bytes());
+        // A busy machine may come to it when the time is over.
+        assert!((0..TRIES).any(|_| sends() > 0), "{copying:?}");
     }
 }
 
 fn count_all(header: UdpHeader, trains: bool, size: usize, rate: Option<u64>) {
+    let counted = (0..TRIES).any(|_| counts_all(header, trains, size, rate));
+    assert!(counted, "{header:?}, trains {trains}, size {size}: no room each time");
+}
+
+/// False where this system grants the socket no such buffer, and what there is of it was too small.
+fn counts_all(header: UdpHeader, trains: bool, size: usize, rate: Option<u64>) -> bool {
     let (client, server) = sockets();
     let (sent, got) = (Tally::new(), UdpTally::new());
     let bell = Bell::new().unwrap();
     let bytes = 300 * size as u64;
     // So that what comes before the receiver runs has room.
-    prepare_receiving(server.as_fd(), 64 << 20, trains);
+    let room = prepare_receiving(server.as_fd(), 64 << 20, trains).buffer;
     std::thread::scope(|scope| {
         let receiver = scope.spawn(|| {
             let what = UdpReceiving { header, trains, buffer: 64 << 20, ..UdpReceiving::default() };
@@ -165,9 +181,13 @@ fn count_all(header: UdpHeader, trains: bool, size: usize, rate: Option<u64>) {
     });
     let counts = got.counts();
     assert_eq!((sent.packets(), sent.bytes()), (300, bytes));
+    if counts.socket_drops > 0 && room < 64 << 20 {
+        return false;
+    }
     assert_eq!((counts.packets, counts.bytes, counts.lost()), (300, bytes, 0), "{counts:?}");
     assert_eq!((counts.reordered, counts.duplicates, counts.foreign), (0, 0, 0));
     assert_eq!(got.gaps().total(), 299);
+    true
 }
 
 #[test]
@@ -248,6 +268,13 @@ fn nobody_who_listens_is_no_reason_to_stop_sending() {
 
 #[test]
 fn a_burst_leaves_together_and_the_rate_is_kept_all_the_same() {
+    // Who is late with one burst makes no pause before the next, and one who is held up within a burst makes one there.
+    let tries = (0..TRIES).map(|_| pauses_between_bursts()).take_while(|long| *long != 3);
+    assert!(tries.count() < TRIES, "a pause between each two bursts, and none in one");
+}
+
+/// Forty datagrams in bursts of ten: how many of them came long after the one before.
+fn pauses_between_bursts() -> u64 {
     let (client, server) = sockets();
     let (sent, got, bell) = (Tally::new(), UdpTally::new(), Bell::new().unwrap());
     std::thread::scope(|scope| {
@@ -271,7 +298,5 @@ fn a_burst_leaves_together_and_the_rate_is_kept_all_the_same() {
         assert_eq!(receiver.join().unwrap(), Ok(Ended::Stopped));
     });
     let gaps = got.gaps();
-    let long: u64 =
-        gaps.counts().filter(|(class, _)| highest(*class) > 50_000_000).map(|(_, n)| n).sum();
-    assert_eq!(long, 3, "a pause between each two bursts, and none in one");
+    gaps.counts().filter(|(class, _)| highest(*class) > 50_000_000).map(|(_, n)| n).sum()
 }
