@@ -117,24 +117,30 @@ fn transfer(make: impl Fn(SocketAddr) -> TcpClient, millis: u64) -> (Log, Result
 #[test]
 fn bulk_in_either_direction_ends_at_its_time_and_both_ends_report() {
     for direction in [Direction::Up, Direction::Down] {
-        let before = monotonic_ns();
-        let (log, result) = transfer(|to| tcp(to, direction), 1000);
-        assert_eq!(result, Ok(()));
-        assert!(monotonic_ns() - before < 30_000_000_000);
-        let (sent, received) = (log.flow("bulk", Side::Sender), log.flow("bulk", Side::Receiver));
-        grows(&sent);
-        grows(&received);
-        // 50, where nothing else runs: a busy machine leaves some out.
-        assert!(sent.len() >= 4 && received.len() >= 4, "{} {}", sent.len(), received.len());
+        let transfers = || {
+            let before = monotonic_ns();
+            let (log, result) = transfer(|to| tcp(to, direction), 1000);
+            assert_eq!(result, Ok(()));
+            assert!(monotonic_ns() - before < 60_000_000_000);
+            let (sent, received) =
+                (log.flow("bulk", Side::Sender), log.flow("bulk", Side::Receiver));
+            grows(&sent);
+            grows(&received);
+            (sent, received)
+        };
+        // 50 reports, where nothing else runs: a busy machine leaves some out, or has no CPU for either end for all of its second. What
+        // is acknowledged has arrived; the receiver may not have read all of it.
+        let moved = |samples: &[FlowSample]| samples.last().is_some_and(|s| s.bytes > 100_000);
+        let both = |(sent, received): &(Vec<FlowSample>, Vec<FlowSample>)| {
+            sent.len() >= 4 && received.len() >= 4 && moved(sent) && moved(received)
+        };
+        let (sent, received) =
+            (0..TRIES).map(|_| transfers()).find(both).expect("the machine has time for it");
         assert!(sent[0].bytes == 0 && received[0].bytes == 0);
         let last = sent.last().unwrap();
-        assert!(last.bytes > 100_000, "{last:?}");
         let state = last.tcp.expect("the kernel's view");
         assert!(state.cwnd > 0 && state.srtt_us > 0, "{state:?}");
         assert!(state.pacing_rate <= 5_000_000, "{state:?}");
-        // At the same tick, what is acknowledged has arrived; the receiver may not have read all of it.
-        let read = received.last().unwrap().bytes;
-        assert!(read > 100_000, "{read}");
     }
 }
 
@@ -147,7 +153,8 @@ fn a_number_of_bytes_is_sent_exactly_and_then_the_connections_end_by_themselves(
                 connections: 3,
                 ..tcp(to, direction)
             },
-            10_000,
+            // They end by themselves, long before that.
+            60_000,
         );
         assert_eq!(result, Ok(()));
         for name in ["bulk-1", "bulk-2", "bulk-3"] {
@@ -169,7 +176,7 @@ fn a_server_that_is_not_there_is_a_failure_with_its_reason() {
         .unwrap();
     let client = Client::prepare("client", &tcp(gone, Direction::Up), 1).unwrap();
     let log = Log::default();
-    let error = client.run(&window(500), &Bell::new().unwrap(), &|e| log.put(e)).unwrap_err();
+    let error = client.run(&window(60_000), &Bell::new().unwrap(), &|e| log.put(e)).unwrap_err();
     assert!(error.to_string().contains("ECONNREFUSED"), "{error}");
 }
 
@@ -293,11 +300,19 @@ fn datagrams(make: impl Fn(SocketAddr) -> UdpSend, millis: u64) -> Log {
 #[test]
 fn a_constant_rate_sends_exactly_its_number_and_all_arrive() {
     // What a sender is too late for it leaves out, so it has to be in time once.
-    let mut logs = (0..TRIES).map(|_| datagrams(udp, 400));
+    let mut logs = (0..4 * TRIES).map(|_| datagrams(udp, 400));
+    let counts = |log: &Log| {
+        [Side::Sender, Side::Receiver].map(|side| log.flow("flood", side).last().unwrap().packets)
+    };
     let whole = |log: &Log| {
-        let sent = log.flow("flood", Side::Sender).last().unwrap().packets;
-        assert_eq!(log.flow("flood", Side::Receiver).last().unwrap().packets, sent);
-        sent == 200
+        let [sent, received] = counts(log);
+        if received != sent {
+            // A kernel that is busy may hand the last one over when the sink has ended: not where that waits.
+            let linger = Span::from_secs(5);
+            let [sent, received] = counts(&datagrams(|to| UdpSend { linger, ..udp(to) }, 400));
+            assert_eq!(received, sent);
+        }
+        received == 200
     };
     let log = logs.find(whole).expect("the machine has time for it");
     let (sent, received) = (log.flow("flood", Side::Sender), log.flow("flood", Side::Receiver));
@@ -323,7 +338,7 @@ fn a_constant_rate_sends_exactly_its_number_and_all_arrive() {
 #[test]
 fn an_on_off_load_is_silent_between_its_periods() {
     let on_off = Some(OnOff { on: Span::from_millis(50), off: Span::from_millis(100) });
-    let mut logs = (0..TRIES).map(|_| datagrams(|to| UdpSend { on_off, ..udp(to) }, 300));
+    let mut logs = (0..4 * TRIES).map(|_| datagrams(|to| UdpSend { on_off, ..udp(to) }, 300));
     // Nothing is sent while it is off, but for what is late by a little.
     let held = logs.any(|log| {
         let sent = log.flow("flood", Side::Sender).last().unwrap().packets;
@@ -340,6 +355,9 @@ fn a_size_that_can_t_hold_the_name_is_refused() {
     assert!(error.contains("at least 29"), "{error}");
 }
 
+/// Milliseconds that a program has which ends by itself, however late it begins.
+const MINUTE: u64 = 60_000;
+
 fn command(argv: &[&str], millis: u64) -> (Log, Result<(), LoadError>) {
     let log = Log::default();
     let argv: Vec<String> = argv.iter().map(|s| (*s).to_owned()).collect();
@@ -350,7 +368,7 @@ fn command(argv: &[&str], millis: u64) -> (Log, Result<(), LoadError>) {
 
 #[test]
 fn a_programs_lines_are_told_apart_by_where_they_came_from() {
-    let (log, result) = command(&["sh", "-c", "echo one; echo two >&2; printf three"], 1000);
+    let (log, result) = command(&["sh", "-c", "echo one; echo two >&2; printf three"], MINUTE);
     assert_eq!(result, Ok(()));
     let mut lines = log.lines();
     lines.sort();
@@ -360,24 +378,29 @@ fn a_programs_lines_are_told_apart_by_where_they_came_from() {
 
 #[test]
 fn a_program_that_fails_or_is_killed_says_how_and_with_its_last_words() {
-    let (_, result) = command(&["sh", "-c", "echo no such thing; exit 3"], 1000);
+    let (_, result) = command(&["sh", "-c", "echo no such thing; exit 3"], MINUTE);
     let said = result.unwrap_err().to_string();
     assert!(said.contains("status 3") && said.contains("no such thing"), "{said}");
-    let (_, result) = command(&["sh", "-c", "kill -USR1 $$"], 1000);
+    let (_, result) = command(&["sh", "-c", "kill -USR1 $$"], MINUTE);
     assert!(result.unwrap_err().to_string().contains("SIGUSR1"));
 }
 
 #[test]
 fn a_program_is_ended_at_its_time_with_all_that_it_started() {
-    let before = monotonic_ns();
-    let (log, result) = command(&["sh", "-c", "sleep 61 & echo $!; sleep 61"], 3000);
-    assert_eq!(result, Ok(()));
-    assert!(monotonic_ns() - before < 30_000_000_000, "it did not wait for the sleepers");
-    let child: u32 = log.lines()[0].0.parse().unwrap();
+    // Its time may be over before a busy machine has begun with it; then it has more.
+    let ended = |millis| {
+        let before = monotonic_ns();
+        let (log, result) = command(&["sh", "-c", "sleep 600 & echo $!; sleep 600"], millis);
+        assert_eq!(result, Ok(()));
+        let took = monotonic_ns() - before;
+        assert!(took < 120_000_000_000, "it did not wait for the sleepers");
+        log.lines().first().map(|(line, _)| line.parse::<u32>().unwrap())
+    };
+    let child = [3000, 10_000, 60_000].into_iter().find_map(ended).expect("it says a number");
     // It was ended, which takes it a moment; where it is gone there is nothing to wait for.
     let Ok(sleeper) = pidfd::open(child) else { return };
     let mut alarm = Alarm::new().unwrap();
-    alarm.set(Some(before + 40_000_000_000)).unwrap();
+    alarm.set(Some(monotonic_ns() + 60_000_000_000)).unwrap();
     let mut fds = [readable(&sleeper), readable(&alarm)];
     wait(&mut fds).unwrap();
     assert!(came(&fds[0]), "process {child} was left behind");
