@@ -158,14 +158,15 @@ fn answered(events: &[Event], name: &str) -> usize {
     events.iter().map(of).sum()
 }
 
-fn last(events: &[Event], name: &str, side: Side) -> FlowSample {
+/// The last report of this side, where there is one.
+fn last(events: &[Event], name: &str, side: Side) -> Option<FlowSample> {
     let of = |e: &Event| match e {
         Event::Flow { stream, samples } if stream == name => {
             samples.iter().filter(|s| s.side == side).cloned().collect()
         }
         _ => Vec::new(),
     };
-    events.iter().flat_map(of).max_by_key(|s| s.t_ns).expect("a report of this side")
+    events.iter().flat_map(of).max_by_key(|s| s.t_ns)
 }
 
 fn is_ready_or_ended(event: &Event) -> bool {
@@ -178,6 +179,14 @@ fn is_end(event: &Event) -> bool {
 
 #[test]
 fn one_agent_does_all_kinds_of_tasks_at_once_and_the_failing_ones_disturb_nobody() {
+    // On a machine that has no CPU for seconds some task may have none in all of its time; then all have more.
+    let lasts = [300, 300, 300, 5_000, 20_000];
+    let done = |millis| all_kinds_for(Span::from_millis(millis)).map_err(|what| println!("{what}"));
+    assert!(lasts.into_iter().any(|millis| done(millis).is_ok()), "no time is long enough");
+}
+
+/// All kinds of tasks for so long. An error is what a task lacks that had no CPU in that time.
+fn all_kinds_for(duration: Span) -> Result<(), String> {
     let (up, down, reflector, sink) = (free_port(), free_port(), free_port(), free_port());
     let server = |bind| TaskKind::TcpServer { bind, report: Span::from_millis(50), window: None };
     let echo = UdpEcho {
@@ -219,6 +228,7 @@ fn one_agent_does_all_kinds_of_tasks_at_once_and_the_failing_ones_disturb_nobody
             TaskKind::SampleQueues { devices: Vec::new(), interval: Span::from_millis(50) },
         ),
     ];
+    let tasks: Vec<Task> = tasks.into_iter().map(|task| Task { duration, ..task }).collect();
     let (all, servers) = (tasks.len(), 4);
     let mut tested = AgentUnderTest::open();
     tested.tell(&Command::Prepare { tasks });
@@ -235,18 +245,32 @@ fn one_agent_does_all_kinds_of_tasks_at_once_and_the_failing_ones_disturb_nobody
         assert_eq!(*outcome(&events, id), Outcome::Done, "{id}");
     }
     assert_eq!(*outcome(&events, "sample/queues"), Outcome::Done);
-    assert!(reason(&events, "load/fails").contains("status 7"));
-    assert!(reason(&events, "load/nowhere").contains("ECONNREFUSED"));
-    // Each 5 ms for 300 ms; what was due while the machine had no CPU for it is not sent. How many exactly is for the lab to say.
+    for (id, wanted) in [("load/fails", "status 7"), ("load/nowhere", "ECONNREFUSED")] {
+        match outcome(&events, id) {
+            Outcome::Failed(why) => assert!(why.contains(wanted), "{id}: {why}"),
+            Outcome::Done => return Err(format!("{id} did not fail: {events:?}")),
+        }
+    }
+    // Each 5 ms; what was due while the machine had no CPU for it is not sent. How many exactly is for the lab to say.
+    let most = duration.nanos() / 5_000_000;
     for stream in ["ping", "udp", "oneway"] {
-        assert!((1..=60).contains(&answered(&events, stream)), "{stream}: {events:?}");
+        let answered = answered(&events, stream) as u64;
+        assert!(answered <= most, "{stream}: {events:?}");
+        if answered == 0 {
+            return Err(format!("{stream}: {events:?}"));
+        }
     }
     for flow in ["up", "down"] {
-        let (sent, got) = (last(&events, flow, Side::Sender), last(&events, flow, Side::Receiver));
-        assert!(sent.bytes > 50_000 && got.bytes > 50_000, "{flow}: {sent:?} {got:?}");
+        let [sent, got] = [Side::Sender, Side::Receiver].map(|side| last(&events, flow, side));
+        if [&sent, &got].iter().any(|end| end.as_ref().is_none_or(|last| last.bytes <= 50_000)) {
+            return Err(format!("{flow}: {sent:?} {got:?}"));
+        }
     }
     let said = Event::Output { task: "load/command".into(), stderr: false, line: "hello".into() };
-    assert!(events.contains(&said));
+    match events.contains(&said) {
+        true => Ok(()),
+        false => Err(format!("load/command: {events:?}")),
+    }
 }
 
 #[test]
