@@ -128,8 +128,16 @@ fn a_udp_stream_comes_back_with_delays_both_ways_and_the_reflectors_order() {
 
 #[test]
 fn losses_at_a_reflector_that_copies_our_numbers_have_no_direction() {
+    // An answer that a busy machine's reflector gives too late is one that was lost: then all have more time.
+    let lingers = [3, 3, 20, 60].map(Span::from_secs);
+    let mut tries = lingers.into_iter().map(losses_at_a_copying_reflector);
+    assert!(tries.any(|counts| counts == (19, 131)));
+}
+
+/// How many of 150 packets are lost and answered, where every eighth is not answered and that is known after so long.
+fn losses_at_a_copying_reflector(linger: Span) -> (usize, usize) {
     let reflector = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let echo = UdpEcho { linger: Span::from_secs(3), ..echo_to(reflector.local_addr().unwrap()) };
+    let echo = UdpEcho { linger, ..echo_to(reflector.local_addr().unwrap()) };
     let rows = Rows::default();
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -150,13 +158,14 @@ fn losses_at_a_reflector_that_copies_our_numbers_have_no_direction() {
     });
     let rows = rows.of("udp");
     let count = |status| rows.iter().filter(|r| r.status == status).count();
-    assert_eq!((count(EchoStatus::Lost), count(EchoStatus::Ok)), (19, 131));
     assert!(rows.iter().all(|r| r.up_order.is_none()), "it numbers nothing");
+    assert!(count(EchoStatus::Lost) >= 19, "what is not answered is lost");
+    (count(EchoStatus::Lost), count(EchoStatus::Ok))
 }
 
 #[test]
 fn a_reflector_whose_times_can_t_be_is_believed_no_one_way_delay() {
-    const LONG_NS: u64 = 5_000_000_000;
+    const LONG_NS: u64 = 60_000_000_000;
     // When it says that it received and sent: sent before it received, longer apart than all of it, and, on one host, by another clock.
     let lies: [fn(u64) -> (u64, u64); 3] = [
         |now| (now + LONG_NS, now - LONG_NS),
@@ -338,7 +347,7 @@ fn the_kernel_times_both_ends_unless_it_is_asked_not_to() {
             facts.lock().unwrap().insert(fact.subject.to_string(), fact.value);
         }
     };
-    Ping::open(&streams, 1).unwrap().run(&window(1000), &Bell::new().unwrap(), &emit).unwrap();
+    Ping::open(&streams, 1).unwrap().run(&hour(), &Bell::new().unwrap(), &emit).unwrap();
     let facts = facts.into_inner().unwrap();
     assert_eq!(facts["stream/own/clock"], "transmit: program; receive: kernel");
     assert_eq!(
