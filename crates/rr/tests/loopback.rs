@@ -48,26 +48,46 @@ fn calls(to: SocketAddr, shape: Shape, n: u32) -> Row {
     sweep(to, None, shape, n, &Bell::new().expect("a bell")).expect("the server answers")
 }
 
+/// Tries on a machine that holds a caller up, which stalls where nothing else does, or lets an acknowledgement pass meanwhile.
+const TRIES: usize = 20;
+
+/// Calls again until a row is as it must be on a machine that has time for it; the row, or all of them.
+#[track_caller]
+fn calls_until(to: SocketAddr, shape: Shape, n: u32, is_so: impl Fn(&Row) -> bool) -> Row {
+    let mut others = Vec::new();
+    while others.len() < TRIES {
+        let row = calls(to, shape, n);
+        assert_eq!((row.calls, row.lost), (n, 0), "{shape:?}");
+        if is_so(&row) {
+            return row;
+        }
+        others.push(row);
+    }
+    panic!("{shape:?}: {others:?}");
+}
+
 #[test]
 fn two_small_writes_stall_and_three_changes_cure_it_but_quickack_once_does_not() {
     with_server("127.0.0.1:0", Limits::default(), |to| {
+        let is_stalling = |row: &Row| {
+            let of_nagle = |id: &str| id == Cause::NagleAndDelayedAck.name();
+            row.stalls.count >= 5
+                && row.finding.as_ref().is_some_and(|finding| of_nagle(&finding.id))
+                && row.counted.is_some_and(|seen| seen.delayed_acks >= row.stalls.count)
+                && row.latency_ms.as_ref().is_some_and(|latency| latency.p50 > 30.0)
+        };
         for shape in [STALLING, Shape { quickack: Some(QuickAck::Once), ..STALLING }] {
-            let row = calls(to, shape, 6);
-            assert_eq!((row.calls, row.lost), (6, 0));
-            assert!(row.stalls.count >= 5, "{row:?}");
-            assert_eq!(row.finding.expect("they stalled").id, Cause::NagleAndDelayedAck.name());
-            assert!(row.counted.expect("this kernel counts").delayed_acks >= row.stalls.count);
-            assert!(row.latency_ms.expect("replies came").p50 > 30.0);
+            calls_until(to, shape, 6, is_stalling);
         }
+        let is_cured = |row: &Row| {
+            row.latency_ms.as_ref().is_some_and(|latency| latency.p50 < 20.0) && row.stalls.held < 3
+        };
         for shape in [
             Shape { nodelay: true, ..STALLING },
             Shape { one_write: true, ..STALLING },
             Shape { quickack: Some(QuickAck::Rearmed), ..STALLING },
         ] {
-            let row = calls(to, shape, 20);
-            assert_eq!((row.calls, row.lost), (20, 0));
-            assert!(row.latency_ms.expect("replies came").p50 < 20.0, "{shape:?}: {row:?}");
-            assert!(row.stalls.held < 3, "{shape:?}: {row:?}");
+            calls_until(to, shape, 20, is_cured);
         }
     });
 }
@@ -116,7 +136,7 @@ fn nobody_there_and_a_size_of_nothing_are_told() {
 
 /// What is left to read until the server ends the connection.
 fn rest(mut stream: TcpStream) -> usize {
-    stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a limit");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a limit");
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {
         Ok(_) => bytes.len(),
@@ -127,7 +147,7 @@ fn rest(mut stream: TcpStream) -> usize {
 
 #[test]
 fn garbage_half_a_hello_and_silence_are_ended_and_others_are_served_on() {
-    let soon = Span::from_millis(100);
+    let soon = Span::from_millis(500);
     let limits = Limits { idle: soon, handshake: soon, ..Limits::default() };
     with_server("127.0.0.1:0", limits, |to| {
         let connect = || TcpStream::connect(to).expect("it listens");
@@ -136,11 +156,18 @@ fn garbage_half_a_hello_and_silence_are_ended_and_others_are_served_on() {
         let mut half = connect();
         half.write_all(b"QUELLRR1\0\0").expect("sent");
         let silent = connect();
-        assert_eq!(calls(to, Shape { nodelay: true, ..STALLING }, 5).lost, 0);
+        // A caller that has no CPU for half a second is silent, too.
+        let shape = Shape { nodelay: true, ..STALLING };
+        let is_served = || {
+            let row = sweep(to, None, shape, 5, &Bell::new().expect("a bell"));
+            row.is_ok_and(|row| (row.calls, row.lost) == (5, 0))
+        };
+        let are_served = || assert!((0..TRIES).any(|_| is_served()), "others are served");
+        are_served();
         for stream in [garbage, half, silent] {
             assert_eq!(rest(stream), 0, "not a byte to whom asked for nothing");
         }
-        assert_eq!(calls(to, Shape { nodelay: true, ..STALLING }, 5).lost, 0);
+        are_served();
     });
 }
 
