@@ -344,7 +344,7 @@ mod tests {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let listener = listen(any, None).unwrap();
         let talk = TcpSocket::new(false, &StreamOptions::default()).unwrap();
-        let soon = monotonic_ns() + 5_000_000_000;
+        let soon = monotonic_ns() + 60_000_000_000;
         let to = listener.local_addr().unwrap();
         assert_eq!(talk.connect(to, soon, &Bell::new().unwrap()), Ok(Connected::Yes));
         wait(&mut [readable(&listener)]).unwrap();
@@ -401,10 +401,13 @@ mod tests {
             let rest = recv(client.as_fd().as_raw_fd(), &mut [0; 64], MsgFlags::MSG_DONTWAIT);
             assert_eq!(rest, Err(Errno::EAGAIN));
             // The answer to the second is lost.
+            let begun = monotonic_ns();
             let greeting = scope.spawn(|| greet(&client, to, &talk, ANY, &bell));
             greeted(&server);
             there.write_now(&[1]).unwrap();
-            assert_eq!(greeting.join().unwrap(), Ok(Greeted::Told));
+            let told = greeting.join().unwrap();
+            let late = monotonic_ns() - begun >= PATIENCE_NS && told == Ok(Greeted::ToldLate);
+            assert!(late || told == Ok(Greeted::Told), "{told:?}");
         });
     }
 
