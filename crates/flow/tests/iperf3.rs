@@ -85,7 +85,8 @@ fn tcp_comes_down_over_several_connections() {
 
 #[test]
 fn both_directions_at_once_have_their_streams_in_order() {
-    let both = |plan: FlowPlan| FlowPlan { direction: Senders::Both, rate: Some(20_000_000), ..plan };
+    let both =
+        |plan: FlowPlan| FlowPlan { direction: Senders::Both, rate: Some(20_000_000), ..plan };
     let is_whole = |outcome: &Outcome| {
         let came = outcome.theirs.as_ref().unwrap().streams[0].bytes;
         let all = outcome.lanes.iter().all(|lane| lane.mark.moment.bytes > 100_000);

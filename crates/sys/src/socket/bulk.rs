@@ -412,10 +412,12 @@ mod tests {
         let (server, client, _) = pair("127.0.0.1:0", false);
         assert_eq!(numbered(2, 1000).send(client.as_fd(), 0, 2), Ok(2));
         client.send(&[9; 5]).unwrap();
-        let mut heads = Trains::heads(3);
-        wait(&mut [readable(&server)]).unwrap();
-        assert_eq!(heads.receive(server.as_fd()), Ok(3));
-        let got: Vec<_> = heads.iter().map(|t| (t.bytes[0], t.bytes.len(), t.beyond)).collect();
+        let (mut heads, mut got) = (Trains::heads(3), Vec::new());
+        while got.len() < 3 {
+            wait(&mut [readable(&server)]).unwrap();
+            assert!(heads.receive(server.as_fd()).unwrap() > 0);
+            got.extend(heads.iter().map(|t| (t.bytes[0], t.bytes.len(), t.beyond)));
+        }
         assert_eq!(got, [(0, 16, 984), (1, 16, 984), (9, 5, 0)]);
     }
 
@@ -426,12 +428,17 @@ mod tests {
         assert_eq!(fill(server.as_fd()).map(|f| (f.used, f.drops)), Some((0, 0)));
         let outbox = numbered(64, 1000);
         assert_eq!(outbox.send(client.as_fd(), 0, 64), Ok(64));
-        let full = fill(server.as_fd()).unwrap();
+        // A busy kernel may take its time; a test that hangs is ended.
+        let look = || fill(server.as_fd()).unwrap();
+        while look().drops == 0 {
+            std::thread::yield_now();
+        }
+        let full = look();
         assert!(full.used > 0 && full.room >= 4096, "{full:?}");
-        let drops = u64::from(full.drops);
-        let mut trains = Trains::new(64);
-        let kept = trains.receive(server.as_fd()).unwrap();
-        assert_eq!(kept as u64 + drops, 64);
-        assert!(drops > 0);
+        let (mut trains, mut kept) = (Trains::new(64), 0);
+        while kept + look().drops as usize != 64 {
+            kept += trains.receive(server.as_fd()).unwrap();
+            assert!(kept < 64, "none was dropped");
+        }
     }
 }

@@ -275,22 +275,34 @@ mod tests {
 
     #[test]
     fn many_datagrams_come_in_one_call_in_order() {
-        let (server, client) = pair("127.0.0.1:0");
-        for n in 0..5u8 {
-            client.send(&[n]).unwrap();
-        }
-        let mut inbox = Inbox::new(3, 10);
-        assert_eq!(inbox.receive(server.as_fd()), Ok(3));
-        assert_eq!(inbox.iter().map(|(_, b)| b[0]).collect::<Vec<_>>(), [0, 1, 2]);
-        assert_eq!(inbox.receive(server.as_fd()), Ok(2));
-        assert_eq!(inbox.receive(server.as_fd()), Ok(0));
+        // A busy kernel may hand them over one by one.
+        let in_two_calls = || {
+            let (server, client) = pair("127.0.0.1:0");
+            for n in 0..5u8 {
+                client.send(&[n]).unwrap();
+            }
+            let mut inbox = Inbox::new(3, 10);
+            let (mut calls, mut came) = (0, Vec::new());
+            while came.len() < 5 {
+                wait(&mut [readable(&server)]).unwrap();
+                assert!(inbox.receive(server.as_fd()).unwrap() <= 3);
+                came.extend(inbox.iter().map(|(_, bytes)| bytes[0]));
+                calls += 1;
+            }
+            assert_eq!(came, [0, 1, 2, 3, 4]);
+            assert_eq!(inbox.receive(server.as_fd()), Ok(0));
+            calls == 2
+        };
+        assert!((0..50).any(|_| in_two_calls()));
     }
 
     #[test]
     fn a_port_where_nobody_listens_is_told_with_the_packet_that_found_it() {
-        let (server, client) = pair("127.0.0.1:0");
-        drop(server);
+        // A port that was free a moment ago may be another test's by now; port 1 is nobody's.
+        let client = Udp::connected("127.0.0.1:1".parse().unwrap(), 0xb8).unwrap();
         client.send(b"which one?").unwrap();
+        // An error is something to read.
+        wait(&mut [readable(&client)]).unwrap();
         let errors = path_errors(client.as_fd());
         assert_eq!(errors.len(), 1);
         assert_eq!(errors[0].errno, Errno::ECONNREFUSED);
@@ -298,6 +310,7 @@ mod tests {
         assert_eq!(errors[0].quoted, b"which one?");
         // The pending error does not swallow the next packet.
         client.send(b"another").unwrap();
+        wait(&mut [readable(&client)]).unwrap();
         assert_eq!(path_errors(client.as_fd()).len(), 1);
     }
 

@@ -157,7 +157,7 @@ mod tests {
         let listener = listen("[::]:0".parse().unwrap(), None).unwrap();
         let to = SocketAddr::from(([127, 0, 0, 1], listener.local_addr().unwrap().port()));
         let client = TcpSocket::new(false, &StreamOptions::default()).unwrap();
-        let soon = monotonic_ns() + 5_000_000_000;
+        let soon = monotonic_ns() + 60_000_000_000;
         client.connect(to, soon, &Bell::new().unwrap()).unwrap();
         wait(&mut [readable(&listener)]).unwrap();
         let (server, peer) = accept(&listener).unwrap().unwrap();

@@ -89,7 +89,7 @@ mod tests {
 
     fn with<T>(stream: &TcpSocket, work: impl FnOnce(&mut Exchange<'_>) -> T) -> T {
         let bell = Bell::new().unwrap();
-        let soon = monotonic_ns() + 5_000_000_000;
+        let soon = monotonic_ns() + 60_000_000_000;
         work(&mut Exchange::new(stream, Some(soon), &bell).unwrap())
     }
 
