@@ -179,19 +179,20 @@ mod tests {
     use super::*;
     use crate::socket::errors::path_errors;
     use crate::socket::stream::listen;
-    use crate::wait::{wait, writable};
+    use crate::wait::{readable, wait, writable};
     use crate::wall::realtime_ns;
 
     #[test]
     fn an_error_says_who_sent_it_of_which_kind_when_and_with_which_ttl() {
-        for (loopback, kind) in [("127.0.0.1:0", (3, 3)), ("[::1]:0", (1, 4))] {
-            let server = Udp::listening(loopback.parse().unwrap()).unwrap();
-            let to = server.local().unwrap();
-            drop(server);
+        // A port that was free a moment ago may be another test's by now; port 1 is nobody's.
+        for (nobody, kind) in [("127.0.0.1:1", (3, 3)), ("[::1]:1", (1, 4))] {
+            let to: SocketAddr = nobody.parse().unwrap();
             let client = Udp::connected(to, 0).unwrap();
             trace(client.as_fd(), to.is_ipv6()).unwrap();
             let before = realtime_ns();
             client.send(b"anybody?").unwrap();
+            // An error is something to read.
+            wait(&mut [readable(&client)]).unwrap();
             let errors = path_errors(client.as_fd());
             let report = errors[0].report;
             assert_eq!(report.from, Some(to.ip()));
@@ -238,8 +239,8 @@ mod tests {
                 assert_eq!(again.handshake().repeated, 0);
                 assert_eq!(again.end(), SynEnd::Reached);
             }
-            drop(listener);
-            let refused = Syn::send(to, port, 64, 0, &Way::default()).unwrap();
+            let nobody = SocketAddr::new(to.ip(), 1);
+            let refused = Syn::send(nobody, port, 64, 0, &Way::default()).unwrap();
             wait(&mut [writable(&refused)]).unwrap();
             assert_eq!(refused.end(), SynEnd::Failed(Errno::ECONNREFUSED));
         }
