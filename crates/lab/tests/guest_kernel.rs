@@ -8,6 +8,9 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+/// What no step here takes, whatever else this machine does.
+const PATIENCE: Duration = Duration::from_secs(300);
+
 struct Cache(PathBuf);
 
 impl Cache {
@@ -60,7 +63,16 @@ fn a_build_that_is_stopped_leaves_neither_files_nor_programs() {
     }
     assert_eq!(phases, ["unpack", "configure"]);
     cache.assert_nothing_left();
-    assert_eq!(programs_below(&cache.0), Vec::<PathBuf>::new());
+    // Those that were ended need a CPU for that.
+    let patience = Instant::now() + PATIENCE;
+    loop {
+        let left = programs_below(&cache.0);
+        if left.is_empty() {
+            break;
+        }
+        assert!(Instant::now() < patience, "{left:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]
@@ -77,7 +89,7 @@ fn a_second_builder_waits_for_the_first_and_says_so() {
             })
         })
     };
-    assert_eq!(told.recv_timeout(Duration::from_secs(10)).as_deref(), Ok("unpack"));
+    assert_eq!(told.recv_timeout(PATIENCE).as_deref(), Ok("unpack"));
     let mut phases = Vec::new();
     let second = build(&options, &mut |progress| {
         phases.push(progress.phase.clone());
@@ -112,5 +124,5 @@ fn what_a_killed_builder_left_is_removed_by_the_next() {
         std::fs::write(work.join("left/behind/file"), "x").unwrap();
         assert!(matches!(kernel::find(&options), Err(NotFound::NotBuilt { .. })));
     }
-    assert!(began.elapsed() < Duration::from_secs(60));
+    assert!(began.elapsed() < PATIENCE);
 }

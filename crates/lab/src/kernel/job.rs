@@ -168,7 +168,7 @@ mod tests {
     fn lines_of_both_outputs_arrive_and_failure_is_told() {
         let mut seen = Vec::new();
         let script = shell("echo a; echo b >&2; exit 3");
-        let result = run(script, Duration::from_secs(10), None, &mut |l| seen.push(l.to_string()));
+        let result = run(script, Duration::from_secs(60), None, &mut |l| seen.push(l.to_string()));
         assert_eq!(seen, ["a", "b"]);
         assert!(matches!(result, Err(JobError::Status { status, .. }) if status.code() == Some(3)));
     }
