@@ -4,7 +4,9 @@ use quell_host::capture::{Depth, take};
 use quell_host::sockets::{Fold, KEPT};
 use quell_host::{owner, record};
 use quell_netlink::sock_diag::{DiagSocket, TcpInfo, TcpState};
+use quell_sys::wait::{readable, wait};
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 
 #[test]
@@ -50,6 +52,12 @@ fn no_link_in_a_snapshot_that_somebody_sent_is_followed() {
 fn a_connection_is_seen_with_the_process_that_holds_it() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    // What waits is kept, and what moved most: however many connections other tests have meanwhile.
+    let (mut other, _) = listener.accept().unwrap();
+    other.write_all(&[0; 60_000]).unwrap();
+    stream.peek(&mut [0]).unwrap();
+    let _waiting = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    wait(&mut [readable(&listener)]).unwrap();
     let sockets = take(Depth::Moving).sockets.unwrap();
     let own = stream.local_addr().unwrap();
     let found = sockets.tcp.iter().find(|socket| socket.local == own).expect("it is listed");

@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 use tempfile::tempdir;
 
-/// What reading says; fails where it says nothing for half a minute.
+/// What reading says; fails where it says nothing for two minutes.
 #[track_caller]
 fn read(folder: &Path) -> Result<Run, String> {
     let (tell, told) = mpsc::channel();
@@ -19,7 +19,7 @@ fn read(folder: &Path) -> Result<Run, String> {
     std::thread::spawn(move || {
         let _ = tell.send(Run::read(&folder).map_err(|e| e.to_string()));
     });
-    told.recv_timeout(Duration::from_secs(30)).expect("reading has an end")
+    told.recv_timeout(Duration::from_secs(120)).expect("reading has an end")
 }
 
 /// In the place of a file: a pipe that nobody writes, a device without an end, a link to elsewhere.
@@ -76,7 +76,7 @@ fn a_pipe_in_the_place_of_the_journals_is_not_waited_for() {
     let (tell, told) = mpsc::channel();
     let place = base.path().to_path_buf();
     std::thread::spawn(move || tell.send(list(&place).map(|runs| runs.len()).ok()));
-    assert_eq!(told.recv_timeout(Duration::from_secs(30)), Ok(Some(1)));
+    assert_eq!(told.recv_timeout(Duration::from_secs(120)), Ok(Some(1)));
 }
 
 #[test]
