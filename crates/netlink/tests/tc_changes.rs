@@ -62,8 +62,8 @@ fn home(rate: &str, class: &str) -> String {
 fn another_rate_of_one_host_changes_one_class_and_keeps_every_queue_with_its_packets() {
     on_cable(|socket, index| {
         lead_to(socket, index, &home("1Mbit", "1:2"));
-        // A class of almost no rate holds what comes, behind the first packet.
-        let slow = home("8kbit", "1:2");
+        // A class of almost no rate holds what comes, behind the first packet: each for six seconds.
+        let slow = home("2kbit", "1:2");
         assert_eq!(lead_to(socket, index, &slow), ["change htb class 1:2 under 1:1"]);
         let outbox = UdpSocket::bind((ip("10.0.0.1"), 0)).unwrap();
         for _ in 0..9 {
@@ -75,7 +75,7 @@ fn another_rate_of_one_host_changes_one_class_and_keeps_every_queue_with_its_pac
             queue.stats.backlog_packets
         };
         assert!(waiting(socket) > 4, "they wait: {}", waiting(socket));
-        let steps = lead_to(socket, index, &home("9kbit", "1:2"));
+        let steps = lead_to(socket, index, &home("3kbit", "1:2"));
         assert_eq!(steps, ["change htb class 1:2 under 1:1"]);
         assert!(waiting(socket) > 4, "they still wait, none was lost: {}", waiting(socket));
     });
