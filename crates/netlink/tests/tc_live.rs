@@ -5,12 +5,13 @@ mod namespace;
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 use namespace::{Namespace, cable, ip, name};
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::tc::{self, ApplyError};
 use quell_netlink::{NetlinkError, Stack};
-use quell_tc::observed::{ExtraStats, ObservedQdisc};
+use quell_tc::observed::{ExtraStats, ObservedClass, ObservedQdisc};
 use quell_tc::qdisc::Htb;
 use quell_tc::{Bpf, BpfProgram, Class, Filter, Handle, HtbClass, Queue, Tree};
 use quell_units::Rate;
@@ -138,6 +139,23 @@ fn taking_off_what_is_not_there_is_no_error_but_a_missing_device_is() {
     });
 }
 
+/// The classes once they have counted so many packets, each of 1:1, 1:2 …: another CPU that is at the queue just now takes them out, and in its
+/// own time.
+fn classes_with(socket: &mut Socket, index: u32, wanted: &[u64]) -> Vec<ObservedClass> {
+    let mut looks = (0..60_000).map(|_| {
+        std::thread::sleep(Duration::from_millis(1));
+        tc::dump_classes(socket, index).unwrap()
+    });
+    let have = |classes: &[ObservedClass], minor, packets: u64| {
+        let class = classes.iter().find(|seen| seen.id == Handle::class(1, minor));
+        class.is_some_and(|class| class.stats.packets >= packets)
+    };
+    let counted = |classes: &Vec<ObservedClass>| {
+        (1..).zip(wanted).all(|(minor, packets)| have(classes, minor, *packets))
+    };
+    looks.find(counted).expect("they are counted")
+}
+
 #[test]
 fn filters_send_packets_to_their_class_and_the_counters_say_so() {
     let tree = tree(
@@ -159,7 +177,7 @@ fn filters_send_packets_to_their_class_and_the_counters_say_so() {
         for port in [7000, 7000, 7000, 7001] {
             outbox.send_to(&[0; 58], (ip("10.0.0.2"), port)).unwrap();
         }
-        let classes = tc::dump_classes(socket, index).unwrap();
+        let classes = classes_with(socket, index, &[3, 1]);
         let of = |minor| {
             let class = classes.iter().find(|class| class.id == Handle::class(1, minor)).unwrap();
             (class.stats, class.extra.clone())
@@ -247,7 +265,7 @@ fn a_loaded_bpf_program_becomes_a_filter_and_outlives_its_descriptor() {
         for payload in [58, CLASSIFIED as usize - HEADERS, 59] {
             outbox.send_to(&vec![0; payload], (ip("10.0.0.2"), 7000)).unwrap();
         }
-        let classes = tc::dump_classes(socket, index).unwrap();
+        let classes = classes_with(socket, index, &[1]);
         assert_eq!(classes[0].stats.packets, 1, "-1 means: to the filter's own class");
 
         let pinned = filter(BpfProgram::Pinned("/sys/fs/bpf/not-there".into()));

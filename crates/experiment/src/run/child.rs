@@ -113,7 +113,7 @@ mod tests {
     fn a_child_that_says_a_megabyte_ends_and_its_last_words_are_kept() {
         let child =
             shell("head -c 1000000 /dev/zero | tr '\\0' x >&2; echo the reason >&2; exit 4");
-        let end = attend(child, &Bell::new().unwrap(), Duration::from_secs(60)).unwrap();
+        let end = attend(child, &Bell::new().unwrap(), Duration::from_secs(300)).unwrap();
         let End::Ended(status, words) = end else { panic!("{end:?}") };
         assert_eq!(status.code(), Some(4));
         assert!(words.ends_with("xthe reason") && words.len() <= KEPT, "{} bytes", words.len());
