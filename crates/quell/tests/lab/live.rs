@@ -24,13 +24,13 @@ fn the_lines_of_a_live_view_are_as_wide_as_the_terminal_is_now() {
     let (mut ours, theirs) = terminal(30, 100);
     let twin = || theirs.try_clone().expect("a descriptor");
     let to = format!("127.0.0.1:{port}");
-    let mut command = dir.command(&["ping", "-m", "tcp", &to, "-i", "50ms", "-c", "600"]);
+    let mut command = dir.command(&["ping", "-m", "tcp", &to, "-i", "50ms", "-c", "6000"]);
     command.env("TERM", "xterm").stdin(twin()).stdout(twin()).stderr(twin());
     let mut child = command.spawn().expect("quell can be started");
     drop((command, theirs));
     let line = move |ours: &mut std::fs::File| {
         let (mut line, mut byte) = (Vec::new(), [0]);
-        // It ends by itself after half a minute; then the terminal gives EIO.
+        // It ends by itself after five minutes; then the terminal gives EIO.
         while ours.read(&mut byte).is_ok_and(|got| got == 1) && byte != *b"\n" {
             line.push(byte[0]);
         }
