@@ -20,7 +20,8 @@ mod server;
 mod streams;
 mod web;
 
-use client::{Test, byte, calls, connect, cookie, frame, from, good, half_close, reset, served};
+use client::{NEVER, Test, at_last, byte, calls, connect, cookie, frame, from, good, half_close};
+use client::{reset, served};
 use server::{SECRET, Served};
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -36,7 +37,10 @@ const MOST_WAIT: Duration = Duration::from_millis(100);
 
 /// So many good clients call, one after another; and so often that many at most.
 const TRIES: usize = 10;
-const ROUNDS: usize = 4;
+const ROUNDS: usize = 10;
+
+/// A server that is never too early to give up who is agreeing on something: a busy machine has no CPU for a good client for the time of a usual step.
+const PATIENT: &str = "handshake_ms=60000";
 
 const UP: &str = r#"{"tcp":true,"time":30,"parallel":1,"len":1000}"#;
 const DOWN: &str = r#"{"tcp":true,"time":30,"parallel":1,"reverse":true,"len":131072}"#;
@@ -175,10 +179,10 @@ fn a_server_that_shuts_out_or_holds_up_more_than_one_of_ten_does_not_pass() {
     assert_eq!(verdict(&of(5, Some(ms(900))), &of(5, Some(ms(850)))), Ok(()));
 }
 
-/// Whether this becomes so within ten seconds. It waits itself, as a read does.
+/// Whether this becomes so within a minute. It waits itself, as a read does.
 fn is_soon(mut done: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(10) {
+    while begun.elapsed() < NEVER {
         if done() {
             return true;
         }
@@ -284,8 +288,11 @@ fn hundreds_of_idle_connections_keep_nobody_out() {
     // … and of those who say a cookie first.
     let held: Vec<_> = (0..48u8)
         .filter_map(|n| {
-            let number = siege.next();
-            Test::new(from(3 + n % 2, n % 6), siege.at(), number).introduced()
+            // One that had no CPU for a step's time is given up.
+            (0..3).find_map(|_| {
+                let number = siege.next();
+                Test::new(from(3 + n % 2, n % 6), siege.at(), number).introduced()
+            })
         })
         .collect();
     assert!(held.len() >= 32, "they took all places: {}", held.len());
@@ -306,7 +313,8 @@ fn half_agreed_tests_of_more_addresses_than_there_are_places_keep_nobody_out() {
             for n in 0..10_000u32 {
                 let host = Ipv4Addr::new(127, 78, (n % 3) as u8, (n / 3 % 16 + 1) as u8);
                 let mut stream = connect(host, at);
-                stream.write_all(&cookie(10_000_000 + u64::from(n))).expect("sent");
+                // It may have been given up before it had a CPU for that.
+                let _ = stream.write_all(&cookie(10_000_000 + u64::from(n)));
                 held.push_back(stream);
                 if n == 96 {
                     full.send(()).expect("it is waited for");
@@ -343,10 +351,13 @@ fn parameters_that_lie_are_refused_at_once() {
         &frame(r#"{"tcp":true,"parallel":1,"len":1000,"TOS":-7}"#),
         &frame(&"[".repeat(60_000)),
     ] {
-        let number = siege.next();
-        let mut test = Test::new(from(1, 1), siege.at(), number).introduced().expect("a place");
-        test.control.write_all(lie).expect("sent");
-        assert!(matches!(byte(&mut test.control), Some(0xfe | 10)), "an error, or a plan");
+        let said = at_last("an answer", |number| {
+            let mut test = Test::new(from(1, 1), siege.at(), number).introduced()?;
+            test.control.write_all(lie).ok()?;
+            // 11: it had no CPU for a step's time.
+            byte(&mut test.control).filter(|said| *said != 11)
+        });
+        assert!(matches!(said, 0xfe | 10), "an error, or a plan, and not {said}");
     }
     siege.serves("parameters that lie");
     siege.is_small();
@@ -355,44 +366,48 @@ fn parameters_that_lie_are_refused_at_once() {
 #[test]
 fn too_many_streams_and_streams_of_others_are_turned_away() {
     let mut siege = Siege::new();
-    let number = siege.next();
-    let mut test = Test::new(from(1, 1), siege.at(), number).running(UP, 1).expect("a place");
+    let at = siege.at();
+    let (number, mut test) = at_last("a place", |number| {
+        Some((number, Test::new(from(1, 1), at, number).running(UP, 1)?))
+    });
     // The server asks one who comes too late for the parameters of a test of its own.
     (0..5).for_each(|_| test.stream());
     for stream in &mut test.streams[1..] {
         assert_eq!(byte(stream), Some(9));
     }
-    // A cookie in use can't be a test once more.
-    let mut again = Test::new(from(1, 2), siege.at(), number).introduced().expect("a place");
-    let other = Test::new(from(1, 3), siege.at(), number).agreed(UP);
-    again.control.write_all(&frame(UP)).expect("sent");
-    assert_eq!(byte(&mut again.control), Some(0xfe));
-    drop(other);
+    // A cookie in use can't be a test once more: while the other has it, for the time of a step.
+    at_last("a cookie in use is refused", |_| {
+        let mut again = Test::new(from(1, 2), at, number).introduced()?;
+        let _other = Test::new(from(1, 3), at, number).agreed(UP)?;
+        again.control.write_all(&frame(UP)).ok()?;
+        byte(&mut again.control).filter(|said| *said == 0xfe)
+    });
     siege.serves("cookies that are used twice");
 }
 
 #[test]
 fn a_thousand_streams_of_the_largest_datagrams_and_blocks_take_little_memory() {
-    let mut siege = Siege::new();
+    let mut siege = Siege::of(PATIENT);
     for (kind, asked) in [
         (
             "UDP down",
-            r#"{"udp":true,"time":30,"parallel":128,"reverse":true,"len":65507,"bandwidth":2000000}"#,
+            r#"{"udp":true,"time":300,"parallel":128,"reverse":true,"len":65507,"bandwidth":2000000}"#,
         ),
-        ("UDP up", r#"{"udp":true,"time":30,"parallel":128,"len":65507,"bandwidth":2000000}"#),
-        ("TCP down", r#"{"tcp":true,"time":30,"parallel":128,"reverse":true,"len":1048576}"#),
+        ("UDP up", r#"{"udp":true,"time":300,"parallel":128,"len":65507,"bandwidth":2000000}"#),
+        ("TCP down", r#"{"tcp":true,"time":300,"parallel":128,"reverse":true,"len":1048576}"#),
         (
             "TCP down, no copies",
-            r#"{"tcp":true,"time":30,"parallel":128,"reverse":true,"len":1048576,
+            r#"{"tcp":true,"time":300,"parallel":128,"reverse":true,"len":1048576,
             "quell":{"version":1,"look_ms":10,"zero_copy":true}}"#,
         ),
     ] {
         let mut held = Vec::new();
         // As many as one client may have, of four clients of two networks: all that there are.
         for n in 0..8u8 {
-            let number = siege.next();
-            let test = Test::new(from(1 + n / 4, n / 2), siege.at(), number).running(asked, 128);
-            held.push(test.unwrap_or_else(|| panic!("{kind}: no test {n}")));
+            let at = siege.at();
+            held.push(at_last(&format!("{kind}: no test {n}"), |number| {
+                Test::new(from(1 + n / 4, n / 2), at, number).running(asked, 128)
+            }));
         }
         // Each stream moves something.
         for test in &mut held {
@@ -413,23 +428,28 @@ fn a_thousand_streams_of_the_largest_datagrams_and_blocks_take_little_memory() {
 
 #[test]
 fn tests_that_are_looked_at_as_often_as_can_be_share_what_is_kept_of_it() {
-    let mut siege = Siege::new();
-    let asked = r#"{"udp":true,"time":30,"parallel":32,"reverse":true,"len":65507,"bandwidth":2000000,
+    let mut siege = Siege::of(PATIENT);
+    let asked = r#"{"udp":true,"time":300,"parallel":32,"reverse":true,"len":65507,"bandwidth":2000000,
         "quell":{"version":1,"look_ms":1}}"#;
     // One of each of 32 networks.
     let mut held: Vec<Test> = (1..=32)
         .filter_map(|n| {
-            let number = siege.next();
-            Test::new(Ipv4Addr::new(127, 100 + n, 1, 1), siege.at(), number).running(asked, 32)
+            (0..3).find_map(|_| {
+                let number = siege.next();
+                Test::new(Ipv4Addr::new(127, 100 + n, 1, 1), siege.at(), number).running(asked, 32)
+            })
         })
         .collect();
     assert!(held.len() >= 28, "{} tests run", held.len());
     // Each stream sends four datagrams a second: 5 s of 1,024 streams that are looked at each 10 ms.
-    let mut bytes = [0; 70_000];
+    let (mut bytes, begun) = ([0; 70_000], Instant::now());
     for _ in 0..20 {
         for test in &mut held {
             for socket in &test.sockets {
-                let _ = socket.recv(&mut bytes);
+                // Where the server has no CPU for so many, each is waited for.
+                if begun.elapsed() < NEVER {
+                    let _ = socket.recv(&mut bytes);
+                }
             }
         }
     }
@@ -459,11 +479,9 @@ fn lies_to_the_udp_port_are_answered_with_silence() {
     (0..500).for_each(|_| drop(socket.send(b"9876")));
     siege.serves("hellos of nobody and packets that are none");
     // A test awaits its streams, and gets hellos without end.
-    let number = siege.next();
-    let mut test = Test::new(from(1, 1), siege.at(), number).agreed(UDP_UP).expect("a place");
-    for _ in 0..5 {
-        test.socket();
-    }
+    let at = siege.at();
+    let mut test = at_last("a place", |number| Test::new(from(1, 1), at, number).agreed(UDP_UP));
+    test.greeted(5);
     siege.serves("more UDP streams than a test has");
     siege.is_small();
 }
@@ -485,6 +503,13 @@ fn taken(stream: &mut TcpStream, since: Instant, lasts: Duration) -> Vec<(Durati
 
 #[test]
 fn the_servers_rate_holds_for_all_it_sends_at_any_time() {
+    // Each time it holds; that each is served is seen where its threads had a CPU.
+    let tries: Vec<_> = (0..5).map(|_| under_the_rate()).take_while(Result::is_err).collect();
+    assert!(tries.len() < 5, "{tries:?}");
+}
+
+/// What is sent by calls and tests beside each other is never more than the rate. Errors where one of them was not served, or all had next to nothing.
+fn under_the_rate() -> Result<(), String> {
     const RATE: u64 = 20_000_000;
     let served = Served::new(&format!("rate={RATE}"));
     // In 20 ms more than the rate, a piece, and what a sum of several readers can be off by: a piece each.
@@ -493,7 +518,7 @@ fn the_servers_rate_holds_for_all_it_sends_at_any_time() {
     };
     let since = Instant::now();
     let lasts = Duration::from_secs(2);
-    let mut seen: Vec<(Duration, u64)> = std::thread::scope(|scope| {
+    let (mut seen, answered): (Vec<(Duration, u64)>, bool) = std::thread::scope(|scope| {
         let calls = (0..3u8).map(|n| {
             let at = served.at;
             scope.spawn(move || {
@@ -509,7 +534,6 @@ fn the_servers_rate_holds_for_all_it_sends_at_any_time() {
                 });
                 // What is taken counts as well as what is sent, and there is as much of it.
                 let seen = taken(&mut stream, since, lasts);
-                assert!(!seen.is_empty(), "calls are answered");
                 seen.into_iter().map(|(time, bytes)| (time, 2 * bytes)).collect::<Vec<_>>()
             })
         });
@@ -532,8 +556,10 @@ fn the_servers_rate_holds_for_all_it_sends_at_any_time() {
             seen
         }));
         let all = all.into_iter().map(|thread| thread.join().expect("no panic"));
+        let all: Vec<Vec<(Duration, u64)>> = all.collect();
+        let answered = all.iter().take(3).all(|calls| !calls.is_empty());
         // As increments, to be added up in the order of time.
-        all.flat_map(|seen| {
+        let steps = all.into_iter().flat_map(|seen| {
             let before = std::iter::once(0).chain(seen.iter().map(|(_, bytes)| *bytes));
             let steps: Vec<_> = seen
                 .iter()
@@ -541,8 +567,8 @@ fn the_servers_rate_holds_for_all_it_sends_at_any_time() {
                 .map(|((time, bytes), before)| (*time, bytes - before))
                 .collect();
             steps
-        })
-        .collect()
+        });
+        (steps.collect(), answered)
     });
     seen.sort_unstable();
     let mut sum = 0;
@@ -550,7 +576,10 @@ fn the_servers_rate_holds_for_all_it_sends_at_any_time() {
         sum += bytes;
         assert!(sum as f64 <= most(*time), "{sum} bytes after {time:?}, not {}", most(*time));
     }
-    assert!(sum > RATE / 8 / 20, "it sends at all: {sum} bytes");
+    match answered && sum > RATE / 8 / 20 {
+        true => Ok(()),
+        false => Err(format!("calls are answered: {answered}; it sends {sum} bytes")),
+    }
 }
 
 #[test]
@@ -558,7 +587,7 @@ fn what_a_client_sends_faster_than_it_may_waits_at_the_client() {
     const RATE: u64 = 8_000_000;
     let served = Served::new(&format!("rate={RATE}"));
     let asked = r#"{"tcp":true,"time":30,"parallel":4,"len":1000}"#;
-    let mut test = Test::new(from(1, 1), served.at, 1).running(asked, 4).expect("a place");
+    let mut test = Test::under_way(from(1, 1), served.at, asked, 4);
     let since = Instant::now();
     let lasts = Duration::from_secs(2);
     let mut sum = 0;
@@ -574,16 +603,17 @@ fn what_a_client_sends_faster_than_it_may_waits_at_the_client() {
             std::thread::yield_now();
         }
     }
+    let carried = RATE as f64 / 8.0 * since.elapsed().as_secs_f64();
     // What fits into the sockets of both ends goes at once.
-    let buffered = 4 * (6 << 20);
-    assert!(sum < RATE as usize / 8 * 2 + buffered, "it took {sum} bytes");
+    let buffered = 4.0 * f64::from(6 << 20);
+    assert!((sum as f64) < carried + buffered, "it took {sum} bytes, not {carried}");
     test.control.write_all(&[4]).expect("sent");
     assert_eq!(byte(&mut test.control), Some(13), "and the test ends as it should");
 }
 
 #[test]
 fn who_saw_the_cookie_on_its_way_gets_nothing_of_the_test_where_there_is_a_secret() {
-    let served = Served::new("secret");
+    let served = Served::new(&format!("secret {PATIENT}"));
     let secret = quell_wire::auth::Secret::parse(SECRET).expect("a secret");
     let proven = |from| {
         let tcp = connect(from, served.at);
@@ -629,7 +659,7 @@ fn one_client_can_not_fill_the_log() {
             _ => drop(test.running(UP, 1)),
         }
     }
-    good(served.at, 100_000);
+    good(served.at);
     let log = served.log.lines.lock().expect("no panic");
     let bytes: usize = log.iter().map(String::len).sum();
     // 20 refusals and 100 sessions of two lines; then one and five in a second, and a line of what was left out.
@@ -642,7 +672,7 @@ fn one_client_can_not_fill_the_log() {
 fn who_saw_a_tests_cookie_and_comes_first_from_another_address_gets_none_of_its_streams() {
     const ELSEWHERE: &str = r#"{"tcp":true,"time":30,"parallel":1,"reverse":true,"len":131072,
         "quell":{"version":1,"elsewhere":true}}"#;
-    let served = Served::new("");
+    let served = Served::new(PATIENT);
     let other = |number| {
         let mut stream = connect(from(1, 2), served.at);
         stream.write_all(&cookie(number)).expect("sent");
