@@ -6,14 +6,14 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longest that is waited for what a server says or does before it counts as never: a busy machine has no CPU for either end for seconds, again and again.
+/// Longest that is waited for what a server says or does before it counts as never: a busy machine has no CPU for either end for seconds.
 pub const NEVER: Duration = Duration::from_secs(60);
 
 /// So many UDP streams say hello at once.
 const AT_ONCE: usize = 16;
 
-/// What comes of it in one of five tries, each with a number that no other test has. A client that had no CPU for a step's time is given up, as one that
-/// is silent, and tries again.
+/// What comes of it in one of five tries, each with a number that no other test has. A client that had no CPU for a step's time is given up, as
+/// one that is silent, and tries again.
 #[track_caller]
 pub fn at_last<T>(what: &str, bring: impl FnMut(u64) -> Option<T>) -> T {
     static NEXT: AtomicU64 = AtomicU64::new(1 << 40);
@@ -125,8 +125,8 @@ impl Test {
         self.streams.push(stream);
     }
 
-    /// So many UDP streams more; whether the server greets them all. All say hello before one is listened to: one after another each would wait for a CPU,
-    /// at both ends, while the server gives all of them the time of one step.
+    /// So many UDP streams more; whether the server greets them all. All say hello before one is listened to: one after another each would wait
+    /// for a CPU, at both ends, while the server gives all of them the time of one step.
     pub fn greeted(&mut self, streams: usize) -> bool {
         let first = self.sockets.len();
         let limits = |socket: &UdpSocket, ms| {
@@ -140,8 +140,8 @@ impl Test {
         let mut left: Vec<&UdpSocket> = self.sockets[first..].iter().collect();
         let mut answer = [0; 70_000];
         for _ in 0..5 {
-            // Its own hello was answered: before that, or an answer was lost. Not again at once: a second one that waits beside the first could be taken for
-            // another stream's.
+            // Its own hello was answered: before that, or an answer was lost. Not again at once: a second one that waits beside the first could be
+            // taken for another stream's.
             left.iter().for_each(|socket| drop(socket.send(b"9876")));
             let mut patience_ms = 1000;
             left.retain(|socket| {

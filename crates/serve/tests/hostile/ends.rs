@@ -168,8 +168,8 @@ fn whoever_asks_and_goes_leaves_no_thread_behind() {
     // As many as there are places, and those that are about to end.
     let most = before + 48;
     for (state, bring) in STATES {
-        // A busy machine has not run all of them yet to their ends; who is waited for stays 5 s. One that stands still for longer than that does so in five
-        // tries but one.
+        // A busy machine has not run all of them yet to their ends; who is waited for stays 5 s. One that stands still for longer than that does
+        // so in five tries but one.
         let is_over = (0..5).any(|_| {
             for n in 0..120u8 {
                 let number = siege.next();

@@ -39,7 +39,7 @@ const MOST_WAIT: Duration = Duration::from_millis(100);
 const TRIES: usize = 10;
 const ROUNDS: usize = 10;
 
-/// A server that is never too early to give up who is agreeing on something: a busy machine has no CPU for a good client for the time of a usual step.
+/// A server that gives up late who agrees on something: a busy machine has no CPU for a good client for the time of a usual step.
 const PATIENT: &str = "handshake_ms=60000";
 
 const UP: &str = r#"{"tcp":true,"time":30,"parallel":1,"len":1000}"#;
@@ -508,7 +508,7 @@ fn the_servers_rate_holds_for_all_it_sends_at_any_time() {
     assert!(tries.len() < 5, "{tries:?}");
 }
 
-/// What is sent by calls and tests beside each other is never more than the rate. Errors where one of them was not served, or all had next to nothing.
+/// What is sent by calls and tests beside each other is never more than the rate. Errors where a call was not answered, or all had next to nothing.
 fn under_the_rate() -> Result<(), String> {
     const RATE: u64 = 20_000_000;
     let served = Served::new(&format!("rate={RATE}"));

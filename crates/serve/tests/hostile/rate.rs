@@ -11,24 +11,17 @@ use crate::secure::{folder, head, secure};
 use crate::server::Served;
 use crate::streams::hears;
 use crate::web::{self, http2, request, up_to};
-use crate::{DOWN, is_soon, taken};
+use crate::{DOWN, PATIENT, is_soon, taken};
 use quell_tls::trust::Trust;
 use rustls::ClientConfig;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Small, so that a piece is long: 64 KiB take 50 ms.
 const RATE: u64 = 10_000_000;
 const LASTS: Duration = Duration::from_secs(3);
-
-/// A number that no other test has.
-fn number() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
 
 /// Moves what it can from an address until that time; false where it was let wait too long for its turn.
 type Beside = fn(Ipv4Addr, SocketAddr, Instant) -> bool;
@@ -37,22 +30,27 @@ type Beside = fn(Ipv4Addr, SocketAddr, Instant) -> bool;
 fn asks(word: &str, from: Ipv4Addr, to: SocketAddr, end: Instant) -> bool {
     let mut answered = 0;
     while Instant::now() < end {
-        let mut stream = connect(from, to);
-        stream.write_all(b"QUELL-E1").expect("sent");
-        stream.write_all(&frame(&format!(r#"{{"{word}":{{"bytes":65536}}}}"#))).expect("sent");
-        if word == "take" {
-            let _ = stream.write_all(&[0; 65_536]);
-        }
-        let mut length = [0; 4];
-        stream.read_exact(&mut length).expect("an answer");
-        let mut text = vec![0; u32::from_be_bytes(length) as usize];
-        stream.read_exact(&mut text).expect("an answer");
-        if word == "give" {
-            stream.read_exact(&mut [0; 65_536]).expect("what was asked for");
-        }
-        answered += 1;
+        answered += u32::from(asks_once(word, from, to).is_ok());
     }
     answered > 2
+}
+
+/// The same, once. Errors where the server would not, or gave it up: it had no CPU for a step's time.
+fn asks_once(word: &str, from: Ipv4Addr, to: SocketAddr) -> std::io::Result<()> {
+    let mut stream = connect(from, to);
+    stream.write_all(b"QUELL-E1")?;
+    stream.write_all(&frame(&format!(r#"{{"{word}":{{"bytes":65536}}}}"#)))?;
+    if word == "take" {
+        let _ = stream.write_all(&[0; 65_536]);
+    }
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let mut text = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut text)?;
+    if word == "give" {
+        stream.read_exact(&mut [0; 65_536])?;
+    }
+    Ok(())
 }
 
 /// Calls with requests and replies of this size.
@@ -68,7 +66,7 @@ fn calls(size: u32, from: Ipv4Addr, to: SocketAddr, end: Instant) -> bool {
 }
 
 fn datagrams(asked: &str, from: Ipv4Addr, to: SocketAddr, end: Instant) -> bool {
-    let mut test = Test::new(from, to, number()).running(asked, 1).expect("a place");
+    let mut test = Test::under_way(from, to, asked, 1);
     let socket = test.sockets.remove(0);
     let mut bytes = vec![0; 70_000];
     while Instant::now() < end {
@@ -94,7 +92,7 @@ const BESIDE: [(&str, Beside); 7] = [
     }),
     ("uploads", |from, to, end| {
         const UP: &str = r#"{"tcp":true,"time":30,"parallel":1,"len":131072}"#;
-        let mut test = Test::new(from, to, number()).running(UP, 1).expect("a place");
+        let mut test = Test::under_way(from, to, UP, 1);
         let limit = Some(Duration::from_millis(50));
         test.streams[0].set_write_timeout(limit).expect("a limit");
         while Instant::now() < end {
@@ -118,8 +116,8 @@ fn shared(beside: &[(&str, Beside)]) -> Shared {
     let served = Served::new(&format!("rate={RATE}"));
     let at = served.at;
     std::thread::scope(|scope| {
-        let downloads = [from(1, 1), from(2, 1)]
-            .map(|address| Test::new(address, at, number()).running(DOWN, 1).expect("a place"));
+        let downloads =
+            [from(1, 1), from(2, 1)].map(|address| Test::under_way(address, at, DOWN, 1));
         let since = Instant::now();
         let beside = beside.iter().zip(0..).map(|((_, beside), n)| {
             // Of the address of the download, where one is enough.
@@ -162,8 +160,8 @@ fn whatever_one_network_moves_the_download_of_another_has_its_part() {
 
 #[test]
 fn who_closes_while_it_waits_for_its_turn_waits_no_more() {
-    // Two seconds a piece.
-    let served = Served::new("rate=64000");
+    // Sixteen seconds a piece.
+    let served = Served::new("rate=8000");
     let held: Vec<_> = (0..16u8)
         .map(|n| {
             let mut stream = connect(from(n, 1), served.at);
@@ -182,11 +180,18 @@ fn who_closes_while_it_waits_for_its_turn_waits_no_more() {
 
 #[test]
 fn many_streams_that_come_faster_than_they_may_are_told_as_what_the_limit_let_through() {
+    // A server that has no CPU for its threads for seconds lets less through, and hears of some streams late; in five tries but one.
+    let near = |told: &f64| (RATE as f64 / 2.0..RATE as f64 * 1.1).contains(told);
+    let tries: Vec<_> = (0..5).map(|_| told()).take_while(|told| !near(told)).collect();
+    assert!(tries.len() < 5, "told as {tries:?} bit/s");
+}
+
+/// As what rate the server tells what it took.
+fn told() -> f64 {
     const STREAMS: usize = 128;
     let asked = r#"{"tcp":true,"time":3,"parallel":128,"len":131072}"#;
     let served = Served::new(&format!("rate={RATE}"));
-    let test = Test::new(from(1, 1), served.at, number()).running(asked, STREAMS);
-    let mut test = test.expect("a place");
+    let mut test = Test::under_way(from(1, 1), served.at, asked, STREAMS);
     let end = Instant::now() + LASTS;
     for stream in &test.streams {
         stream.set_nonblocking(true).expect("an option");
@@ -212,9 +217,8 @@ fn many_streams_that_come_faster_than_they_may_are_told_as_what_the_limit_let_th
     let streams = results["streams"].as_array().expect("streams");
     let sum = |key: &str| streams.iter().filter_map(|stream| stream[key].as_f64()).sum::<f64>();
     let (bytes, seconds) = (sum("bytes"), sum("end_time") / STREAMS as f64);
-    let rate = bytes * 8.0 / seconds;
-    assert!(rate < RATE as f64 * 1.1, "told as {rate} bit/s over {seconds} s");
-    assert!(rate > RATE as f64 / 2.0, "told as {rate} bit/s over {seconds} s");
+    println!("{bytes} bytes in {seconds} s");
+    bytes * 8.0 / seconds
 }
 
 /// Bits a second of uploads.
@@ -267,7 +271,7 @@ fn uploads_of_any_size_wait_for_the_rate_over_tls_as_over_plain_http() {
         ("small ones", &|from, to| over_tls(&tls, from, to, (9000, 9000))),
     ];
     let lasted = ways.map(|(way, uploads)| {
-        let served = Served::new(&format!("web rate={UP}"));
+        let served = Served::new(&format!("web rate={UP} {PATIENT}"));
         let begun = Instant::now();
         uploads(from(144, 1), served.at);
         (way, begun.elapsed())
@@ -293,33 +297,45 @@ fn comes(stream: &mut TcpStream, end: Instant) -> u64 {
 
 #[test]
 fn pages_and_errors_that_anybody_asks_for_are_no_faster_than_the_rates() {
-    for (path, more) in [("/", ""), ("/nothing", ""), ("/.well-known/nq", "")] {
-        let served = Served::new(&format!("web secret rate={RATE}"));
-        let begun = Instant::now();
-        let end = begun + Duration::from_secs(2);
-        let mut came = 0;
-        while Instant::now() < end {
-            let mut stream = connect(from(144, 1), served.at);
-            stream.set_read_timeout(Some(Duration::from_millis(300))).expect("a limit");
-            let asked = request("GET", path, more).repeat(200);
-            // It may have closed already.
-            let _ = stream.write_all(&asked);
-            came += comes(&mut stream, end);
-        }
-        let most = RATE as f64 * (begun.elapsed().as_secs_f64() + 0.2) / 8.0;
-        assert!(came > 0 && (came as f64) < most, "{path}: {came} bytes, not {most}");
+    for path in ["/", "/nothing", "/.well-known/nq"] {
+        // A busy machine may have no CPU for any of it.
+        assert!((0..5).any(|_| asked_for(path) > 0), "{path}: nothing comes");
     }
+}
+
+/// What comes of a page in two seconds in which it is asked for again and again, in bytes: no more than the rate.
+fn asked_for(path: &str) -> u64 {
+    let served = Served::new(&format!("web secret rate={RATE}"));
+    let begun = Instant::now();
+    let end = begun + Duration::from_secs(2);
+    let mut came = 0;
+    while Instant::now() < end {
+        let mut stream = connect(from(144, 1), served.at);
+        stream.set_read_timeout(Some(Duration::from_millis(300))).expect("a limit");
+        let asked = request("GET", path, "").repeat(200);
+        // It may have closed already.
+        let _ = stream.write_all(&asked);
+        came += comes(&mut stream, end);
+    }
+    let most = RATE as f64 * (begun.elapsed().as_secs_f64() + 0.2) / 8.0;
+    assert!((came as f64) < most, "{path}: {came} bytes, not {most}");
+    came
 }
 
 #[test]
 fn a_download_ends_with_its_time_though_nobody_says_so() {
     const ASKED: &str = r#"{"tcp":true,"time":1,"parallel":1,"reverse":true,"len":131072}"#;
     let served = Served::new(&format!("rate={RATE}"));
-    let test = Test::new(from(144, 1), served.at, number()).running(ASKED, 1);
-    let mut test = test.expect("a place");
-    let begun = Instant::now();
-    test.streams[0].set_read_timeout(Some(Duration::from_millis(800))).expect("a limit");
-    let came = comes(&mut test.streams[0], begun + Duration::from_secs(9));
-    assert!(came > RATE / 8 / 2, "its second is carried: {came}");
-    assert!(begun.elapsed() < Duration::from_secs(6), "it goes on for {:?}", begun.elapsed());
+    let download = || {
+        let mut test = Test::under_way(from(144, 1), served.at, ASKED, 1);
+        let begun = Instant::now();
+        test.streams[0].set_read_timeout(Some(Duration::from_secs(2))).expect("a limit");
+        let came = comes(&mut test.streams[0], begun + Duration::from_secs(9));
+        (came, begun.elapsed())
+    };
+    // Its second is carried, and it does not go on. A machine that stands still for seconds does so in five tries but one.
+    let well =
+        |(came, lasted): &(u64, Duration)| *came > RATE / 8 / 2 && *lasted < Duration::from_secs(6);
+    let tries: Vec<_> = (0..5).map(|_| download()).take_while(|tried| !well(tried)).collect();
+    assert!(tries.len() < 5, "{tries:?}");
 }
