@@ -42,10 +42,20 @@ fn a_stranger_who_shakes_hands_again_and_again_has_a_part_of_a_cpu_and_others_ha
     let (answered, good) = std::thread::scope(|scope| {
         let strangers: Vec<_> =
             (0..2).map(|_| scope.spawn(|| again_and_again(at, &message, &over))).collect();
-        let good = (0..10).filter(|n| secure(&tls, from(2, *n), at).is_some());
-        let good = good.count();
-        while begun.elapsed() < Duration::from_secs(2) {
+        // One that had no CPU for a step's time is given up, and tries again; one that is refused is so at once.
+        let shakes = |n| {
+            (0..5).find_map(|_| {
+                let tried = Instant::now();
+                let shook = secure(&tls, from(2, n), at).is_some();
+                (shook || tried.elapsed() < Duration::from_secs(3)).then_some(shook)
+            })
+        };
+        let good = (0..10).filter(|n| shakes(*n) == Some(true)).count();
+        loop {
             siege.serves("handshakes without end");
+            if begun.elapsed() > Duration::from_secs(2) {
+                break;
+            }
         }
         over.store(true, Ordering::Relaxed);
         (strangers.into_iter().map(|one| one.join().expect("no panic")).sum::<u64>(), good)

@@ -1,6 +1,7 @@
 //! Streams over TLS that others could feel: they stand still, they send what nobody asked for, they are there when their connection ends.
 
-use crate::client::{from, reset, served};
+use crate::PATIENT;
+use crate::client::{NEVER, from, good, reset, served};
 use crate::secure::{Secure, TAKES_NOTHING, folder, head, requests, secure};
 use crate::server::Served;
 use crate::web::{frame, http2};
@@ -53,24 +54,33 @@ fn flows_over_tls_that_stand_still_keep_nobody_waiting_longer_than_a_step() {
             [frame(4, 0, 0, &TAKES_NOTHING), downloads(folder)].concat()
         }),
     ];
-    let mut number = 1;
     for (state, said) in states {
-        let served = Served::new("web handshake_ms=1000");
-        // As often again as it takes for some to have given way.
-        for round in 0..3 {
-            let held: Vec<_> = (0..40)
-                .filter_map(|n| {
-                    let from = from(150 + n, round);
-                    says(&tls, from, served.at, &said(&folder(from, served.at)?))
-                })
-                .collect();
-            let waited = waits(served.at, &mut number, Duration::from_secs(10));
-            let waited = waited.unwrap_or_else(|| panic!("{state}: nobody else is served"));
-            println!("{state}, round {round}: {} held, waited {waited:?}", held.len());
-            assert!(waited < Duration::from_secs(5), "{state}: {waited:?}");
-            std::mem::forget(held);
-        }
+        // Where a busy machine has no CPU for anybody within a step, steps are longer. What keeps its place keeps it for two minutes.
+        let steps = [1, 1, 3, 10].map(Duration::from_secs);
+        let all = steps.into_iter().map(|step| longest(&tls, state, said, step));
+        let late: Vec<_> = all.take_while(|of_a_step| *of_a_step >= 5.0).collect();
+        assert!(late.len() < steps.len(), "{state}: another waits for steps: {late:?}");
     }
+}
+
+/// For how many steps another waits at most while flows of 40 clients stand still.
+fn longest(tls: &Arc<ClientConfig>, state: &str, said: Says<'_>, step: Duration) -> f64 {
+    let served = Served::new(&format!("web handshake_ms={}", step.as_millis()));
+    let (mut number, mut all, mut longest) = (1, Vec::new(), 0.0);
+    // As often again as it takes for some to have given way.
+    for round in 0..3 {
+        let held = (0..40).filter_map(|n| {
+            let from = from(150 + n, round);
+            says(tls, from, served.at, &said(&folder(from, served.at)?))
+        });
+        let held: Vec<_> = held.collect();
+        let waited = waits(served.at, &mut number, 10 * step);
+        println!("{state}, round {round}: {} held, waited {waited:?}", held.len());
+        let steps = waited.unwrap_or(10 * step).as_secs_f64() / step.as_secs_f64();
+        longest = f64::max(longest, steps);
+        all.push(held);
+    }
+    longest
 }
 
 /// Reads frames up to one of this kind.
@@ -87,7 +97,7 @@ pub fn hears(stream: &mut Secure, kind: u8) {
 fn pours(stream: &mut Secure) -> (u64, Duration) {
     const MOST: u64 = 64 << 20;
     let (begun, data) = (Instant::now(), frame(0, 0, 1, &[7; 16_000]));
-    stream.sock.set_write_timeout(Some(Duration::from_secs(20))).expect("a limit");
+    stream.sock.set_write_timeout(Some(NEVER)).expect("a limit");
     let mut sent = 0;
     while sent < MOST && stream.write_all(&data).and_then(|()| stream.flush()).is_ok() {
         sent += data.len() as u64;
@@ -98,7 +108,7 @@ fn pours(stream: &mut Secure) -> (u64, Duration) {
 #[test]
 fn data_for_a_stream_that_is_over_is_paid_for_and_soon_ends_the_connection() {
     let tls = tls();
-    let server = Served::new("web secret rate=1000000");
+    let server = Served::new(&format!("web secret rate=1000000 {PATIENT}"));
     let asks = requests(1, false, &head(true, "/nothing"));
     let mut stream = says(&tls, from(140, 1), server.at, &asks).expect("it shakes hands");
     // It was refused, and is reset (RST_STREAM).
@@ -115,7 +125,7 @@ fn data_for_a_stream_that_is_over_is_paid_for_and_soon_ends_the_connection() {
 #[test]
 fn a_connection_that_ends_with_streams_under_way_ends_in_order() {
     let tls = tls();
-    let server = Served::new("web");
+    let server = Served::new(&format!("web {PATIENT}"));
     let folder = folder(from(142, 1), server.at).expect("a key");
     let small = head(true, &format!("{folder}/small"));
     let large = head(false, &format!("{folder}/large"));
@@ -131,7 +141,7 @@ fn a_connection_that_ends_with_streams_under_way_ends_in_order() {
         for abrupt in [false, true] {
             let stream = says(&tls, from(142, 1), server.at, &said).expect("it shakes hands");
             // It was heard, and answered as far as that can be.
-            served(server.at, 1).expect("others are served");
+            good(server.at);
             if abrupt {
                 reset(&stream.sock);
             }
