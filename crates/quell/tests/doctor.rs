@@ -81,9 +81,17 @@ fn a_host_without_a_server_says_so_at_once_and_a_silent_one_is_told_of_while_it_
         );
         assert!(took >= Duration::from_millis(4_500), "{took:?}");
         drop(silent);
-        let (said, took) = unanswered(&address);
-        says(&said, &["nobody listens at that UDP port", "quell serve --bind", "HOST:PORT"]);
-        assert!(!said.contains("silent") && took < Duration::from_secs(1), "{took:?} {said}");
+        // A busy machine may have no CPU for it for a second, and it asks again; in five tries but one. One that waited would do so for longer.
+        let at_once = |(said, took): &(String, Duration)| {
+            !said.contains("silent") && *took < Duration::from_secs(3)
+        };
+        let ask = |_| {
+            let (said, took) = unanswered(&address);
+            says(&said, &["nobody listens at that UDP port", "quell serve --bind", "HOST:PORT"]);
+            (said, took)
+        };
+        let tries: Vec<_> = (0..5).map(ask).take_while(|tried| !at_once(tried)).collect();
+        assert!(tries.len() < 5, "{tries:?}");
     }
 }
 

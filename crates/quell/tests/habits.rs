@@ -12,7 +12,7 @@ use support::left_out;
 mod server;
 
 use server::{Served, iperf3_says, lacks_iperf3, once_free};
-use support::{TestFolder, answer, program, said, says};
+use support::{Said, TestFolder, answer, program, said, says};
 
 /// A port of loopback that is free at this moment.
 fn free_port() -> String {
@@ -290,31 +290,39 @@ fn options_of_fping_do_what_they_do_there() {
         (&["-a", "-M", "127.0.0.1"], &["-a", "-M", "127.0.0.1"]),
     ] {
         let arguments = [&["ping"], ours, &quick[..]].concat();
-        let said = dir.quell(&arguments);
-        let Some((code, text)) = fping(options) else { return };
         let sorted = |text: &str| {
             let mut names: Vec<String> = text.lines().map(str::to_owned).collect();
             names.sort();
             names
         };
-        assert_eq!(
-            (said.code, sorted(&said.out)),
-            (Some(code), sorted(&text)),
-            "{ours:?} {}",
-            said.error
-        );
+        // A busy machine may have no CPU for either for as long as they wait; in five tries but one.
+        let mut tries = Vec::new();
+        while tries.len() < 5 {
+            let said = dir.quell(&arguments);
+            let Some((code, text)) = fping(options) else { return };
+            let both = [(said.code, sorted(&said.out)), (Some(code), sorted(&text))];
+            if both[0] == both[1] {
+                break;
+            }
+            tries.push((both, said.error));
+        }
+        assert!(tries.len() < 5, "{ours:?}: {tries:?}");
     }
     let ping = |more: &[&str]| dir.quell(&[&["ping", "127.0.0.1"], &quick[..], more].concat());
+    let ping_that_says = |more: &[&str], word: &str| {
+        let says = |said: &Said| said.code == Some(0) && said.out.contains(word);
+        let said = (0..5).map(|_| ping(more)).find(says);
+        said.unwrap_or_else(|| panic!("{more:?} says no `{word}`")).fine()
+    };
     // A summary every so often, and at the end.
     let out = ping(&["-c", "40", "-Q", "0.3"]).fine();
     assert!(out.matches("  RTT min ").count() >= 2, "{out}");
     // The wall clock before each line.
-    let out = ping(&["-c", "2", "-D", "--outage"]).fine();
+    let out = ping_that_says(&["-c", "2", "-D", "--outage"], "outage      0.000 s in all");
     let stamp = out.lines().find_map(|l| l.strip_prefix('[')?.split_once(']')).expect("a stamp").0;
     assert!(stamp.parse::<f64>().is_ok_and(|seconds| seconds > 1.7e9), "{out}");
-    says(&out, &["outage      0.000 s in all"]);
     // A class by its DSCP.
-    says(&ping(&["-c", "1", "--dscp", "EF"]).fine(), &["TOS EF"]);
+    ping_that_says(&["-c", "1", "--dscp", "EF"], "TOS EF");
     // Too many, and none.
     dir.write("none", "# nobody\n");
     says(&dir.quell(&["ping", "-f", "none"]).refused(2), &["no host in the file"]);

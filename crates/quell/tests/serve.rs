@@ -6,21 +6,43 @@ mod support;
 mod server;
 
 use serde_json::{Value, json};
-use server::{Served, byte, cookie_of, iperf3, iperf3_says, lacks_iperf3, parameters};
+use server::{NEVER, Served, byte, cookie_of, in_time};
+use server::{iperf3, iperf3_says, lacks_iperf3, parameters};
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 use support::left_out;
 use support::{TestFolder, program, said, says};
 
-/// What `iperf3 -c -J` printed.
+/// What `iperf3 -c -J` printed; as an error where it did not end well.
+fn tried(served: &Served, options: &[&str]) -> Result<Value, String> {
+    let (good, text) = iperf3_says(served, &[options, &["-J"]].concat());
+    let result = serde_json::from_str(&text).ok();
+    let well = |result: &Value| good && result.get("error").is_none();
+    result.filter(well).ok_or(text)
+}
+
+/// The same, where it ends well.
+#[track_caller]
 fn measured(served: &Served, options: &[&str]) -> Value {
-    let text = iperf3(served, &[options, &["-J"]].concat());
-    let result: Value = serde_json::from_str(&text).expect("iperf3 -J prints JSON");
-    assert_eq!(result.get("error"), None, "{options:?}: {text}");
-    result
+    tried(served, options).unwrap_or_else(|text| panic!("{options:?}: {text}"))
+}
+
+/// The same, where this is so of what was measured in one of five tries: a busy machine may have no CPU for a whole second of it, or for its end.
+#[track_caller]
+fn measured_so(served: &Served, options: &[&str], is_so: impl Fn(&Value) -> bool) -> Value {
+    let mut said = Vec::new();
+    let found = (0..5).find_map(|_| match tried(served, options) {
+        Ok(result) if is_so(&result) => Some(result),
+        other => {
+            said.push(other.map(|result| format!("{result:#}")));
+            None
+        }
+    });
+    found.unwrap_or_else(|| panic!("{options:?}: {said:?}"))
 }
 
 #[track_caller]
@@ -45,8 +67,8 @@ fn an_unmodified_iperf3_measures_tcp_in_every_direction() {
         (&["-t", "1", "-O", "1"], received),
         (&["-t", "1", "-w", "100K", "-M", "1000", "-N", "-S", "16", "-Z"], received),
     ] {
-        let result = measured(&served, options);
-        assert!(number(&result, &format!("{sum}/bytes")) > 1e6, "{options:?}: {result:#}");
+        let much = |result: &Value| number(result, &format!("{sum}/bytes")) > 1e6;
+        let result = measured_so(&served, options, much);
         if options.contains(&"-R") {
             assert!(number(&result, "/end/sum_sent/retransmits") >= 0.0, "{options:?}");
         }
@@ -91,7 +113,7 @@ fn data_over_tcp_may_come_from_another_address_than_the_talk_about_it() {
     for way in [&[][..], &["-R"], &["--bidir"]] {
         let options = ["flow", &to, "--control", &control, "-n", "1M", "--json"];
         let arguments = [&options[..], way].concat();
-        said(program(&arguments), &arguments).fine();
+        in_time(|| said(program(&arguments), &arguments)).fine();
     }
 }
 
@@ -112,15 +134,18 @@ fn the_client_is_told_what_the_server_saw() {
         return;
     }
     let served = Served::new(&[]);
-    let reno = measured(&served, &["-t", "1", "-C", "reno", "-R", "-b", "40M"]);
+    // 5 MB, and at the start one window that TCP sends unpaced.
+    let is_paced = |reno: &Value| (4e6..7e6).contains(&number(reno, "/end/sum_sent/bytes"));
+    let reno = measured_so(&served, &["-t", "1", "-C", "reno", "-R", "-b", "40M"], is_paced);
     assert_eq!(reno.pointer("/end/sender_tcp_congestion"), Some(&"reno".into()), "{reno:#}");
     assert!(number(&reno, "/end/cpu_utilization_percent/remote_total") >= 0.0);
-    // 5 MB, and at the start one window that TCP sends unpaced.
-    let sent = number(&reno, "/end/sum_sent/bytes");
-    assert!((4e6..7e6).contains(&sent), "paced at 40 Mbit/s: {sent}");
     let text = iperf3(&served, &["-t", "1", "-b", "20M", "--get-server-output"]);
     let (_, server) = text.split_once("Server output:").expect("iperf3 prints what we say");
-    says(server, &["0.00-1.0", "receiver", "Mbits/sec", "Quell"]);
+    says(server, &["receiver", "Mbits/sec", "Quell"]);
+    // A second, or what a busy machine makes of it.
+    let times = server.split_whitespace().filter_map(|word| word.strip_prefix("0.00-"));
+    let mut times = times.filter_map(|time| time.parse::<f64>().ok());
+    assert!(times.any(|time| time > 0.0), "{server}");
 }
 
 #[test]
@@ -132,7 +157,7 @@ fn calls_and_stamp_packets_are_answered_on_the_same_port() {
     let calls = called["calls"].as_u64();
     assert!(calls >= Some(4), "three and one that opens, and more where one had to wait: {called}");
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
-    socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a limit");
+    socket.set_read_timeout(Some(NEVER)).expect("a limit");
     socket.connect(served.at).expect("an address");
     for size in [44, 100, 1400] {
         let mut packet = vec![0; size];
@@ -150,7 +175,7 @@ fn calls_and_stamp_packets_are_answered_on_the_same_port() {
 fn a_question_that_is_unknown_or_too_much_is_refused_and_the_next_is_answered() {
     let served = Served::new(&[]);
     let mut stream = TcpStream::connect(served.at).expect("it serves");
-    stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a limit");
+    stream.set_read_timeout(Some(NEVER)).expect("a limit");
     stream.write_all(b"QUELL-E1").expect("taken");
     let mut ask = |text: &str| -> Value {
         let length = u32::try_from(text.len()).expect("short").to_be_bytes();
@@ -200,9 +225,9 @@ fn what_is_beyond_the_limits_is_refused_with_a_word() {
         served.event(event, why);
     }
     for direction in [&["-t", "2", "-R"][..], &["-t", "2"]] {
-        let paced = measured(&served, direction);
-        let got = number(&paced, "/end/sum_received/bytes") * 8.0 / 2.0;
-        assert!((5e6..24e6).contains(&got), "{direction:?} is held to the limit: {got}");
+        // It is held to the limit.
+        let got = |paced: &Value| number(paced, "/end/sum_received/bytes") * 8.0 / 2.0;
+        measured_so(&served, direction, |paced| (5e6..24e6).contains(&got(paced)));
     }
     served.is_well();
 }
@@ -214,7 +239,7 @@ fn a_test_as_long_as_the_server_allows_runs_to_its_end() {
     for options in [&["-t", "2"][..], &["-t", "1", "-O", "1", "-R"], &["-t", "2", "-u"]] {
         let port = served.at.port().to_string();
         let arguments = [&["flow", "127.0.0.1", "-p", &port, "-b", "1M"], options].concat();
-        said(program(&arguments), &arguments).fine();
+        in_time(|| said(program(&arguments), &arguments)).fine();
     }
 }
 
@@ -225,7 +250,7 @@ fn a_few_bytes_over_many_streams_are_as_many_datagrams_as_over_one() {
     for options in [&["-R"][..], &[]] {
         let amount = ["-u", "-l", "1000", "-n", "10000", "-P", "32", "--no-latency", "--json"];
         let arguments = [&["flow", "127.0.0.1", "-p", &port], &amount[..], options].concat();
-        let text = said(program(&arguments), &arguments).fine();
+        let text = in_time(|| said(program(&arguments), &arguments)).fine();
         let found: Value = serde_json::from_str(&text).expect("it is JSON");
         let way = if options.is_empty() { "up" } else { "down" };
         assert_eq!(number(&found, &format!("/{way}/sent_bytes")), 10_000.0, "{found:#}");
@@ -247,11 +272,21 @@ fn a_full_server_says_so() {
     data.write_all(&cookie_of(b'a')).expect("sent");
     assert_eq!([byte(&mut first), byte(&mut first)], [Some(1), Some(2)]);
     data.write_all(&[1; 1000]).expect("data flows");
-    let (good, text) = iperf3_says(&served, &["-t", "1"]);
-    assert!(!good && text.contains("server is busy"), "{text}");
-    says(&served.rr(&[]).refused(3), &["as many connections as it allows"]);
-    served.event("refused", "as many sessions");
-    drop((first, data));
+    // And goes on, however long the others take to come: one whose data stands still for the time of a step would give its place away.
+    let (over, is_over) = channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while is_over.recv_timeout(Duration::from_millis(50)) == Err(RecvTimeoutError::Timeout)
+            {
+                let _ = data.write_all(&[1; 1000]);
+            }
+        });
+        let (good, text) = iperf3_says(&served, &["-t", "1"]);
+        assert!(!good && text.contains("server is busy"), "{text}");
+        says(&served.rr(&[]).refused(3), &["as many connections as it allows"]);
+        served.event("refused", "as many sessions");
+        drop((over, first));
+    });
     served.event("ended", "went away");
     iperf3(&served, &["-n", "1M"]);
 }
@@ -318,7 +353,7 @@ fn with_too_few_descriptors_to_serve_anybody_it_says_so_and_with_a_few_more_it_s
     let at = served.at.to_string();
     for way in [&["-n", "100K"][..], &["-n", "100K", "--bidir"], &["-u", "-n", "10K", "--bidir"]] {
         let arguments = [&["flow", &at, "--no-latency"], way].concat();
-        said(program(&arguments), &arguments).fine();
+        in_time(|| said(program(&arguments), &arguments)).fine();
     }
 }
 

@@ -9,11 +9,11 @@ mod server;
 use quell_netlink::address::NewAddress;
 use quell_netlink::{Stack, sysctl};
 use quell_sys::netns::NetNs;
-use server::{Served, byte, parameters};
+use server::{NEVER, Served, byte, in_time, parameters};
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use support::cable::Cable;
 use support::{left_out, program, said};
 
@@ -31,7 +31,7 @@ fn up(namespace: &NetNs, device: &str, address: &str) {
         let own: SocketAddr = format!("[{address}%{scope}]:0").parse().expect("an address");
         let begun = Instant::now();
         while let Err(error) = UdpSocket::bind(own) {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{own}: {error}");
+            assert!(begun.elapsed() < NEVER, "{own}: {error}");
             std::thread::yield_now();
         }
     };
@@ -54,8 +54,8 @@ fn over_the_addresses_of_a_link_tests_go_each_way_by_tcp_and_udp() {
         let port = served.at.port().to_string();
         for more in [&[][..], &["-u"], &["-u", "-R"], &["-u", "--bidir"], &["-u", "-P", "3"]] {
             let all = [&["flow", "fe80::2%a0", "-p", &port, "-t", "1"], more].concat();
-            let flow = cable.here.run(|| said(cable.dir.command(&all), &all));
-            let flow = flow.expect("a namespace");
+            let ask = || cable.here.run(|| said(cable.dir.command(&all), &all));
+            let flow = in_time(|| ask().expect("a namespace"));
             assert_eq!(flow.code, Some(0), "{bind} {more:?}: {}{}", flow.out, flow.error);
         }
     }
@@ -105,7 +105,7 @@ fn a_strangers_hello_for_which_there_is_no_socket_ends_no_test_of_the_client_who
         own().send_to(b"9876", forged).expect("sent");
         served.event("refused", "no socket for its UDP stream");
         let client = own();
-        client.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+        client.set_read_timeout(Some(NEVER)).expect("a limit");
         client.send_to(b"9876", served.at).expect("sent");
         let mut answer = [0; 2000];
         assert_eq!(client.recv(&mut answer).expect("an answer"), 4);

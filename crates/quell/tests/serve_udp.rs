@@ -12,7 +12,7 @@ use quell_sys::socket::{Arrival, Inbox, Udp};
 use quell_sys::wait::{readable, wait};
 use quell_wire::stamp::{Presence, ReflectorPacket, SenderPacket};
 use serde_json::Value;
-use server::{Served, byte, cookie_of, parameters};
+use server::{NEVER, Served, byte, cookie_of, in_time, parameters};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
@@ -46,8 +46,8 @@ impl Way {
         let mut datagram = forged.to_vec();
         for count in 0..FOR_EVER {
             let end = &self.ends[count % 2];
-            let patience = if count < at_least { 30_000 } else { 500 };
-            end.set_read_timeout(Some(Duration::from_millis(patience))).expect("a limit");
+            let patience = if count < at_least { NEVER } else { Duration::from_millis(500) };
+            end.set_read_timeout(Some(patience)).expect("a limit");
             end.send(&datagram).expect("sent");
             let mut answer = [0; 2000];
             match end.recv(&mut answer) {
@@ -158,7 +158,7 @@ fn udp_may_go_another_way_than_the_talk_about_it_and_then_comes_from_another_add
     for (way, names) in WAYS {
         let options = ["flow", &to, "--control", &control, "-u", "-b", "2M"];
         let arguments = [&options[..], &["-l", "1000", "-n", "100K", "--json"], way].concat();
-        all_arrives(said(program(&arguments), &arguments), names, 103);
+        all_arrives(in_time(|| said(program(&arguments), &arguments)), names, 103);
     }
 }
 
@@ -195,7 +195,7 @@ fn nobody_gets_data_at_an_address_that_did_not_prove_itself() {
     let mut proof = TcpStream::connect(v4).expect("it listens");
     proof.write_all(&cookie_of(b'a')).expect("sent");
     assert_eq!(byte(&mut proof), Some(10), "it knows where streams come from");
-    client.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+    client.set_read_timeout(Some(NEVER)).expect("a limit");
     client.send(b"9876").expect("sent");
     let got = client.recv(&mut answer).expect("an answer");
     assert_eq!(answer[..got], *b"6789");
@@ -243,7 +243,7 @@ fn strangers_who_forge_a_clients_address_take_the_place_of_none_of_its_streams()
         for (way, names) in WAYS {
             let options = ["flow", &at, "--secret-file", key, "-u", "-P", "12", "-b", "500k"];
             let arguments = [&options[..], &["-l", "1000", "-n", "600K", "--json"], way].concat();
-            all_arrives(said(program(&arguments), &arguments), names, 615);
+            all_arrives(in_time(|| said(program(&arguments), &arguments)), names, 615);
         }
         drop(ended);
         assert!(!stranger.join().expect("no panic"), "a stranger was answered");
@@ -266,7 +266,7 @@ fn a_client_of_a_version_without_tokens_is_served_as_an_iperf3_is() {
     let talk = waiting(&served, b'a', keys);
     let client = UdpSocket::bind("127.0.0.1:0").expect("a port");
     client.connect(served.at).expect("an address");
-    client.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+    client.set_read_timeout(Some(NEVER)).expect("a limit");
     client.send(b"9876").expect("sent");
     let mut answer = [0; 2000];
     let got = client.recv(&mut answer).expect("an answer");
@@ -285,13 +285,13 @@ fn who_brings_back_what_an_answer_told_is_answered_beside_any_number_of_forged_a
     let ask = |mark: u32| {
         let mut packet = stamp(56);
         Presence::bring(mark, &mut packet);
-        let answered = (0..150).find_map(|_| {
+        let answered = (0..300).find_map(|_| {
             client.send(&packet).expect("sent");
             let mut answer = [0; 100];
             let got = client.recv(&mut answer).ok()?;
             Presence::read(&answer[..got])
         });
-        answered.expect("an answer within 30 s")
+        answered.expect("an answer within a minute")
     };
     let first = ask(0);
     assert_eq!(first.unanswered, Some(0));
@@ -349,22 +349,36 @@ fn what_a_servers_socket_had_no_room_for_was_lost_on_no_way_as_far_as_a_client_k
     let server = Served::new(&[]);
     let calm = pinged(&server, || ());
     assert_eq!(calm["left_unanswered_at_most"], 0, "{calm:#}");
-    let told = pinged(&server, || {
+    // An answer that comes too late, of a server that has no CPU, may be taken for a lost one: a machine that stands still for longer than a client
+    // waits does so in five tries but one.
+    let tries: Vec<Value> =
+        (0..5).map(|_| overrun(&server)).take_while(|told| !knows(told)).collect();
+    assert!(tries.len() < 5, "{tries:#?}");
+}
+
+/// What a client is told while the server's socket has no room for its packets.
+fn overrun(server: &Served) -> Value {
+    pinged(server, || {
         server.signal("STOP");
         let stranger = UdpSocket::bind("127.0.0.1:0").expect("a port");
-        while dropped(&server) == 0 {
+        let before = dropped(server);
+        while dropped(server) == before {
             stranger.send_to(&stamp(44), server.at).expect("sent");
         }
         // Now the client's own are dropped.
-        let since = dropped(&server);
-        while dropped(&server) < since + 20 {
+        let since = dropped(server);
+        while dropped(server) < since + 20 {
             std::thread::yield_now();
         }
         server.signal("CONT");
-    });
+    })
+}
+
+/// Whether it knows that its packets may have been left unanswered, and of no loss.
+fn knows(told: &Value) -> bool {
     let count = |name: &str| told[name].as_u64().expect("a count");
-    assert!(count("left_unanswered_at_most") >= 20, "{told:#}");
-    assert_eq!((count("lost_up_at_least"), count("lost_down_at_least")), (0, 0), "{told:#}");
-    assert_eq!(told["loss_at_least"], 0.0, "{told:#}");
-    assert_eq!(told["loss_ratio"], Value::Null, "{told:#}");
+    count("left_unanswered_at_most") >= 20
+        && (count("lost_up_at_least"), count("lost_down_at_least")) == (0, 0)
+        && told["loss_at_least"] == 0.0
+        && told["loss_ratio"] == Value::Null
 }

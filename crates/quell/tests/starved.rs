@@ -16,7 +16,8 @@ const HELD_UP: Duration = Duration::from_millis(300);
 
 #[test]
 fn a_prober_that_got_no_cpu_says_so_and_its_round_trips_stay_right() {
-    let arguments = ["ping", "-i", "10ms", "-c", "60", "127.0.0.1", "--json=lines"];
+    // It waits for answers for longer than a busy machine has no CPU for it.
+    let arguments = ["ping", "-i", "10ms", "-c", "60", "-W", "20s", "127.0.0.1", "--json=lines"];
     let mut child = program(&arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

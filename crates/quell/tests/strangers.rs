@@ -138,7 +138,7 @@ fn what_is_no_file_is_refused_at_once_by_every_command() {
         ] {
             let more: &[&str] = if command == ["lab", "exec"] { &["a", "--", "true"] } else { &[] };
             let arguments = [command, &[file], more].concat();
-            let mut limited = vec!["20", env!("CARGO_BIN_EXE_quell")];
+            let mut limited = vec!["120", env!("CARGO_BIN_EXE_quell")];
             limited.extend(&arguments);
             // A command that waits for ever is ended by timeout(1), with 124.
             let mut timeout = std::process::Command::new("timeout");
@@ -165,11 +165,11 @@ fn an_experiment_comes_through_a_pipe_that_somebody_writes() {
     says(&support::said(shell, &["check", "<(cat my.toml)"]).fine(), &["4 measurements"]);
 }
 
-/// A command with twenty seconds and 2 GB: what waits is ended with 124, what grows has no more memory.
+/// A command with two minutes and 2 GB: what waits is ended with 124, what grows has no more memory.
 #[track_caller]
 fn bounded(dir: &TestFolder, arguments: &[&str]) -> Said {
     let mut limited = std::process::Command::new("timeout");
-    limited.args(["20", "prlimit", "--as=2000000000", env!("CARGO_BIN_EXE_quell")]);
+    limited.args(["120", "prlimit", "--as=2000000000", env!("CARGO_BIN_EXE_quell")]);
     limited.args(arguments).current_dir(dir.path(".")).stdin(std::process::Stdio::null());
     support::said(limited, arguments)
 }

@@ -81,7 +81,7 @@ impl Cable {
         let (mut cut, mut tries) = (0, 0);
         while cut < times {
             tries += 1;
-            assert!(tries <= 4 * times, "killed in the middle only {cut} times of {tries}");
+            assert!(tries <= 12 * times, "killed in the middle only {cut} times of {tries}");
             let mut applier = self.start(apply);
             let begun = monotonic_ns();
             // Spread over all of it, whichever of them hit.
