@@ -11,7 +11,7 @@ use support::left_out;
 #[path = "serve/server.rs"]
 mod server;
 
-use server::{Served, iperf3_says, lacks_iperf3, once_free};
+use server::{Served, in_time, iperf3_says, lacks_iperf3, once_free};
 use support::{Said, TestFolder, answer, program, said, says};
 
 /// A port of loopback that is free at this moment.
@@ -196,7 +196,7 @@ fn options_that_are_another_thing_here_are_answered_with_what_to_type() {
     // The server's name behind -c, as iperf3 has it.
     let served = Served::new(&[]);
     let at = served.at.to_string();
-    let out = dir.quell(&["flow", "-c", &at, "-n", "1M", "--no-latency"]).fine();
+    let out = in_time(|| dir.quell(&["flow", "-c", &at, "-n", "1M", "--no-latency"])).fine();
     says(&out, &["You get"]);
 }
 
@@ -233,11 +233,11 @@ fn what_the_server_sees_stands_in_the_lines_while_it_goes() {
     let served = Served::new(&[]);
     let at = served.at.to_string();
     let dir = TestFolder::new();
-    let out =
-        dir.quell(&["flow", &at, "-u", "-b", "1M", "-t", "1", "-i", "0.5", "--no-latency"]).fine();
+    let up = ["flow", &at, "-u", "-b", "1M", "-t", "1", "-i", "0.5", "--no-latency"];
+    let out = in_time(|| dir.quell(&up)).fine();
     says(&out, &["packets      lost   jitter ms"]);
-    let down =
-        dir.quell(&["flow", &at, "-R", "-b", "10M", "-t", "1", "-i", "0.5", "--no-latency"]).fine();
+    let down = ["flow", &at, "-R", "-b", "10M", "-t", "1", "-i", "0.5", "--no-latency"];
+    let down = in_time(|| dir.quell(&down)).fine();
     says(&down, &["sent again    RTT ms     cwnd kB"]);
     let windows = down.lines().filter_map(row).filter_map(|columns| columns.get(4)?.parse().ok());
     assert!(windows.max().is_some_and(|cwnd: u32| cwnd > 0), "its window is known: {down}");

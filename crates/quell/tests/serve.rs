@@ -86,7 +86,7 @@ fn a_kept_flow_in_both_directions_keeps_them_apart_in_results_and_figure() {
     let dir = TestFolder::new();
     for streams in ["1", "2"] {
         let flow = ["flow", "127.0.0.1", "-p", &port, "-t", "1", "-b", "5M", "-P", streams];
-        dir.quell(&[&flow[..], &["--bidir", "--save"]].concat()).fine();
+        in_time(|| dir.quell(&[&flow[..], &["--bidir", "--save"]].concat())).fine();
         let shown: Value =
             serde_json::from_str(&dir.quell(&["show", "--json"]).fine()).expect("it is JSON");
         let rows = shown["results"].as_array().expect("rows");
@@ -122,7 +122,8 @@ fn a_kept_flow_took_as_long_as_it_was_measured() {
     let served = Served::new(&[]);
     let port = served.at.port().to_string();
     let dir = TestFolder::new();
-    dir.quell(&["flow", "127.0.0.1", "-p", &port, "-t", "1", "-b", "5M", "--save"]).fine();
+    let flow = ["flow", "127.0.0.1", "-p", &port, "-t", "1", "-b", "5M", "--save"];
+    in_time(|| dir.quell(&flow)).fine();
     let shown: Value =
         serde_json::from_str(&dir.quell(&["show", "--json"]).fine()).expect("it is JSON");
     assert!(number(&shown, "/wall_s") >= 0.9, "{shown:#}");
