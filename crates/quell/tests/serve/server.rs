@@ -153,10 +153,17 @@ pub fn iperf3_says(served: &Served, options: &[&str]) -> (bool, String) {
     (output.status.success(), text.into_owned())
 }
 
-/// The same, ending well; gives its output.
+/// The same, ending well; gives its output. One that had no CPU for a step's time is given up, and asks again, as in [`in_time`].
 #[track_caller]
 pub fn iperf3(served: &Served, options: &[&str]) -> String {
-    let (good, text) = iperf3_says(served, options);
+    let (mut good, mut text) = (false, String::new());
+    for _ in 0..5 {
+        let begun = Instant::now();
+        (good, text) = iperf3_says(served, options);
+        if good || begun.elapsed() < Duration::from_secs(3) {
+            break;
+        }
+    }
     assert!(good, "iperf3 {options:?}: {text}");
     text
 }
