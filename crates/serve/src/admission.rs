@@ -14,11 +14,12 @@
 
 use crate::ends;
 use crate::guest::Guest;
-use crate::hub::{HalfOpen, Hub, Opened, Stranger, Waiting};
+use crate::hub::{HalfOpen, Hub};
 use crate::pause::pause;
 use crate::places::Full;
 use crate::rate::Share;
 use crate::session;
+use crate::waiting::{Opened, Stranger, Waiting};
 use crate::web::{self, Web};
 use nix::errno::Errno;
 use quell_load::bulk::Gate;

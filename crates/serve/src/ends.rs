@@ -10,10 +10,11 @@
 //! Nothing larger goes to an address than to the one that opened the connection, whose UDP sockets prove a token.
 
 use crate::guest::Guest;
-use crate::hub::{Hub, Opened, Pass, Streams};
+use crate::hub::{Hub, Pass};
 use crate::pause::pause;
 use crate::places::Full;
 use crate::rate::Share;
+use crate::waiting::{Opened, Streams};
 use nix::errno::Errno;
 use quell_host::end;
 use quell_load::bulk::Gate;

@@ -1,11 +1,12 @@
 //! What the parts of a server share: who is there, which tests wait for their streams, what is told.
 
 use crate::event::{Event, Quiet, Test, reason};
+use crate::lock::lock;
 use crate::places::{Full, Limits, PlaceTable, Silence, client};
 use crate::rate::Governor;
+use crate::waiting::{Stranger, Streams, Waiting};
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
-use quell_sys::socket::Udp;
 use quell_sys::socket::option::waiting;
 use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::{Alarm, Bell, readable, wait};
@@ -15,7 +16,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Who has a place, with how to send each away.
@@ -119,93 +120,6 @@ impl Quiets {
     fn rest(&mut self) -> Option<Event> {
         let (refused, sessions) = (self.refused.rest(), self.sessions.rest());
         (refused + sessions > 0).then_some(Event::Silenced { refused, sessions })
-    }
-}
-
-/// A stream of a test that a client has opened.
-#[derive(Debug)]
-pub enum Opened {
-    /// A connection, in the order in which connections came.
-    Tcp(u64, TcpSocket),
-    /// A socket connected to the client.
-    Udp(Udp),
-}
-
-/// By what a test knows its streams.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Streams {
-    /// Connections, by its cookie and their address; where they may come from elsewhere, by its cookie alone.
-    Tcp {
-        /// They may.
-        elsewhere: bool,
-    },
-    /// Hellos, by their address and its token; of a client that has none by their address alone.
-    Udp(Option<HelloToken>),
-}
-
-/// A connection of an address that is not the one of whoever has its cookie: that may be seen on its way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("it has the cookie of a test of another address, whose streams it can't have")]
-pub struct Stranger;
-
-/// A test that waits for its streams.
-#[derive(Debug)]
-pub struct Waiting {
-    /// Whose.
-    pub ip: IpAddr,
-    /// By what it knows them.
-    pub streams: Streams,
-    opened: Mutex<Queue>,
-    /// Rings when one has come.
-    pub came: Bell,
-}
-
-#[derive(Debug)]
-struct Queue {
-    new: Vec<Opened>,
-    wanted: usize,
-    /// Why one that came could not be opened.
-    failed: Option<SysError>,
-}
-
-impl Waiting {
-    /// Adds a stream; gives it back when there are enough.
-    pub fn add(&self, opened: Opened) -> Result<(), Opened> {
-        let mut queue = lock(&self.opened);
-        if queue.wanted == 0 {
-            return Err(opened);
-        }
-        queue.wanted -= 1;
-        queue.new.push(opened);
-        self.came.ring();
-        Ok(())
-    }
-
-    /// Whether one more is wanted.
-    pub fn wants(&self) -> bool {
-        lock(&self.opened).wanted > 0
-    }
-
-    /// Says that a stream that came can't be opened.
-    pub fn fail(&self, error: SysError) {
-        lock(&self.opened).failed = Some(error);
-        self.came.ring();
-    }
-
-    /// Those that came since the last look. Errors when one could not be opened that is surely the client's: a hello without a token may be
-    /// anybody's, and the client's own yet to come.
-    pub fn take(&self) -> Result<Vec<Opened>, SysError> {
-        let mut queue = lock(&self.opened);
-        self.came.silence();
-        match queue.failed.take_if(|_| self.streams != Streams::Udp(None)) {
-            Some(error) => Err(error),
-            None => Ok(std::mem::take(&mut queue.new)),
-        }
-    }
-
-    /// Why one could not be opened, where those that were wanted have not come in time.
-    pub fn failed(&self) -> Option<SysError> {
-        lock(&self.opened).failed.take()
     }
 }
 
@@ -435,8 +349,7 @@ impl<'a> Hub<'a> {
         streams: Streams,
         wanted: usize,
     ) -> Result<Option<Entry<'_>>, quell_sys::SysError> {
-        let opened = Mutex::new(Queue { new: Vec::new(), wanted, failed: None });
-        let waiting = Arc::new(Waiting { ip, streams, opened, came: Bell::new()? });
+        let waiting = Arc::new(Waiting::new(ip, streams, wanted)?);
         let mut all = lock(&self.waiting);
         if all.contains_key(&cookie) {
             return Ok(None);
@@ -654,15 +567,12 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Whatever panicked while it held the lock, the counts are whole between any two statements.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::waiting::Opened;
     use nix::errno::Errno;
+    use quell_sys::socket::Udp;
     use quell_sys::socket::stream::StreamOptions;
 
     const IP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);

@@ -21,6 +21,7 @@ mod ends;
 pub mod event;
 mod guest;
 mod hub;
+mod lock;
 pub mod log;
 mod pause;
 pub mod places;
@@ -31,6 +32,7 @@ mod server;
 mod session;
 mod turns;
 mod udp;
+mod waiting;
 mod web;
 
 pub use event::Event;

@@ -8,10 +8,11 @@
 //! A reader who does not read stops that thread, and nothing else: neither a session nor the server's end.
 
 use crate::Event;
+use crate::lock::lock;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 /// Most lines that wait.
@@ -43,7 +44,7 @@ impl Log {
         // Nobody joins it: it may be blocked in its pipe when the process ends.
         std::thread::Builder::new().name("log".into()).spawn(move || {
             write(to, &line, &news, &theirs.missing);
-            *theirs.written.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            *lock(&theirs.written) = true;
             theirs.done.notify_all();
         })?;
         Ok(Self { lines, shared })
@@ -60,7 +61,7 @@ impl Log {
     pub fn finish(self, most: Duration) {
         let Self { lines, shared } = self;
         drop(lines);
-        let written = shared.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = lock(&shared.written);
         drop(shared.done.wait_timeout_while(written, most, |written| !*written));
     }
 }

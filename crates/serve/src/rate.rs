@@ -18,6 +18,7 @@
 //!
 //! Counted is payload: what is handed to the kernel's sockets and taken from them. Headers and what TCP sends again are not.
 
+use crate::lock::lock;
 use crate::places::{Full, Limits, TIERS, client, network, parts, wide};
 use crate::reflections::Reflections;
 use crate::turns::{self, Path, Turns};
@@ -28,7 +29,7 @@ use quell_sys::socket::stream::TcpSocket;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 /// How far what goes through may be ahead of the rate, in nanoseconds.
 pub const BURST_NS: u64 = 20_000_000;
@@ -432,10 +433,6 @@ impl Gate for Share<'_> {
 /// What is sent in small pieces is not to wait in a connection's socket for more.
 pub fn at_once(stream: &TcpSocket) -> Result<(), SysError> {
     set(stream.as_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1, "TCP_NODELAY")
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -27,9 +27,10 @@ mod talk;
 
 use crate::event::{Event, Test, reason};
 use crate::guest::Guest;
-use crate::hub::{Hub, Opened, Pass, Streams};
+use crate::hub::{Hub, Pass};
 use crate::places::Full;
 use crate::rate::{self, BURST_NS, PIECE, Share};
+use crate::waiting::{Opened, Streams};
 use broke::Break;
 use elsewhere::Proven;
 use lane::{ServedLane, Terms};
@@ -257,7 +258,7 @@ fn gather(
     guest: &Guest,
     talk: &Talk<'_>,
     plan: &ServePlan,
-    (waiting, pass): (&crate::hub::Waiting, &Pass<'_>),
+    (waiting, pass): (&crate::waiting::Waiting, &Pass<'_>),
 ) -> Result<Vec<Opened>, Break> {
     let mut alarm = Alarm::new()?;
     let mut end_ns = monotonic_ns().saturating_add(talk.patience_ns());

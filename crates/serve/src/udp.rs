@@ -21,7 +21,7 @@
 //! No answer is larger than its question, so that forged addresses gain nothing: only one who has a TCP connection to the server, and so
 //! has proven an address, gets more, and gets it there.
 
-use crate::hub::{Hub, Opened};
+use crate::hub::Hub;
 use quell_probe::sessions::Sessions;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
@@ -125,13 +125,15 @@ impl ServerPort<'_> {
         let Some(from) = arrival.from else { return Vec::new() };
         // Nobody waits: no answer, and not a word either, or anybody could fill the log under forged addresses.
         let waiting = self.hub.waiting_at(from.ip().to_canonical(), greeting.token);
+        // One that came again while the first waited here: its stream has a socket, which hears the next.
+        let waiting = waiting.filter(|waiting| !waiting.knows(from));
         let Some(waiting) = waiting else { return Vec::new() };
         match self.port.branch(from, arrival.to) {
             Ok((socket, strays)) => {
                 // Sent here as later data is; a reply that is lost is sent again when the hello comes again.
                 let _ = socket.send(&reply(bytes));
                 // Another stream may have taken the last place: then nobody holds this socket, and it closes.
-                let _ = waiting.add(Opened::Udp(socket));
+                let _ = waiting.add_greeted(from, socket);
                 strays
             }
             Err(error) => {

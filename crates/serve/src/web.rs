@@ -27,6 +27,7 @@ mod tests;
 mod unasked;
 
 use crate::hub::Hub;
+use crate::lock::lock;
 use crate::places::wide;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
@@ -38,7 +39,6 @@ use quell_wire::auth::Secret;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
-use tests::lock;
 
 pub use converse::{begins, converse};
 

@@ -11,7 +11,8 @@
 use super::broke::Break;
 use super::talk::Talk;
 use crate::guest::Guest;
-use crate::hub::{Hub, Opened, Waiting};
+use crate::hub::Hub;
+use crate::waiting::{Opened, Waiting};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::{Alarm, came, readable, wait};

@@ -1,7 +1,7 @@
 //! What a client asks for, as what will be done: checked against the limits. Pure.
 
-use crate::hub::Streams;
 use crate::places::Limits;
+use crate::waiting::Streams;
 use quell_wire::iperf3::{HelloToken, Parameters, State, part_of, stream_place};
 use quell_wire::text::printable;
 

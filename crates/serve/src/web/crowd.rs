@@ -17,7 +17,7 @@ use quell_sys::socket::stream::TcpSocket;
 use std::net::IpAddr;
 use std::sync::Mutex;
 
-use super::tests::lock;
+use crate::lock::lock;
 
 /// Connections over TLS at once: ten clients of the draft with all that it lets them have.
 const MOST: usize = 160;

@@ -11,7 +11,7 @@
 //!
 //! Who finds no room is refused and does not wait: a handshake that waited would be told as the network's.
 
-use super::tests::lock;
+use crate::lock::lock;
 use crate::reflections::Reflections;
 use std::net::IpAddr;
 use std::sync::Mutex;

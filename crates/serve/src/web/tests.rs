@@ -11,6 +11,7 @@
 use super::queue;
 use crate::event::{Event, Outcome, Test as Told, reason};
 use crate::hub::{Hub, Pass};
+use crate::lock::lock;
 use crate::places::{Full, client};
 use crate::rate::Share;
 use quell_load::look::tcp_info;
@@ -25,7 +26,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 /// Longest time of a test, from when it has its place.
 const LONGEST_NS: u64 = 120_000_000_000;
@@ -426,11 +427,6 @@ impl Drop for Carrying<'_> {
             *done = done.with(&sums);
         }
     }
-}
-
-/// Whatever panicked while it held the lock, what is in it is whole between any two statements.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

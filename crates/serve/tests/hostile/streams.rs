@@ -1,14 +1,14 @@
 //! Streams over TLS that others could feel: they stand still, they send what nobody asked for, they are there when their connection ends.
 
 use crate::PATIENT;
-use crate::client::{NEVER, from, good, reset, served};
+use crate::client::{NEVER, Test, byte, from, good, reset, served};
 use crate::secure::{Secure, TAKES_NOTHING, folder, head, requests, secure};
 use crate::server::Served;
 use crate::web::{frame, http2};
 use quell_tls::trust::Trust;
 use rustls::ClientConfig;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -148,4 +148,29 @@ fn a_connection_that_ends_with_streams_under_way_ends_in_order() {
         }
     }
     assert_eq!(server.panics(), Vec::<String>::new());
+}
+
+#[test]
+fn a_hello_that_comes_again_while_the_first_still_waits_takes_no_other_streams_place() {
+    const ASKED: &str =
+        r#"{"udp":true,"time":30,"parallel":2,"reverse":true,"len":100,"bandwidth":1000}"#;
+    let server = Served::new(PATIENT);
+    for number in 0..10 {
+        let mut test = Test::new(from(150, 1), server.at, number).agreed(ASKED).expect("a place");
+        let streams = [0; 2].map(|_| {
+            let socket = UdpSocket::bind((from(150, 1), 0)).expect("a port");
+            socket.connect(server.at).expect("an address");
+            socket.set_read_timeout(Some(NEVER)).expect("a limit");
+            socket
+        });
+        // As a client does whose first was not answered, the server having had no CPU.
+        for _ in 0..8 {
+            streams[0].send(b"9876").expect("sent");
+        }
+        streams[1].send(b"9876").expect("sent");
+        for socket in &streams {
+            assert_eq!(socket.recv(&mut [0; 100]).expect("each has its place"), 4);
+        }
+        assert_eq!([byte(&mut test.control), byte(&mut test.control)], [Some(1), Some(2)]);
+    }
 }
