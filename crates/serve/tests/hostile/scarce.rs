@@ -50,8 +50,10 @@ fn nine() -> Vec<u64> {
     let tests: Vec<_> = tests.collect();
     let (since, lasts) = (Instant::now(), Duration::from_secs(2));
     std::thread::scope(|scope| {
-        let all = tests.into_iter().map(|mut test| {
+        let all = tests.into_iter().map(|test| {
             scope.spawn(move || {
+                // All of it, with its control connection.
+                let mut test = test;
                 taken(&mut test.streams[0], since, lasts).last().map_or(0, |(_, bytes)| *bytes)
             })
         });
