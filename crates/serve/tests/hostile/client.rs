@@ -12,12 +12,14 @@ pub const NEVER: Duration = Duration::from_secs(60);
 /// So many UDP streams say hello at once.
 const AT_ONCE: usize = 16;
 
-/// What comes of it in one of five tries, each with a number that no other test has. A client that had no CPU for a step's time is given up, as
-/// one that is silent, and tries again.
+/// What comes of it in one of five tries, and of those that there are in a minute, each with a number that no other test has. A client that had no CPU for a step's time
+/// is given up, as one that is silent, and tries again; and a server that has no CPU sees late that others left, and has no place until then.
 #[track_caller]
 pub fn at_last<T>(what: &str, bring: impl FnMut(u64) -> Option<T>) -> T {
     static NEXT: AtomicU64 = AtomicU64::new(1 << 40);
-    let mut numbers = std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed)).take(5);
+    let begun = Instant::now();
+    let numbers = (0..).take_while(|tried| *tried < 5 || begun.elapsed() < NEVER);
+    let mut numbers = numbers.map(|_| NEXT.fetch_add(1, Ordering::Relaxed));
     numbers.find_map(bring).unwrap_or_else(|| panic!("{what}"))
 }
 

@@ -1,7 +1,7 @@
 //! Streams over TLS that others could feel: they stand still, they send what nobody asked for, they are there when their connection ends.
 
 use crate::PATIENT;
-use crate::client::{NEVER, Test, byte, from, good, reset, served};
+use crate::client::{NEVER, Test, at_last, byte, from, good, reset, served};
 use crate::secure::{Secure, TAKES_NOTHING, folder, head, requests, secure};
 use crate::server::Served;
 use crate::web::{frame, http2};
@@ -155,10 +155,12 @@ fn a_hello_that_comes_again_while_the_first_still_waits_takes_no_other_streams_p
     const ASKED: &str =
         r#"{"udp":true,"time":30,"parallel":2,"reverse":true,"len":100,"bandwidth":1000}"#;
     let server = Served::new(PATIENT);
-    for number in 0..10 {
-        let mut test = Test::new(from(150, 1), server.at, number).agreed(ASKED).expect("a place");
+    for n in 0..10 {
+        let client = from(150 + n, 1);
+        let agreed = |number| Test::new(client, server.at, number).agreed(ASKED);
+        let mut test = at_last("a place", agreed);
         let streams = [0; 2].map(|_| {
-            let socket = UdpSocket::bind((from(150, 1), 0)).expect("a port");
+            let socket = UdpSocket::bind((client, 0)).expect("a port");
             socket.connect(server.at).expect("an address");
             socket.set_read_timeout(Some(NEVER)).expect("a limit");
             socket
