@@ -200,7 +200,7 @@ fn options_that_are_another_thing_here_are_answered_with_what_to_type() {
     says(&out, &["You get"]);
 }
 
-/// The columns of a line of figures, of which the first is its time ("0.1-0.2"). Where all CPUs are busy, that is not to the tenth what was asked for.
+/// The columns of a line of figures, of which the first is its time ("0.1-0.2"): where all CPUs are busy, not to the tenth what was asked for.
 fn row(line: &str) -> Option<Vec<&str>> {
     let columns: Vec<&str> = line.split_whitespace().collect();
     let (from, to) = columns.first()?.split_once('-')?;

@@ -5,7 +5,8 @@
 //!   TCP ─ server ─────┤      ├─► quell_rr  calls of quell rr
 //!                     │      ├─► web  the page that measures from a browser
 //!                     │      └─► ends      how this end sees the path, for quell doctor
-//!                     └─ hub ── places     who is there, what they may use
+//!                     └─ hub ─┬ places     who is there, what they may use
+//!                             └ waiting    which tests wait for their streams
 //!   UDP ─ udp ────────────────┬ streams of tests, each with a socket of its own
 //!                             └ STAMP, reflected
 //!   rate, turns  what all of them send and take together, and whose turn it is

@@ -30,7 +30,7 @@ use crate::guest::Guest;
 use crate::hub::{Hub, Pass};
 use crate::places::Full;
 use crate::rate::{self, BURST_NS, PIECE, Share};
-use crate::waiting::{Opened, Streams};
+use crate::waiting::{Opened, Streams, Waiting};
 use broke::Break;
 use elsewhere::Proven;
 use lane::{ServedLane, Terms};
@@ -258,7 +258,7 @@ fn gather(
     guest: &Guest,
     talk: &Talk<'_>,
     plan: &ServePlan,
-    (waiting, pass): (&crate::waiting::Waiting, &Pass<'_>),
+    (waiting, pass): (&Waiting, &Pass<'_>),
 ) -> Result<Vec<Opened>, Break> {
     let mut alarm = Alarm::new()?;
     let mut end_ns = monotonic_ns().saturating_add(talk.patience_ns());

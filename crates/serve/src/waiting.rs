@@ -69,20 +69,23 @@ impl Waiting {
         lock(&self.opened).greeted.contains(&client)
     }
 
-    /// Adds a stream over UDP of the client that said hello; gives it back when there are enough.
-    pub fn add_greeted(&self, client: SocketAddr, socket: Udp) -> Result<(), Opened> {
-        self.add(Opened::Udp(socket))?;
-        lock(&self.opened).greeted.push(client);
-        Ok(())
-    }
-
     /// Adds a stream; gives it back when there are enough.
     pub fn add(&self, opened: Opened) -> Result<(), Opened> {
+        self.put(opened, None)
+    }
+
+    /// The same, of one over UDP that a hello from there has opened.
+    pub fn add_greeted(&self, client: SocketAddr, socket: Udp) -> Result<(), Opened> {
+        self.put(Opened::Udp(socket), Some(client))
+    }
+
+    fn put(&self, opened: Opened, greeted: Option<SocketAddr>) -> Result<(), Opened> {
         let mut queue = lock(&self.opened);
         if queue.wanted == 0 {
             return Err(opened);
         }
         queue.wanted -= 1;
+        queue.greeted.extend(greeted);
         queue.new.push(opened);
         self.came.ring();
         Ok(())

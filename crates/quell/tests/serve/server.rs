@@ -156,25 +156,23 @@ pub fn iperf3_says(served: &Served, options: &[&str]) -> (bool, String) {
 /// The same, ending well; gives its output. One that had no CPU for a step's time is given up, and asks again, as in [`in_time`].
 #[track_caller]
 pub fn iperf3(served: &Served, options: &[&str]) -> String {
-    let (mut good, mut text) = (false, String::new());
-    for _ in 0..5 {
-        let begun = Instant::now();
-        (good, text) = iperf3_says(served, options);
-        if good || begun.elapsed() < Duration::from_secs(3) {
-            break;
-        }
-    }
+    let (good, text) = before_it_is_given_up(|| iperf3_says(served, options), |said| said.0);
     assert!(good, "iperf3 {options:?}: {text}");
     text
 }
 
 /// What a client says, asked five times at most while it does not end well and that took as long as a server's patience, or its own: whoever has
 /// no CPU for that time is given up. What is refused is so at once.
-pub fn in_time(mut ask: impl FnMut() -> Said) -> Said {
+pub fn in_time(ask: impl FnMut() -> Said) -> Said {
+    before_it_is_given_up(ask, |said| said.code == Some(0))
+}
+
+/// The same, of whatever says whether it ended well.
+fn before_it_is_given_up<T>(mut ask: impl FnMut() -> T, is_well: impl Fn(&T) -> bool) -> T {
     for _ in 0..4 {
         let begun = Instant::now();
         let said = ask();
-        if said.code == Some(0) || begun.elapsed() < Duration::from_secs(3) {
+        if is_well(&said) || begun.elapsed() < Duration::from_secs(3) {
             return said;
         }
     }

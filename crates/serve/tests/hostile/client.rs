@@ -12,8 +12,9 @@ pub const NEVER: Duration = Duration::from_secs(60);
 /// So many UDP streams say hello at once.
 const AT_ONCE: usize = 16;
 
-/// What comes of it in one of five tries, and of those that there are in a minute, each with a number that no other test has. A client that had no CPU for a step's time
-/// is given up, as one that is silent, and tries again; and a server that has no CPU sees late that others left, and has no place until then.
+/// What comes of it in one of five tries, or of all that there are in a minute, each with a number that no other test has. A client that had no
+/// CPU for a step's time is given up, as one that is silent, and tries again; and a server that has none sees late that others left, and has no
+/// place until then.
 #[track_caller]
 pub fn at_last<T>(what: &str, bring: impl FnMut(u64) -> Option<T>) -> T {
     static NEXT: AtomicU64 = AtomicU64::new(1 << 40);
@@ -21,6 +22,18 @@ pub fn at_last<T>(what: &str, bring: impl FnMut(u64) -> Option<T>) -> T {
     let numbers = (0..).take_while(|tried| *tried < 5 || begun.elapsed() < NEVER);
     let mut numbers = numbers.map(|_| NEXT.fetch_add(1, Ordering::Relaxed));
     numbers.find_map(bring).unwrap_or_else(|| panic!("{what}"))
+}
+
+/// What a client gets, in one of five tries: again only where nothing came for as long as a step, for want of a CPU. Who is refused is so at once.
+pub fn in_time<T>(mut ask: impl FnMut() -> Option<T>) -> Option<T> {
+    for _ in 0..5 {
+        let begun = Instant::now();
+        let got = ask();
+        if got.is_some() || begun.elapsed() < Duration::from_secs(3) {
+            return got;
+        }
+    }
+    None
 }
 
 /// An address of loopback from which a client comes.
@@ -100,7 +113,7 @@ impl Test {
         Self { control, streams: vec![], sockets: vec![], cookie: cookie(number), from, to }
     }
 
-    /// Under way with so many streams, in one of five tries.
+    /// Under way with so many streams, at last.
     #[track_caller]
     pub fn under_way(from: Ipv4Addr, to: SocketAddr, parameters: &str, streams: usize) -> Self {
         at_last("a place", |number| Self::new(from, to, number).running(parameters, streams))
@@ -142,8 +155,7 @@ impl Test {
         let mut left: Vec<&UdpSocket> = self.sockets[first..].iter().collect();
         let mut answer = [0; 70_000];
         for _ in 0..5 {
-            // Its own hello was answered: before that, or an answer was lost. Not again at once: a second one that waits beside the first could be
-            // taken for another stream's.
+            // Its own hello was answered: before that, or an answer was lost.
             left.iter().for_each(|socket| drop(socket.send(b"9876")));
             let mut patience_ms = 1000;
             left.retain(|socket| {
@@ -191,7 +203,7 @@ impl Test {
     }
 }
 
-/// How long a good client waits from connecting until its data may flow, and carries its test to the end, in one of five tries.
+/// How long a good client waits from connecting until its data may flow, and carries its test to the end, when it is served at last.
 #[track_caller]
 pub fn good(to: SocketAddr) -> Duration {
     at_last("a good client is served", |number| served(to, number))

@@ -1,7 +1,7 @@
 //! Handshakes of TLS, again and again: each costs a stranger a recorded message, and the server a signature.
 
 use crate::Siege;
-use crate::client::{connect, from};
+use crate::client::{connect, from, in_time};
 use crate::secure::secure;
 use quell_tls::trust::{self, Trust};
 use rustls::ClientConnection;
@@ -42,15 +42,8 @@ fn a_stranger_who_shakes_hands_again_and_again_has_a_part_of_a_cpu_and_others_ha
     let (answered, good) = std::thread::scope(|scope| {
         let strangers: Vec<_> =
             (0..2).map(|_| scope.spawn(|| again_and_again(at, &message, &over))).collect();
-        // One that had no CPU for a step's time is given up, and tries again; one that is refused is so at once.
-        let shakes = |n| {
-            (0..5).find_map(|_| {
-                let tried = Instant::now();
-                let shook = secure(&tls, from(2, n), at).is_some();
-                (shook || tried.elapsed() < Duration::from_secs(3)).then_some(shook)
-            })
-        };
-        let good = (0..10).filter(|n| shakes(*n) == Some(true)).count();
+        let good = (0..10).filter(|n| in_time(|| secure(&tls, from(2, *n), at)).is_some());
+        let good = good.count();
         loop {
             siege.serves("handshakes without end");
             if begun.elapsed() > Duration::from_secs(2) {

@@ -137,8 +137,8 @@ fn shared(beside: &[(&str, Beside)]) -> Shared {
     })
 }
 
-/// Half of the rate is the first network's, but for what a busy machine has its reader miss; the second's download has some, and what goes on beside it
-/// its turns. A machine that stands still for seconds may do so in five tries but one.
+/// Half of the rate is the first network's, but for what a busy machine has its reader miss; the second's download has some, and what goes on
+/// beside it its turns. A machine that stands still for seconds may do so in five tries but one.
 #[track_caller]
 fn is_fair(what: &str, beside: &[(&str, Beside)]) {
     let all = RATE / 8 * LASTS.as_secs();

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const ALL_STREAMS: &str =
     r#"{"tcp":true,"time":600,"parallel":128,"bidirectional":true,"len":131072}"#;
 
-/// A good client calls, and has its reply, in one of five tries.
+/// A good client calls, and has its reply, at last.
 #[track_caller]
 fn is_called(at: SocketAddr) {
     at_last("a call is answered", |_| called(from(200, 2), at));

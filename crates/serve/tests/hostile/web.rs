@@ -1,6 +1,6 @@
 //! Browsers, good and bad: heads that never end, half requests, endless uploads, resets in each state, a hundred phones, pages of others.
 
-use crate::client::{connect, from, half_close, reset};
+use crate::client::{connect, from, half_close, in_time, reset};
 use crate::server::Served;
 use crate::{Siege, is_soon};
 use quell_tls::trust::Trust;
@@ -8,7 +8,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A request of the page.
 pub fn request(method: &str, path: &str, more: &str) -> Vec<u8> {
@@ -28,15 +28,13 @@ pub fn up_to(stream: &mut TcpStream, word: &str) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// The status of the answer to this; 0 where there is none. One that had no CPU for a step's time is given up, and asks again.
+/// The status of the answer to this; 0 where there is none.
 fn status(from: Ipv4Addr, to: SocketAddr, bytes: &[u8]) -> u16 {
-    let answered = (0..5).find_map(|_| {
-        let begun = Instant::now();
+    let answered = in_time(|| {
         let mut stream = connect(from, to);
         let _ = stream.write_all(bytes);
         let head = up_to(&mut stream, "\r\n");
-        let code = head.split(' ').nth(1).and_then(|code| code.parse().ok());
-        code.or((begun.elapsed() < Duration::from_secs(3)).then_some(0))
+        head.split(' ').nth(1).and_then(|code| code.parse().ok())
     });
     answered.unwrap_or(0)
 }
