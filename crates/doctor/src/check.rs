@@ -67,6 +67,7 @@ impl Check {
             id: self.name.to_owned(),
             subject: subject.into(),
             severity: self.severity,
+            sure: true,
             says: says.into(),
             evidence: Vec::new(),
             why: self.why.to_owned(),

@@ -127,6 +127,7 @@ mod tests {
             id: "queue-drops".into(),
             subject: "eth0".into(),
             severity: Severity::Warning,
+            sure: true,
             says: "a queue was full".into(),
             evidence: vec![Evidence::amount("dropped", total, "since the start", "rtnetlink")],
             why: String::new(),

@@ -65,6 +65,9 @@ pub struct Finding {
     pub subject: String,
     /// How much it matters.
     pub severity: Severity,
+    /// Whether what was seen leaves no other cause.
+    #[serde(default = "is_sure")]
+    pub sure: bool,
     /// What is wrong, in one plain sentence.
     pub says: String,
     /// What was seen, with where it was read.
@@ -75,6 +78,10 @@ pub struct Finding {
     pub remedies: Vec<Remedy>,
     /// Who says so: documentation, a measurement.
     pub source: String,
+}
+
+fn is_sure() -> bool {
+    true
 }
 
 impl Finding {

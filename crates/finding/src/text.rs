@@ -103,6 +103,7 @@ mod tests {
             id: "listen-overflow".into(),
             subject: "this host".into(),
             severity: Severity::Serious,
+            sure: true,
             says: "connections come faster than a program takes them".into(),
             evidence: vec![
                 Evidence::count("ListenOverflows", 37, "/proc/net/netstat"),

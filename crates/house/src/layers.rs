@@ -6,8 +6,8 @@
 //!   2  probe  load  rr  page  act  lab  shaper  treeview  host
 //!      classify  tls               below others of their layer: a program for the kernel, over netlink; TLS over a socket
 //!   1  sys  netlink  store  chart  trace  hierarchy  foreign  web   one system thing each
-//!   0  model  stats  wire  tc  pingexp  tune  finding   pure: no I/O, no clock, no randomness
-//!      units                       below all of them
+//!   0  model  stats  wire  tc  pingexp  tune  cause   pure: no I/O, no clock, no randomness
+//!      units  finding              below all of them
 //! ```
 
 use cargo_metadata::Metadata;
@@ -15,6 +15,7 @@ use cargo_metadata::Metadata;
 /// The layers, lowest first. A crate may use crates of the layers below its own.
 pub const LAYERS: &[(&str, &[&str])] = &[
     ("0, units", &["quell-units"]),
+    ("0, below", &["quell-finding"]),
     (
         "0",
         &[
@@ -24,7 +25,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "quell-tc",
             "quell-pingexp",
             "quell-tune",
-            "quell-finding",
+            "quell-cause",
         ],
     ),
     (
@@ -75,13 +76,17 @@ pub const ONLY: &[(&str, &[&str])] = &[
     ("quell-netlink", &["quell-units", "quell-tc"]),
     ("quell-store", &["quell-model"]),
     ("quell-chart", &[]),
-    ("quell-trace", &["quell-finding", "quell-units"]),
+    ("quell-trace", &["quell-cause", "quell-finding", "quell-units"]),
     ("quell-web", &["quell-wire"]),
     ("quell-foreign", &["quell-model"]),
     ("quell-hierarchy", &["quell-units", "quell-wire", "quell-tc"]),
     ("quell-finding", &[]),
+    ("quell-cause", &["quell-finding"]),
     ("quell-host", &["quell-netlink", "quell-sys", "quell-tc", "quell-wire"]),
-    ("quell-doctor", &["quell-finding", "quell-host", "quell-netlink", "quell-wire"]),
+    (
+        "quell-doctor",
+        &["quell-cause", "quell-finding", "quell-host", "quell-netlink", "quell-wire"],
+    ),
     ("quell-house", &[]),
     ("quell-tune", &["quell-units"]),
 ];

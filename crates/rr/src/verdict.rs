@@ -226,6 +226,7 @@ pub fn finding(
         id: told.name.to_owned(),
         subject: format!("calls of {size} bytes"),
         severity: told.severity,
+        sure: true,
         says,
         evidence: evidence(stalls, cause, calls, counted),
         why: told.why.to_owned(),

@@ -23,6 +23,7 @@ pub(crate) fn finding(mark: &Remark, own: &str, other: &str) -> Finding {
         id: mark.cause.name().to_owned(),
         subject: format!("{own} to {other}"),
         severity,
+        sure: true,
         says: who(mark, own, other),
         evidence: seen,
         why: why.to_owned(),

@@ -117,6 +117,7 @@ fn held_up(
         id: id.to_owned(),
         subject: name.to_owned(),
         severity,
+        sure: true,
         says,
         evidence: seen(way, held),
         why: why.to_owned(),
@@ -453,6 +454,7 @@ fn vanishing(name: &str, seen: &Vanishing) -> Finding {
         id: "mtu-black-hole".to_owned(),
         subject: name.to_owned(),
         severity: Severity::Serious,
+        sure: true,
         says: format!(
             "segments of {segment} bytes vanish on the way: {how}, while {pings_answered} of {pings} pings had their answer: a path MTU \
              black hole"
