@@ -14,5 +14,5 @@
 mod causes;
 mod row;
 
-pub use causes::TABLE;
-pub use row::{Cause, Row, named};
+pub use causes::{TABLE, named};
+pub use row::{Cause, Row};

@@ -1,6 +1,6 @@
 //! A row of the table of causes.
 
-use quell_finding::{Finding, Remedy, Severity};
+use quell_finding::Severity;
 use serde::{Deserialize, Serialize};
 
 /// What somebody waited for.
@@ -60,55 +60,4 @@ pub struct Row {
     pub remedies: &'static [&'static str],
     /// Who says so: an RFC, a function of the kernel, a paper.
     pub source: &'static str,
-}
-
-impl Cause {
-    /// Its row.
-    pub fn row(self) -> &'static Row {
-        &crate::TABLE[self as usize]
-    }
-
-    /// Its name, as "delayed-ack".
-    pub fn name(self) -> &'static str {
-        self.row().name
-    }
-
-    /// Its sentence about these two ends.
-    pub fn sentence(self, sender: &str, receiver: &str) -> String {
-        self.row().sentence.replace("{sender}", sender).replace("{receiver}", receiver)
-    }
-
-    /// A sure finding of it about `subject`, without evidence yet.
-    pub fn finding(self, subject: impl Into<String>, sender: &str, receiver: &str) -> Finding {
-        let row = self.row();
-        Finding {
-            id: row.name.to_owned(),
-            subject: subject.into(),
-            severity: row.severity,
-            sure: true,
-            says: self.sentence(sender, receiver),
-            evidence: Vec::new(),
-            why: row.why.to_owned(),
-            remedies: row.remedies.iter().map(|text| Remedy::advice(*text)).collect(),
-            source: row.source.to_owned(),
-        }
-    }
-}
-
-/// The row of this name.
-pub fn named(name: &str) -> Option<&'static Row> {
-    crate::TABLE.iter().find(|row| row.name == name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sentence_names_both_ends() {
-        let said = Cause::ReceiverWindow.sentence("this end", "the server");
-        assert_eq!(said, "this end waited for the server: its receive window was full");
-        assert_eq!(named("receiver-window").map(|row| row.cause), Some(Cause::ReceiverWindow));
-        assert_eq!(named("moon"), None);
-    }
 }

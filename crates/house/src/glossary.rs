@@ -50,17 +50,20 @@ fn is_source(path: &str) -> bool {
 }
 
 fn defines(text: &str, word: &str) -> bool {
-    text.lines().any(|line| {
-        let line = line.trim_start();
-        let bare = match line.strip_prefix("pub") {
-            Some(rest) if rest.starts_with('(') => rest.split_once(')').map_or(rest, |(_, r)| r),
-            Some(rest) => rest,
-            None => line,
-        };
-        let name = KINDS.iter().find_map(|kind| bare.trim_start().strip_prefix(kind));
-        name.and_then(|n| n.strip_prefix(word))
-            .is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
-    })
+    text.lines().any(|line| defined(line) == Some(word))
+}
+
+/// The type that a line begins to define.
+pub fn defined(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let bare = match line.strip_prefix("pub") {
+        Some(rest) if rest.starts_with('(') => rest.split_once(')').map_or(rest, |(_, r)| r),
+        Some(rest) => rest,
+        None => line,
+    };
+    let name = KINDS.iter().find_map(|kind| bare.trim_start().strip_prefix(kind))?;
+    let end = name.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(name.len());
+    (end > 0).then(|| &name[..end])
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //!   files          ──► sources     no file too long, every crate says what it is
 //!                  ├─► circles     files of a crate use each other one way only
 //!                  ├─► glossary    a word is one type
+//!                  ├─► names       a name is three types at most
 //!                  ├─► kinds       a probe or load is told of in its own file
 //!                  ├─► words       no path or host of one machine
 //!                  ├─► waits       the lab waits for things and not for times
@@ -22,6 +23,7 @@ pub mod kinds;
 pub mod layers;
 pub mod licences;
 pub mod links;
+pub mod names;
 pub mod reads;
 pub mod sources;
 pub mod tree;

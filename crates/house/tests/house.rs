@@ -1,7 +1,7 @@
 //! The real tree against every check.
 
 use quell_house::{
-    circles, glossary, kinds, layers, licences, links, reads, sources, tree, waits, words,
+    circles, glossary, kinds, layers, licences, links, names, reads, sources, tree, waits, words,
 };
 
 /// Fails with every problem on a line of its own.
@@ -67,6 +67,11 @@ fn files_of_a_crate_use_each_other_one_way_only() {
 #[test]
 fn a_word_of_the_glossary_is_one_type() {
     none("glossary", &glossary::problems(&files()));
+}
+
+#[test]
+fn a_type_name_has_three_meanings_at_most() {
+    none("names", &names::problems(&files(), include_str!("names_to_mend.txt")));
 }
 
 #[test]

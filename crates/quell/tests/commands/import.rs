@@ -1,0 +1,247 @@
+//! `quell import`: what other programs measured, as a run: ping-exp years ago, Flent, irtt, iperf3, fping; and a pickle that would run a program.
+
+use crate::drawn::{Drawn, near};
+use crate::support::{TestFolder, left_out, says};
+use serde_json::Value;
+
+const OLD: &[u8] = include_bytes!("../../../pingexp/tests/data/python2-0.pickle");
+
+#[test]
+fn what_was_imported_is_told_to_programs_too() {
+    let dir = TestFolder::new();
+    dir.write("vpn.pickle", OLD);
+    let told = dir.quell(&["import", "pingexp", "vpn.pickle", "--json"]).fine();
+    let told: Value = serde_json::from_str(&told).expect("it is JSON");
+    assert_eq!(told["run"], "20091110T230000-vpn");
+    assert_eq!(told["started"], "2009-11-10T23:00:00Z");
+    let voice = &told["streams"][0];
+    assert_eq!((&voice["stream"], &voice["packets"]), (&"voice".into(), &6.into()), "{told}");
+    assert_eq!((&voice["answered"], &voice["duplicates"]), (&4.into(), &1.into()), "{told}");
+}
+
+#[test]
+fn an_old_measurement_becomes_a_run_that_is_shown_plotted_and_viewed() {
+    let dir = TestFolder::new();
+    dir.write("vpn.pickle", OLD);
+    let told = dir.quell(&["import", "pingexp", "vpn.pickle"]).fine();
+    says(
+        &told,
+        &[
+            "voice: it's.example.org, 4 of 6 packets answered, TOS 184, 1 answered again",
+            "bulk: 192.0.2.7, 0 of 6 packets answered",
+            "kept no sending times",
+            "2009-11-10T23:00:00Z",
+            "runs/20091110T230000-vpn",
+        ],
+    );
+    assert!(told.lines().all(|l| l.chars().count() <= 100), "{told}");
+    let shown = dir.quell(&["show", "vpn", "--json"]).fine();
+    let shown: Value = serde_json::from_str(&shown).expect("it is JSON");
+    assert_eq!(shown["complete"], true);
+    let stream = |name: &str| {
+        let rows = shown["results"].as_array().expect("rows");
+        rows.iter().find(|r| r["stream"] == name).expect("the stream").clone()
+    };
+    let voice = stream("voice");
+    assert_eq!((&voice["sent"], &voice["received"]), (&6.into(), &4.into()), "{voice}");
+    assert_eq!((&voice["duplicates"], &voice["lost_up"]), (&1.into(), &Value::Null));
+    assert_eq!((&voice["rtt_ms"]["min"], &voice["rtt_ms"]["max"]), (&19.75.into(), &300.0.into()));
+    assert_eq!(stream("bulk")["loss_ratio"], 1.0);
+    for (figure, file) in
+        [("rtt-averages", "a.svg"), ("rtt-time", "b.svg"), ("rtt-scatter", "c.png")]
+    {
+        dir.quell(&["plot", "vpn", "--figure", figure, "-o", file]).fine();
+    }
+    let averages = std::fs::read_to_string(dir.path("a.svg")).expect("it was written");
+    assert!(
+        averages.contains(">voice<") && averages.contains(">bulk<"),
+        "both streams have a place"
+    );
+    // One stream alone; one that there is not.
+    dir.quell(&["plot", "vpn", "--figure", "rtt-averages", "--stream", "voice", "-o", "d.svg"])
+        .fine();
+    let alone = std::fs::read_to_string(dir.path("d.svg")).expect("it was written");
+    assert!(alone.contains(">voice<") && !alone.contains(">bulk<"));
+    let none = ["plot", "vpn", "--figure", "rtt-time", "--stream", "vioce", "-o", "e.svg"];
+    says(&dir.quell(&none).refused(2), &["\"vioce\"", "bulk, voice"]);
+    dir.quell(&["report", "vpn"]).fine();
+    let page = dir.quell(&["view", "vpn", "-o", "-"]).fine();
+    says(&page, &["<canvas", "Pings by ping-exp, from vpn.pickle"]);
+}
+
+#[test]
+fn what_is_imported_twice_is_there_twice() {
+    let dir = TestFolder::new();
+    dir.write("a.pickle", OLD);
+    for _ in 0..2 {
+        dir.quell(&["import", "pingexp", "a.pickle", "--out", "kept"]).fine();
+    }
+    says(
+        &dir.quell(&["runs", "--out", "kept"]).fine(),
+        &["20091110T230000-a", "20091110T230000-a-2"],
+    );
+}
+
+#[test]
+fn a_pickle_that_would_run_a_program_is_refused_and_leaves_nothing_behind() {
+    let dir = TestFolder::new();
+    let owned = dir.path("owned");
+    let command = format!("cos\nsystem\n(S'touch {}'\ntR.", owned.display());
+    dir.write("evil.pickle", &command);
+    let error = dir.quell(&["import", "pingexp", "evil.pickle"]).refused(2);
+    says(&error, &["evil.pickle", "byte 0", "GLOBAL \"os.system\"", "Nothing was executed"]);
+    assert_eq!(dir.names(), ["evil.pickle"], "neither a run nor what the pickle wanted");
+}
+
+#[test]
+fn files_of_other_kinds_are_told_apart() {
+    let dir = TestFolder::new();
+    dir.write("empty", b"");
+    dir.write("text", b"PING 127.0.0.1 (127.0.0.1) 56(84) bytes of data.\n");
+    dir.write("cut", &OLD[..400]);
+    dir.write("nothing", b"}U\x0bexperiments}s.");
+    let refused = |file: &str| dir.quell(&["import", "pingexp", file]).refused(2);
+    says(&refused("empty"), &["ends at byte 0"]);
+    says(&refused("text"), &["text is not imported: byte 0"]);
+    says(&refused("cut"), &["cut is not imported", "copied whole"]);
+    says(&refused("nothing"), &["holds no packets"]);
+    says(&refused("missing"), &["missing", "No such file"]);
+    says(&refused("."), &["directory"]);
+    assert!(!dir.path("runs").exists());
+}
+
+const FLENT: &[u8] = include_bytes!("../../../foreign/tests/data/ping.flent.gz");
+const IRTT: &[u8] = include_bytes!("../../../foreign/tests/data/irtt.json.gz");
+const IPERF3: &[u8] = include_bytes!("../../../foreign/tests/data/iperf3-bidir.json");
+const FPING: &[u8] = include_bytes!("../../../foreign/tests/data/fping-D.txt");
+
+/// A row of what `show --json` tells.
+fn row(shown: &Value, stream: &str) -> Value {
+    let rows = shown["results"].as_array().expect("rows");
+    rows.iter().find(|r| r["stream"] == stream).expect("the stream").clone()
+}
+
+#[test]
+fn files_of_four_programs_become_runs_that_are_shown_drawn_reported_and_viewed() {
+    let dir = TestFolder::new();
+    dir.write("home.flent.gz", FLENT);
+    dir.write("calls.json.gz", IRTT);
+    dir.write("both.json", IPERF3);
+    dir.write("pings.txt", FPING);
+    let files = ["import", "home.flent.gz", "calls.json.gz", "both.json", "pings.txt"];
+    let told = dir.quell(&files).fine();
+    says(
+        &told,
+        &[
+            "home.flent.gz: a file of Flent (ping)",
+            "Ping (ms) UDP: 14 of 15 packets answered",
+            "calls.json.gz: a file of irtt",
+            "irtt: 25 of 30 packets answered",
+            "up-1: up, 0.56 MB in 2.0 s",
+            "pings.txt: a file of fping",
+            "10.0.0.2: 25 of 30 packets answered",
+        ],
+    );
+    assert!(told.lines().all(|l| l.chars().count() <= 100), "{told}");
+    let show = |run: &str| -> Value {
+        serde_json::from_str(&dir.quell(&["show", run, "--json"]).fine()).expect("JSON")
+    };
+    let irtt = row(&show("calls"), "irtt");
+    assert_eq!((&irtt["sent"], &irtt["received"]), (&30.into(), &25.into()), "{irtt}");
+    let home = row(&show("home"), "Ping (ms) UDP");
+    assert_eq!((&home["lost_up"], &home["lost_down"]), (&0.into(), &1.into()), "{home}");
+    // iperf3 says 671872 bytes in 2 s of the second upload.
+    let up = row(&show("both"), "up-2");
+    assert_eq!((up["way"].as_str(), up["retransmits"].as_u64()), (Some("up"), Some(36)), "{up}");
+    let goodput = up["goodput_mbps"].as_f64().expect("a rate");
+    assert!((goodput - 671_872.0 * 8.0 / 2.000_001 / 1e6).abs() < 0.02, "{goodput}");
+    assert_eq!(row(&show("pings"), "10.0.0.2")["rtt_ms"]["p50"], 10.1);
+    for (run, figure) in
+        [("home", "rtt-cdf"), ("calls", "rtt-time"), ("both", "goodput-time"), ("both", "tcp")]
+    {
+        let file = format!("{run}-{figure}.svg");
+        dir.quell(&["plot", run, "--figure", figure, "-o", &file]).fine();
+        assert!(std::fs::read_to_string(dir.path(&file)).expect("it is there").contains("</svg>"));
+    }
+    for run in ["home", "calls", "both", "pings"] {
+        dir.quell(&["report", run]).fine();
+        says(&dir.quell(&["view", run, "-o", "-"]).fine(), &["<canvas"]);
+    }
+    let compared = dir.quell(&["compare", "home", "home", "--metric", "rtt.p50"]);
+    says(&(compared.out + &compared.error), &["home"]);
+}
+
+#[test]
+fn what_is_left_out_of_a_file_is_told_to_programs_too() {
+    let dir = TestFolder::new();
+    // As older ones of iperf3 wrote, without the receiver's sums: then its jitter is of no packets that are known.
+    let whole = include_str!("../../../foreign/tests/data/iperf3-udp-up.json");
+    dir.write("up.json", whole.replace("sum_received", "sum_other").as_bytes());
+    let told = dir.quell(&["import", "iperf3", "up.json", "--json"]).fine();
+    let told: Value = serde_json::from_str(&told).expect("it is JSON");
+    let file = &told["imported"][0];
+    assert_eq!((&file["program"], &file["test"]), (&"iperf3".into(), &"udp".into()), "{told}");
+    says(&file["left_out"].to_string(), &["Jitter"]);
+    assert_eq!(file["streams"][0]["way"], "up");
+    let run = file["run"].as_str().expect("a name");
+    let shown = dir.quell(&["show", run, "--json"]).fine();
+    let up = row(&serde_json::from_str(&shown).expect("JSON"), "up");
+    assert_eq!((&up["sent"], &up["received"]), (&346.into(), &320.into()), "{up}");
+}
+
+#[test]
+fn a_file_that_is_refused_keeps_no_other_out() {
+    let dir = TestFolder::new();
+    dir.write("a.txt", FPING);
+    dir.write("b.json", "{\"round_trips\":[{\"seqno\":0,");
+    dir.write("c.txt", FPING);
+    let said = dir.quell(&["import", "a.txt", "b.json", "c.txt"]);
+    assert_eq!(said.code, Some(2), "{}", said.error);
+    says(&said.error, &["b.json is not imported: line 1, column", "copied whole"]);
+    says(&said.out, &["a.txt: a file of fping", "c.txt: a file of fping"]);
+    assert_eq!(std::fs::read_dir(dir.path("runs")).expect("runs").count(), 2);
+    // Of the wrong program; of none; a bomb.
+    dir.write("calls.json.gz", IRTT);
+    let wrong = dir.quell(&["import", "flent", "calls.json.gz"]).refused(2);
+    says(&wrong, &["a file of irtt, not of Flent", "quell import irtt"]);
+    dir.write("x", "hello");
+    says(&dir.quell(&["import", "x"]).refused(2), &["x is not imported", "no file of Flent"]);
+    says(&dir.quell(&["import", "missing"]).refused(2), &["missing", "No such file"]);
+    says(&dir.quell(&["import"]).refused(2), &["Usage"]);
+}
+
+/// By what real Flent makes of what `ss` prints, where it is installed.
+#[test]
+fn a_socket_of_flents_is_drawn_as_any_sender() {
+    let dir = TestFolder::new();
+    let mut python = std::process::Command::new("python3");
+    python.args(["-c", include_str!("../support/flent_sockets.py")]).current_dir(dir.path("."));
+    let made = python.env("HOME", dir.path(".")).stdin(std::process::Stdio::null()).output();
+    if !dir.path("sockets.flent.gz").exists() {
+        let said = made.map(|made| String::from_utf8_lossy(&made.stdout).into_owned());
+        assert!(said.as_ref().is_ok_and(|said| said.contains("not installed")), "{said:?}");
+        left_out::for_want_of("flent is not installed (Debian's package flent)");
+        return;
+    }
+    let told = dir.quell(&["import", "sockets.flent.gz"]).fine();
+    says(&told, &["TCP upload::1: up, 5.00 MB in 5.0 s", "window, round trip and rates"]);
+    // A row of the sender: window, microseconds, bytes a second; what was sent again is not told.
+    let table = dir.quell(&["export", "csv", "sockets", "--table", "flows"]).fine();
+    let rows: Vec<&str> = table.lines().filter(|l| l.contains(",sender,")).collect();
+    assert_eq!(rows.len(), 5, "{table}");
+    says(rows[1], &["1500000000,tcp_nup,", ",1500000,0,,11,21500,0,1225000,1562500,"]);
+    let show = dir.quell(&["show", "sockets", "--json"]).fine();
+    let row = row(&serde_json::from_str(&show).expect("JSON"), "TCP upload::1");
+    assert_eq!((&row["retransmits"], row["goodput_mbps"].as_f64()), (&Value::Null, Some(8.0)));
+    dir.quell(&["plot", "sockets", "--figure", "tcp", "-o", "tcp.svg"]).fine();
+    let drawn = std::fs::read_to_string(dir.path("tcp.svg")).expect("it was written");
+    let drawn = Drawn::of(&drawn);
+    assert!(drawn.says("Congestion window (segments)"));
+    let at = |value: fn(f64) -> f64| -> Vec<(f64, f64)> {
+        (0..5).map(|n| (f64::from(n) + 0.5, value(f64::from(n)))).collect()
+    };
+    let wanted = [at(|n| 10.0 + n), at(|n| 20.5 + n), at(|_| 12.5), at(|_| 9.8)];
+    for (panel, wanted) in drawn.panels.iter().zip(wanted) {
+        near(&panel.lines[0].1, &wanted, (0.01, 0.1));
+    }
+}

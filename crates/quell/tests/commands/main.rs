@@ -1,0 +1,47 @@
+//! The program as a person calls it: what starts it and waits for its end.
+
+mod bad_input;
+mod columns;
+mod compare;
+mod data_examples;
+mod doctor;
+mod documents;
+mod every;
+mod export;
+mod flow;
+mod habits;
+mod import;
+mod kernels;
+mod measured;
+mod mutations;
+mod pages_shown;
+mod ping;
+mod plot;
+mod rr;
+mod shape;
+mod shape_device;
+mod shape_lost;
+mod show_follow;
+mod starved;
+mod stopped;
+mod strangers;
+mod subscribers;
+mod trace;
+mod tree;
+mod tune;
+mod view;
+
+#[path = "../../../trace/tests/common/mod.rs"]
+mod captures;
+#[path = "../../../report/tests/common/drawn.rs"]
+mod drawn;
+#[path = "../../../flow/tests/peer/mod.rs"]
+mod peer;
+#[path = "../../../flow/tests/peer/played.rs"]
+mod played;
+#[path = "../serve/server.rs"]
+mod server;
+#[path = "../support/mod.rs"]
+mod support;
+#[path = "../support/terminal.rs"]
+mod terminal;

@@ -1,0 +1,153 @@
+//! `quell rr` as a person uses it, over loopback: it is stopped, its server goes away, and errors say what to do.
+
+use crate::server::Served;
+use crate::support::{program, said, says};
+use crate::terminal::terminal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::io::{Read, Write, copy};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::Stdio;
+
+/// What an endless `quell rr` says when this signal comes after so many calls, made through us; with none, before the first reply.
+fn stopped_by(signal: Signal, calls: usize, json: bool) -> std::process::Output {
+    let served = Served::new(&[]);
+    let between = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = between.local_addr().expect("it has one").to_string();
+    let mut arguments = vec!["rr", &at, "--sizes", "64,65", "--calls", "1000000"];
+    arguments.extend(json.then_some("--json"));
+    let mut command = program(&arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("it starts");
+    let (mut client, _) = between.accept().expect("it connects");
+    let mut server = TcpStream::connect(served.at).expect("it serves");
+    if calls == 0 {
+        client.read_exact(&mut [0; 64]).expect("it asks");
+        kill(Pid::from_raw(child.id() as i32), signal).expect("it runs");
+        return child.wait_with_output().expect("it ends");
+    }
+    let (mut asked, mut to) =
+        (client.try_clone().expect("another"), server.try_clone().expect("another"));
+    std::thread::spawn(move || copy(&mut asked, &mut to));
+    // The first reply is the one that opens the connection.
+    let mut reply = [0; 64];
+    for _ in 0..=calls {
+        server.read_exact(&mut reply).expect("it answers");
+        client.write_all(&reply).expect("it reads");
+    }
+    kill(Pid::from_raw(child.id() as i32), signal).expect("it runs");
+    std::thread::spawn(move || copy(&mut server, &mut client));
+    child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn a_server_that_goes_away_takes_nothing_of_what_was_measured() {
+    let served = Served::new(&[]);
+    let between = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = between.local_addr().expect("it has one").to_string();
+    let arguments = ["rr", &at, "--sizes", "64", "--calls", "1000000"];
+    let mut command = program(&arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("it starts");
+    let (mut client, _) = between.accept().expect("it connects");
+    let mut server = TcpStream::connect(served.at).expect("it serves");
+    let (mut asked, mut to) =
+        (client.try_clone().expect("another"), server.try_clone().expect("another"));
+    std::thread::spawn(move || copy(&mut asked, &mut to));
+    let mut reply = [0; 64];
+    // The first opens the connection.
+    for _ in 0..=20 {
+        server.read_exact(&mut reply).expect("it answers");
+        client.write_all(&reply).expect("it reads");
+    }
+    drop(between);
+    client.shutdown(Shutdown::Both).expect("it stands");
+    let output = child.wait_with_output().expect("it ends");
+    let (out, error) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(3), "{out}{error}");
+    assert!(
+        error.contains("serves no more after 20 calls") && !error.contains("secret"),
+        "{error}"
+    );
+    assert!(out.lines().any(|line| line.trim_start().starts_with("64 ")), "{out}");
+}
+
+#[test]
+fn who_is_told_to_end_says_what_was_measured_until_then() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let output = stopped_by(signal, 20, true);
+        let (out, error) = (
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        );
+        assert_eq!(output.status.code(), Some(0), "{signal}: {out}{error}");
+        let json: serde_json::Value = serde_json::from_str(&out).expect("it is JSON");
+        let rows = json["before"]["rows"].as_array().expect("rows");
+        assert_eq!((rows.len(), &json["before"]["stopped"]), (1, &true.into()), "{out}");
+        assert!(rows[0]["calls"].as_u64() >= Some(19) && rows[0]["lost"] == 0, "{out}");
+    }
+    let output = stopped_by(Signal::SIGTERM, 20, false);
+    let text = String::from_utf8_lossy(&output.stdout);
+    says(&text, &["stopped after", "of 64 bytes", "larger sizes were not tried"]);
+}
+
+#[test]
+fn who_is_told_to_end_before_anything_was_measured_says_so() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let output = stopped_by(signal, 0, false);
+        assert_eq!(output.status.code(), Some(1), "{signal}");
+        says(&String::from_utf8_lossy(&output.stderr), &["nothing was measured"]);
+    }
+}
+
+#[test]
+fn what_can_not_be_is_refused_with_advice() {
+    for (arguments, words) in [
+        (&["rr"][..], &["HOST"][..]),
+        (&["rr", "localhost", "--sizes", "0"], &["1 to 1048576", "700..740"]),
+        (&["rr", "localhost", "--sizes", "5..1"], &["5..1"]),
+        (&["rr", "localhost", "--port", "3"], &["--port", "HOST"]),
+        (&["rr", "name.invalid"], &["name.invalid", "HOST:PORT"]),
+        (&["rr", "127.0.0.1", "-6"], &["IPv6"]),
+        (&["rr", "--serve"], &["quell serve", "same port"]),
+        (&["rr", "--serve", "--bind", "::", "--max-connections", "9"], &["`quell serve`"]),
+    ] {
+        says(&said(program(arguments), arguments).refused(2), words);
+    }
+    let served = Served::new(&[]);
+    let at = served.at.to_string();
+    drop(served);
+    let arguments = ["rr", &at];
+    says(
+        &said(program(&arguments), &arguments).refused(3),
+        &[&at, "ECONNREFUSED", "nobody listens"],
+    );
+}
+
+#[test]
+fn who_watches_a_terminal_sees_how_far_it_is() {
+    let served = Served::new(&[]);
+    let at = served.at.to_string();
+    let (mut ours, theirs) = terminal(24, 100);
+    let mut command = program(&["rr", &at, "--sizes", "64,128", "--calls", "20"]);
+    command.env("TERM", "xterm").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(theirs);
+    let child = command.spawn().expect("it starts");
+    drop(command);
+    let (mut drawn, mut some) = (Vec::new(), [0; 4096]);
+    // Where nobody is left at the other end it gives EIO.
+    while let Ok(got @ 1..) = ours.read(&mut some) {
+        drawn.extend_from_slice(&some[..got]);
+    }
+    let ended = child.wait_with_output().expect("it ends");
+    let drawn = String::from_utf8_lossy(&drawn);
+    // The first call is drawn at once; the bar is gone before the table is printed.
+    says(&drawn, &["of 40 calls", "of 64 bytes"]);
+    assert!(
+        !String::from_utf8_lossy(&ended.stdout).contains("of 40 calls"),
+        "the result stands alone"
+    );
+    // In a pipe nobody watches.
+    let piped = said(program(&["rr", &at, "--sizes", "64", "--calls", "20"]), &[]);
+    assert!(!piped.error.contains("calls  "), "{}", piped.error);
+}

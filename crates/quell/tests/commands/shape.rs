@@ -1,0 +1,608 @@
+//! `quell shape` on real interfaces, in namespaces of the tests' own.
+//!
+//! ```text
+//!   here: a0 ══════ b0 :there        quell runs here; its logs are in a folder of the test's
+//! ```
+
+use crate::support::cable::{Cable, THEIRS, wide};
+use crate::support::left_out;
+use crate::support::{TestFolder, said, says};
+use nix::fcntl::{Flock, FlockArg};
+use nix::mount::{MsFlags, mount};
+use nix::sched::CloneFlags;
+use quell_netlink::link::{LinkChange, LinkName};
+use quell_netlink::{Stack, hosts_table, nat};
+use quell_tc::{Place, Thing};
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+
+#[test]
+fn a_plan_shows_every_step_and_touches_nothing() {
+    let cable = Cable::new();
+    cable.dir.write("t.toml", wide(2, "1Mbit"));
+    let out = cable.shape(&["plan", "--dev", "a0", "--tree", "t.toml"]).fine();
+    let wanted = [
+        "wanted:\n  a0\n    htb 1: default 2\n      class 1:2 htb rate 1Mbit",
+        "6 steps:",
+        "a0: make root queue 1: (htb)",
+        "tc qdisc replace dev a0 root handle 1: htb default 2",
+        "tc class replace dev a0 parent 1: classid 1:3 htb rate 1Mbit",
+    ];
+    says(&out, &wanted);
+    assert_eq!(cable.things(), []);
+    assert_eq!(cable.logs(""), [""; 0], "no log, no lock");
+    let said = cable.shape(&["plan", "--dev", "a9", "--tree", "t.toml"]).refused(2);
+    says(&said, &["no interface `a9`", "a0"]);
+}
+
+#[test]
+fn what_somebody_took_away_is_not_said_to_be_in_force() {
+    let cable = Cable::new();
+    cable.dir.write("t.toml", wide(2, "1Mbit"));
+    let apply = ["apply", "--dev", "a0", "--tree", "t.toml"];
+    cable.shape(&apply).fine();
+    says(&cable.shape(&["status", "--json"]).fine(), &["\"in_order\": true"]);
+    cable.put("[queue]\nkind = \"pfifo\"\nhandle = \"9:\"\nlimit = 7\n");
+    let said = cable.shape(&["status", "--json"]);
+    assert_eq!(said.code, Some(1), "{}", said.out);
+    says(&said.out, &["\"in_order\": false", "no longer as it was applied"]);
+}
+
+#[test]
+fn while_quell_changes_something_nobody_is_told_to_mend_it() {
+    let cable = Cable::new();
+    let apply = ["apply", "--dev", "a0", "--tree", "t.toml"];
+    cable.dir.write("t.toml", wide(60, "1Mbit"));
+    cable.shape(&apply).fine();
+    std::thread::scope(|scope| {
+        let changing = scope.spawn(|| {
+            for rate in ["2Mbit", "1Mbit"].repeat(6) {
+                cable.dir.write("t.toml", wide(60, rate));
+                cable.shape(&apply).fine();
+                cable.shape(&["off", "--dev", "a0"]).fine();
+                cable.shape(&apply).fine();
+            }
+        });
+        while !changing.is_finished() {
+            cable.shape(&["status", "--json"]).fine();
+        }
+        changing.join().unwrap();
+    });
+    // Somebody who is at it for longer than anybody waits is named, whatever is there meanwhile.
+    cable.put("[queue]\nkind = \"pfifo\"\nhandle = \"9:\"\nlimit = 7\n");
+    let lock = cable.logs(".lock").remove(0);
+    let lock = std::fs::File::options().write(true).open(cable.dir.path("state").join(lock));
+    let held = Flock::lock(lock.unwrap(), FlockArg::LockExclusive).map_err(|(_, e)| e).unwrap();
+    let out = cable.shape(&["status", "--json"]).fine();
+    says(&out, &["\"in_order\": true", "\"changing\": \"`quell shape apply` (process "]);
+    says(&cable.shape(&["status"]).fine(), &["being changed just now by `quell shape apply`"]);
+    drop(held);
+    assert_eq!(cable.shape(&["status"]).code, Some(1), "nobody is at it any more");
+}
+
+#[test]
+fn what_is_applied_is_in_force_and_off_brings_back_what_was_there() {
+    let cable = Cable::new();
+    let theirs = cable.put(THEIRS);
+    cable.dir.write("t.toml", wide(3, "1Mbit"));
+    let apply = ["apply", "--dev", "a0", "--tree", "t.toml"];
+    let said = cable.shape(&apply).refused(1);
+    says(&said, &["somebody else's queues", "a0: root queue 1: (htb)", "--replace", "off"]);
+    assert_eq!(cable.things(), theirs);
+    let out = cable.shape(&[&apply[..], &["--replace"]].concat()).fine();
+    says(&out, &["take root queue 1: (htb) off", "a0: as wanted, by 9 steps"]);
+    says(&cable.shape(&["status"]).fine(), &["a0: the tree t.toml; in force", "htb 1:"]);
+    // Once more: nothing differs, and nobody's leave is needed. Then one rate: one change.
+    says(&cable.shape(&apply).fine(), &["a0: all was as wanted"]);
+    cable.dir.write("t.toml", wide(3, "1Mbit").replacen("1Mbit", "2Mbit", 1));
+    let out = cable.shape(&apply).fine();
+    says(&out, &["  a0: change htb class 1:2 under 1:\na0: as wanted, by 1 step"]);
+    let out = cable.shape(&["off", "--dev", "a0"]).fine();
+    says(&out, &["a0: as it was before"]);
+    assert_eq!(cable.things(), theirs);
+    says(&cable.shape(&["status"]).fine(), &["nothing of Quell's is in force"]);
+    says(&cable.shape(&["off", "--dev", "a0"]).refused(1), &["nothing on a0 was made by Quell"]);
+    cable.until_no_watchdog_lives();
+    assert_eq!(cable.logs(".undo"), [""; 0]);
+}
+
+/// Things without what the kernel makes up: the hash table of a u32 filter that is made again has another number.
+fn named_apart(things: Vec<Thing>) -> Vec<Thing> {
+    let one = |thing| match thing {
+        Thing::Seen(mut seen) => {
+            if let Place::Filter { handle, .. } = &mut seen.place {
+                *handle &= 0xfff;
+            }
+            Thing::Seen(seen)
+        }
+        other => other,
+    };
+    things.into_iter().map(one).collect()
+}
+
+#[test]
+fn of_a_filter_on_the_way_in_no_empty_table_is_left() {
+    let cable = Cable::new();
+    let theirs = cable.put(
+        "ingress = { filter = [{ kind = \"u32\", prio = 7, match = \"u32 0 0 at 0\", action = { redirect = \"lo\" } }] }",
+    );
+    let line = ["--line", "10/50", "--policy", "tiers", "--replace"];
+    cable.shape(&[&["apply", "--dev", "a0"], &line[..]].concat()).fine();
+    cable.shape(&["off", "--dev", "a0"]).fine();
+    assert_eq!(named_apart(cable.things()), named_apart(theirs));
+    // A priority that is left over could not be had by a filter of another protocol.
+    let beside = "ingress = { filter = [
+        { kind = \"u32\", prio = 7, match = \"u32 0 0 at 0\", action = { redirect = \"lo\" } },
+        { kind = \"u32\", prio = 1, protocol = \"ip\", match = \"u32 0 0 at 0\", action = { redirect = \"lo\" } }] }";
+    cable.put(beside);
+}
+
+#[test]
+fn what_was_renamed_is_found_by_its_new_name() {
+    let cable = Cable::new();
+    let rename = |from: &str, to: &str| {
+        let work = || {
+            let mut stack = Stack::open().unwrap();
+            let index = stack.index_of(&from.parse().unwrap()).unwrap();
+            stack.change_link(index, &[LinkChange::Up(false)]).unwrap();
+            stack.change_link(index, &[LinkChange::Name(to.parse().unwrap())]).unwrap();
+            stack.up(index).unwrap();
+        };
+        cable.here.run(work).unwrap();
+    };
+    let apply = ["apply", "--dev", "a0", "--line", "10/50", "--policy", "tiers"];
+    cable.shape(&apply).fine();
+    rename("a0", "a9");
+    let said = cable.shape(&["off", "--dev", "a0"]).refused(1);
+    says(&said, &["a0 is named a9 now", "--dev a9"]);
+    let said = cable.shape(&["status"]);
+    assert_eq!(said.code, Some(1));
+    says(&said.out, &["its interface is named a9 now", "off --dev a9"]);
+    // The IFB is known by its address.
+    rename("i-a0", "ifbx");
+    cable.shape(&["off", "--dev", "a9"]).fine();
+    let links = cable.here.run(|| Stack::open().unwrap().links().unwrap()).unwrap();
+    assert!(links.iter().all(|link| link.kind.as_deref() != Some("ifb")), "{links:?}");
+}
+
+#[test]
+fn subscribers_without_a_name_or_a_list_without_anybody_are_refused() {
+    let cable = Cable::new();
+    let header = "name,prefixes,up-floor,up-ceiling,down-floor,down-ceiling\n";
+    cable.dir.write("p.toml", "line = \"10/50\"\nsubscribers = \"s.csv\"\n");
+    let plan = ["plan", "--dev", "a0", "--file", "p.toml"];
+    cable.dir.write("s.csv", header);
+    let said = cable.shape(&plan);
+    assert_ne!(said.code, Some(0), "{}", said.out);
+    says(&said.error, &["s.csv", "no subscriber is in it"]);
+    cable.dir.write("s.csv", format!("{header},192.0.2.9,1Mbit,8Mbit,1Mbit,8Mbit\n"));
+    let said = cable.shape(&plan);
+    assert_ne!(said.code, Some(0), "{}", said.out);
+    says(&said.error, &["192.0.2.9", "has no name"]);
+}
+
+#[test]
+fn what_nobody_confirms_is_taken_back_and_what_is_confirmed_stays() {
+    let cable = Cable::new();
+    let theirs = cable.put(THEIRS);
+    cable.dir.write("t.toml", wide(3, "1Mbit"));
+    let apply = ["apply", "--dev", "a0", "--tree", "t.toml", "--replace", "--confirm-within"];
+    let out = cable.shape(&[&apply[..], &["1s"]].concat()).fine();
+    says(&out, &["in force for 1s", "to keep it: quell shape confirm --state state"]);
+    cable.until_no_watchdog_lives();
+    assert_eq!(cable.things(), theirs, "a second later all is as it was, with nobody there");
+    let late = "a0: the last change was not confirmed in time; it was taken back";
+    for confirm in [&["confirm"][..], &["confirm", "--dev", "a0"]] {
+        says(&cable.shape(confirm).refused(1), &[late]);
+    }
+    says(&cable.shape(&["confirm", "--dev", "a1"]).refused(1), &["no change of a1 waits"]);
+    let out = cable.shape(&[&apply[..], &["1h"]].concat()).fine();
+    says(&out, &["in force for 1h"]);
+    says(&cable.shape(&["status"]).fine(), &["unless: quell shape confirm"]);
+    let ours = cable.things();
+    assert_ne!(ours, theirs);
+    says(&cable.shape(&["confirm"]).fine(), &["a0: what is in force stays"]);
+    // It sees the word in the log and ends, an hour early.
+    cable.until_no_watchdog_lives();
+    assert_eq!(cable.things(), ours);
+    let said = cable.shape(&["confirm"]).refused(1);
+    says(&said, &["no change waits"]);
+    assert!(!said.contains("taken back"), "{said}");
+}
+
+#[test]
+fn a_tree_that_the_kernel_refuses_is_found_out_before_anything_is_touched() {
+    let cable = Cable::new();
+    let theirs = cable.put(THEIRS);
+    cable.dir.write(
+        "t.toml",
+        r#"queue = { kind = "htb", class = [ { id = "1:1", rate = "1Mbit", queue = "mq" } ] }"#,
+    );
+    for what in [&["plan"][..], &["apply", "--replace"]] {
+        let all = [what, &["--dev", "a0", "--tree", "t.toml"]].concat();
+        says(
+            &cable.shape(&all).refused(3),
+            &["this kernel does not take", "queue 2: (mq) in class 1:1", "nothing was changed"],
+        );
+    }
+    assert_eq!(cable.things(), theirs);
+    assert_eq!(cable.logs(".undo"), [""; 0]);
+}
+
+#[test]
+fn on_a_full_disk_nothing_is_begun() {
+    let cable = Cable::new();
+    let theirs = cable.put(THEIRS);
+    cable.dir.write("t.toml", wide(3, "1Mbit"));
+    let state = cable.dir.path("state");
+    std::fs::create_dir(&state).unwrap();
+    let apply =
+        ["shape", "apply", "--dev", "a0", "--tree", "t.toml", "--replace", "--state", "state"];
+    let full = || {
+        let mut command = cable.dir.command(&apply);
+        let state = state.clone();
+        let mount = move || {
+            nix::sched::unshare(CloneFlags::CLONE_NEWNS)?;
+            let none = None::<&str>;
+            mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
+            // One page, which the lock takes.
+            mount(Some("tmpfs"), &state, Some("tmpfs"), MsFlags::empty(), Some("size=4k"))?;
+            Ok(())
+        };
+        // SAFETY: these are system calls and a copy of a path made before.
+        unsafe { command.pre_exec(mount) };
+        said(command, &apply)
+    };
+    let said = cable.here.run(full).unwrap().refused(3);
+    says(
+        &said,
+        &["state/", "No space left", "without a log there is no way back", "nothing was changed"],
+    );
+    assert_eq!(cable.things(), theirs);
+}
+
+#[test]
+fn what_is_planned_is_what_is_applied_whatever_the_kernel_lacks() {
+    let cable = Cable::new();
+    let file = "line = \"10/50\"\n[[subscriber]]\nname = \"ann\"\nprefixes = [\"192.0.2.0/29\", \"2001:db8::/48\"]\n\
+                up = { floor = \"1Mbit\", ceiling = \"4Mbit\" }\ndown = { floor = \"1Mbit\", ceiling = \"9Mbit\" }\n";
+    cable.dir.write("s.toml", file);
+    for asked in [
+        &["--line", "10/50"][..],
+        &["--line", "10/50", "--policy", "tiers"],
+        &["--line", "10/50", "--host", "192.0.2.7,2001:db8::7", "--host", "192.0.2.8"],
+        &["--file", "s.toml"],
+    ] {
+        let with = |what: &'static str| [&[what, "--dev", "a0", "--json"], asked].concat();
+        let steps = |text: String| {
+            let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+            (value["steps"].clone(), value["remarks"].clone())
+        };
+        let planned = steps(cable.shape(&with("plan")).fine());
+        let mut applied = steps(
+            cable.shape(&[&with("apply")[..], &["--confirm-within", "never"]].concat()).fine(),
+        );
+        if let Some(remarks) = applied.1.as_array_mut() {
+            remarks.retain(|remark| !remark.as_str().unwrap().starts_with("in force for"));
+        }
+        assert_eq!(planned, applied, "{asked:?}");
+        says(&cable.shape(&["status", "--json"]).fine(), &["\"in_order\": true"]);
+        cable.shape(&["off", "--dev", "a0"]).fine();
+        assert_eq!(cable.things(), []);
+    }
+}
+
+#[test]
+fn who_may_not_change_queues_is_told_so_at_once() {
+    let cable = Cable::new();
+    cable.dir.write("t.toml", wide(2, "1Mbit"));
+    for what in [
+        &["apply", "--dev", "a0", "--tree", "t.toml"][..],
+        &["off", "--dev", "a0"],
+        &["confirm"],
+        &["recover"],
+    ] {
+        let all = [&["shape"], what, &["--state", "state"]].concat();
+        let powerless = || {
+            let mut command = cable.dir.command(&all);
+            // SAFETY: one system call.
+            unsafe {
+                command.pre_exec(|| {
+                    // CAP_NET_ADMIN; who is not root has it not anyway.
+                    nix::libc::prctl(nix::libc::PR_CAPBSET_DROP, 12, 0, 0, 0);
+                    Ok(())
+                });
+            }
+            said(command, &all)
+        };
+        let said = cable.here.run(powerless).unwrap().refused(3);
+        says(&said, &["CAP_NET_ADMIN", "nothing was changed", "sudo"]);
+    }
+    assert_eq!(cable.logs(""), [""; 0]);
+}
+
+#[test]
+fn on_a_full_disk_queues_still_go_off() {
+    let cable = Cable::new();
+    let theirs = cable.put(THEIRS);
+    cable.dir.write("t.toml", wide(3, "1Mbit"));
+    let state = cable.dir.path("state");
+    std::fs::create_dir(&state).unwrap();
+    // A mount that this thread and its children see.
+    std::thread::scope(|scope| {
+        let work = || {
+            nix::sched::unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_FS).unwrap();
+            let none = None::<&str>;
+            mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
+            mount(Some("tmpfs"), &state, Some("tmpfs"), MsFlags::empty(), Some("size=64k"))
+                .unwrap();
+            let apply = [
+                "apply",
+                "--dev",
+                "a0",
+                "--tree",
+                "t.toml",
+                "--replace",
+                "--confirm-within",
+                "never",
+            ];
+            cable.shape(&apply).fine();
+            assert_ne!(cable.things(), theirs);
+            // The log fills its pages to the end as well.
+            let log = state.join(cable.logs(".undo").pop().unwrap());
+            let mut full = std::fs::File::create(state.join("big")).unwrap();
+            while full.write(&[0; 4096]).is_ok() {}
+            let mut log = std::fs::OpenOptions::new().append(true).open(log).unwrap();
+            while log.write(&[0; 1]).is_ok() {}
+            let out = cable.shape(&["off", "--dev", "a0"]).fine();
+            says(&out, &["a0: as it was before", "nobody watched over this", "No space left"]);
+            assert_eq!(cable.things(), theirs);
+            assert_eq!(cable.logs(".undo"), [""; 0]);
+        };
+        scope.spawn(work).join().unwrap();
+    });
+}
+
+#[test]
+fn a_huge_line_in_a_file_does_not_become_a_huge_message() {
+    let cable = Cable::new();
+    let long = "x".repeat(1 << 20);
+    cable.dir.write("a.toml", format!("{long} = 1\n"));
+    cable.dir.write("b.toml", format!("line = \"{long}\"\n"));
+    cable.dir.write("c", format!("config queue\n{long}\n"));
+    cable.dir.write("d", format!("Circuit ID,{long}\n"));
+    for command in [
+        &["shape", "plan", "--dev", "a0", "--file", "a.toml"][..],
+        &["shape", "plan", "--dev", "a0", "--file", "b.toml"],
+        &["shape", "import", "sqm", "c"],
+        &["shape", "import", "libreqos", "d"],
+    ] {
+        let said = cable.here.run(|| cable.dir.quell(command)).unwrap().refused(2);
+        assert!(said.len() < 2000, "{} characters", said.len());
+    }
+}
+
+#[test]
+fn wherever_it_is_killed_all_is_as_it_was() {
+    let cable = Cable::new();
+    let theirs = cable.put(THEIRS);
+    cable.dir.write("t.toml", wide(60, "1Mbit"));
+    let times = std::env::var("QUELL_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(40u64);
+    let apply = ["apply", "--dev", "a0", "--tree", "t.toml", "--replace"];
+    cable.killed_anywhere(&apply, &theirs, times);
+}
+
+#[test]
+fn off_that_is_killed_anywhere_was_not_begun_or_is_ended_by_who_watches() {
+    let cable = Cable::new();
+    let theirs = cable.put(THEIRS);
+    cable.dir.write("t.toml", wide(60, "1Mbit"));
+    let times = std::env::var("QUELL_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(30u64);
+    let apply =
+        ["apply", "--dev", "a0", "--tree", "t.toml", "--replace", "--confirm-within", "never"];
+    cable.off_killed_anywhere(&apply, &theirs, times);
+}
+
+/// Whether this process may load the classifier; says so where it may not.
+fn may_classify() -> bool {
+    use quell_classify::{Classifier, Config, HostKey};
+    match Classifier::load(&Config::cake(HostKey::Src).unwrap()) {
+        Ok(_) => true,
+        Err(error) if error.proves_no_program_loads() => {
+            left_out::kernel_lacks(error);
+            false
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+const FIND: [&str; 8] =
+    ["--dev", "a0", "--line", "10/50", "--policy", "host-fair", "--places", "8"];
+
+#[test]
+fn hosts_that_nobody_listed_are_found_and_told_by_their_addresses() {
+    if !may_classify() {
+        return;
+    }
+    let cable = Cable::new();
+    let apply = [&["apply"], &FIND[..], &["--confirm-within", "never"]].concat();
+    says(
+        &cable.shape(&[&["plan", "--json"], &FIND[..]].concat()).fine(),
+        &["# on a0, parent 2: prio 1: quell2 src=8 idle=60s", "make classify filter 1 at 2:"],
+    );
+    cable.shape(&apply).fine();
+    // Two hosts behind it, and one of them over IPv6 as well.
+    cable.send_from(&["10.9.0.1", "10.9.0.2", "fd09::1"]);
+    let told = cable.shape(&["status"]).fine();
+    says(&told, &[" of 8 places for hosts taken", "  10.9.0.1  ", "  10.9.0.2  ", "  fd09::1  "]);
+    says(&cable.shape(&apply).fine(), &["a0: all was as wanted"]);
+    let faster: Vec<&str> =
+        apply.into_iter().map(|word| if word == "10/50" { "20/50" } else { word }).collect();
+    cable.shape(&faster).fine();
+    assert_eq!(cable.shape(&["status"]).fine().matches("10.9.0.1").count(), 1, "it has its place");
+    let json: serde_json::Value =
+        serde_json::from_str(&cable.shape(&["status", "--json"]).fine()).unwrap();
+    let mut queues = json["shaped"][0]["queues"].as_array().unwrap().iter();
+    let up = queues.find(|queue| queue["device"] == "a0").unwrap();
+    assert!(up["hosts"]["taken"].as_u64().unwrap() >= 3, "{up}");
+    let part = up["parts"].as_array().unwrap().iter().find(|part| part["name"] == "10.9.0.2");
+    assert!(part.is_some_and(|part| part["place"].is_u64() && part["idle_s"].is_f64()), "{up}");
+    cable.shape(&["off", "--dev", "a0"]).fine();
+    assert_eq!(cable.things(), []);
+}
+
+#[test]
+fn where_addresses_are_translated_a_table_notes_whose_a_packet_is_until_off() {
+    if !may_classify() {
+        return;
+    }
+    let cable = Cable::new();
+    let a0: LinkName = "a0".parse().unwrap();
+    let masquerade = || nat::masquerade(std::slice::from_ref(&a0));
+    match cable.here.run(masquerade).unwrap() {
+        Err(error) if error.proves_kernel_lacks_feature() => {
+            left_out::kernel_lacks(format!("a story of translated addresses: {error}"));
+            return;
+        }
+        made => made.unwrap(),
+    }
+    let has_table = || cable.here.run(|| hosts_table::is_there(&a0).unwrap()).unwrap();
+    let others = || cable.here.run(|| hosts_table::others().unwrap()).unwrap();
+    assert!(others().translates && !others().marks_connections);
+    // Up, the table alone does it.
+    let up = ["--dev", "a0", "--up", "10Mbit", "--policy", "host-fair", "--places", "4"];
+    let never = ["--confirm-within", "never"];
+    let told = cable.shape(&[&["apply"], &up[..], &never].concat()).fine();
+    says(&told, &["make the nftables table ip quell-hosts-a0", "addresses are translated here"]);
+    assert!(has_table());
+    says(&cable.shape(&["status"]).fine(), &["by their addresses behind NAT; in force"]);
+    says(
+        &cable.shape(&["off", "--dev", "a0"]).fine(),
+        &["take the nftables table ip quell-hosts-a0 away"],
+    );
+    assert!(!has_table());
+    // What comes needs an action, which not every kernel has; then no promise is made.
+    let both = ["--dev", "a0", "--line", "10/10", "--policy", "host-fair", "--places", "4"];
+    let told = cable.shape(&[&["apply"], &both[..], &never].concat()).fine();
+    let status = cable.shape(&["status"]).fine();
+    match told.contains("lacks the action connmark") {
+        true => says(&told, &["can't be told apart where this machine translates their addresses"]),
+        false => says(&status, &["by their addresses behind NAT; in force"]),
+    }
+    assert_eq!(has_table(), status.contains("behind NAT"));
+    cable.shape(&["off", "--dev", "a0"]).fine();
+    assert!(!has_table());
+    assert_eq!(cable.things(), []);
+}
+
+#[test]
+fn a_recipe_or_a_word_that_can_not_find_hosts_says_so() {
+    let cable = Cable::new();
+    let recipe = ["recipe", "--line", "10/50", "--for", "tc", "--policy", "host-fair", "--no-try"];
+    let said = cable.dir.quell(&[&["shape"], &recipe[..]].concat()).refused(2);
+    says(&said, &["program that Quell loads", "--host", "--policy cake"]);
+    let said =
+        cable.shape(&["plan", "--dev", "a0", "--line", "10/50", "--hosts-by", "marks"]).refused(2);
+    says(&said, &["`marks` tells no hosts apart", "mark"]);
+}
+
+#[test]
+fn wherever_it_is_killed_no_classifier_stays() {
+    if !may_classify() {
+        return;
+    }
+    let cable = Cable::new();
+    let theirs = cable.put(THEIRS);
+    cable.killed_anywhere(&[&["apply"], &FIND[..], &["--replace"]].concat(), &theirs, 12);
+}
+
+#[test]
+fn what_persists_is_a_file_that_applies_the_same_and_off_takes_it_away() {
+    let cable = Cable::new();
+    cable.dir.write("t.toml", wide(3, "1Mbit"));
+    let persist = ["persist", "--dev", "a0", "--root", "root"];
+    std::fs::create_dir_all(cable.dir.path("root/etc")).unwrap();
+    says(&cable.shape(&persist).refused(1), &["nothing of Quell's is in force on a0", "apply"]);
+    let apply = ["apply", "--dev", "a0", "--tree", "t.toml", "--confirm-within"];
+    cable.shape(&[&apply[..], &["1h"]].concat()).fine();
+    says(&cable.shape(&persist).refused(1), &["waits to be confirmed", "quell shape confirm"]);
+    cable.shape(&["confirm"]).fine();
+    let ours = cable.things();
+    let slip = ["persist", "--dev", "a0", "--root", "rooot"];
+    says(&cable.shape(&slip).refused(2), &["there is no folder rooot/etc", "--root"]);
+    assert!(!cable.dir.path("rooot").exists());
+    says(&cable.shape(&persist).fine(), &["root/etc/quell/shape/a0.toml", "daemon-reload"]);
+    let units = cable.dir.path("root/etc/systemd/system");
+    let wants = units.join("sys-subsystem-net-devices-a0.device.wants/quell-shape@a0.service");
+    let unit = std::fs::read_to_string(wants).expect("the link leads to the unit");
+    says(&unit, &["shape apply --dev %I --file /etc/quell/shape/%I.toml --confirm-within never"]);
+    // The interface went and came back: what the unit does then.
+    says(
+        &cable.shape(&["off", "--dev", "a0", "--root", "root", "--for-now"]).fine(),
+        &["as it was"],
+    );
+    assert_eq!(cable.things(), []);
+    let file = "root/etc/quell/shape/a0.toml";
+    let again = ["apply", "--dev", "a0", "--file", file, "--confirm-within", "never"];
+    cable.shape(&again).fine();
+    assert_eq!(cable.things(), ours);
+    let out = cable.shape(&["off", "--dev", "a0", "--root", "root"]).fine();
+    says(&out, &["a0.toml is gone", "quell-shape@.service is gone"]);
+    assert!(!cable.dir.path("root/etc/quell").exists(), "as it was found");
+    assert_eq!(cable.things(), []);
+}
+
+#[test]
+fn a_policy_file_with_an_unknown_key_is_refused_with_its_line() {
+    let cable = Cable::new();
+    cable.dir.write("p.toml", "line = \"10/50\"\nlinks = \"docsis\"\n");
+    let said = cable.shape(&["plan", "--dev", "a0", "--file", "p.toml"]).refused(2);
+    says(&said, &["p.toml", "line 2", "links"]);
+    let said = cable.shape(&["plan", "--dev", "a0", "--line", "10/50", "--policy", "cakes"]);
+    says(&said.refused(2), &["`cakes` is no policy", "did you mean `cake`?"]);
+    says(&cable.shape(&["plan", "--dev", "a0"]).refused(2), &["what rate?"]);
+}
+
+#[test]
+fn a_recipe_for_openwrt_is_read_back_as_what_plan_wants() {
+    let cable = Cable::new();
+    let line = ["--line", "10/50", "--link", "pppoe-ptm", "--overhead", "4"];
+    let recipe = ["shape", "recipe", "--for", "openwrt", "--dev", "a0", "--no-try", "--json"];
+    let out = cable.dir.quell(&[&recipe[..], &line].concat()).fine();
+    let told: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(told["lab"], serde_json::Value::Null);
+    assert_eq!(told["pieces"][0]["place"], "/etc/config/sqm");
+    cable.dir.write("sqm", told["pieces"][0]["text"].as_str().unwrap());
+    let read = cable.dir.quell(&["shape", "import", "sqm", "sqm"]).fine();
+    assert!(!read.contains("left out"), "{read}");
+    cable.dir.write("p.toml", read);
+    // Of another policy, since not every kernel has CAKE: the line is the same.
+    let plan = ["plan", "--dev", "a0", "--policy", "tiers"];
+    let asked = cable.shape(&[&plan[..], &line].concat()).fine();
+    let imported = cable.shape(&[&plan[..], &["--file", "p.toml"]].concat()).fine();
+    says(&asked, &["i-a0: make root queue 1: (htb)", "a0: make root queue 1: (htb)"]);
+    assert_eq!(imported, asked);
+}
+
+#[test]
+fn a_recipe_says_what_its_target_can_not_and_is_for_names_that_mean_themselves() {
+    let dir = TestFolder::new();
+    let recipe = |more: &[&str]| {
+        dir.quell(&[&["shape", "recipe", "--line", "10/50", "--no-try", "--for"], more].concat())
+    };
+    let out = recipe(&["networkd"]).fine();
+    let lines = [
+        "# eth0 stands for what leads to the internet there",
+        "# ── /etc/systemd/network/25-i-eth0.netdev",
+        "can't feed it, having no filters",
+        "ExecStart=tc filter add dev eth0",
+    ];
+    says(&out, &lines);
+    says(&recipe(&["openwrt"]).fine(), &["option interface 'wan'", "option download '47500'"]);
+    says(&recipe(&["tc", "--policy", "tiers"]).fine(), &["not tried", "htb", "ip link del i-eth0"]);
+    let tiers = ["networkd", "--policy", "tiers"];
+    says(&recipe(&tiers).refused(2), &["tiers can't be said for networkd", "--for tc"]);
+    says(&recipe(&["tc", "--dev", "a;reboot"]).refused(2), &["`a;reboot`", "letters, digits"]);
+    says(&recipe(&["iptables"]).refused(2), &["openwrt", "networkd", "tc"]);
+    assert_eq!(dir.names(), [""; 0], "nothing is kept of what was not tried");
+}

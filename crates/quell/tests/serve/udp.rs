@@ -1,0 +1,379 @@
+//! What `quell serve` answers over UDP, and what it never answers: an answer, its own or another server's. Two real servers on loopback, with the
+//! test as the network between them.
+
+use crate::server::{NEVER, Served, byte, cookie_of, in_time, parameters};
+use crate::support::{Said, TestFolder, program, said};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use quell_sys::socket::{Arrival, Inbox, Udp};
+use quell_sys::wait::{readable, wait};
+use quell_wire::stamp::{Presence, ReflectorPacket, SenderPacket};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often a datagram goes there and back before that counts as for ever.
+const FOR_EVER: usize = 100;
+
+/// The way between two servers: what one says to the other arrives there, as if the other's address were its own.
+struct Way {
+    ends: [UdpSocket; 2],
+}
+
+impl Way {
+    fn between(servers: [&Served; 2]) -> Self {
+        let ends = servers.map(|server| {
+            let end = UdpSocket::bind("127.0.0.1:0").expect("a port");
+            end.connect(server.at).expect("an address");
+            end
+        });
+        Self { ends }
+    }
+
+    /// One forged datagram; how many answers it sets off, counted up to what is for ever. Those that have to come are waited for, however
+    /// busy the machine is.
+    fn answers_to(&self, forged: &[u8], at_least: usize) -> usize {
+        let mut datagram = forged.to_vec();
+        for count in 0..FOR_EVER {
+            let end = &self.ends[count % 2];
+            let patience = if count < at_least { NEVER } else { Duration::from_millis(500) };
+            end.set_read_timeout(Some(patience)).expect("a limit");
+            end.send(&datagram).expect("sent");
+            let mut answer = [0; 2000];
+            match end.recv(&mut answer) {
+                Ok(got) => {
+                    assert!(got <= datagram.len(), "an answer is never larger than its question");
+                    datagram = answer[..got].to_vec();
+                }
+                Err(_) => return count,
+            }
+        }
+        FOR_EVER
+    }
+}
+
+fn stamp(size: usize) -> Vec<u8> {
+    let mut packet = SenderPacket::template(size);
+    SenderPacket { seq: 7, sent_ns: 1_763_719_200_000_000_000, ssid: 9 }.write(&mut packet);
+    packet
+}
+
+#[test]
+fn two_servers_do_not_answer_each_others_answers_whatever_is_forged_between_them() {
+    let servers = [Served::new(&[]), Served::new(&[])];
+    let way = Way::between([&servers[0], &servers[1]]);
+    assert_eq!(way.answers_to(&stamp(44), 1), 1, "one packet, one answer");
+    assert_eq!(way.answers_to(&stamp(600), 1), 1);
+    let mut answered = stamp(44);
+    ReflectorPacket::reflect(&mut answered, 1, 2_000_000_000, 3_000_000_000, 64);
+    for (forged, what) in [
+        (&answered[..], "an answer"),
+        (&[0xff; 44][..], "no STAMP packet"),
+        (&[0x5a; 1400], "data of a test"),
+        (b"9876", "a hello where no test waits"),
+        (b"6789", "a hello's answer"),
+    ] {
+        assert_eq!(way.answers_to(forged, 0), 0, "{what}");
+    }
+    servers.iter().for_each(Served::is_well);
+}
+
+/// A test that waits for this many UDP streams of this host, in either direction.
+fn waiting(server: &Served, cookie: u8, keys: &str) -> TcpStream {
+    let mut talk = server.begin(cookie);
+    let all = format!(r#"{{"udp":true,"time":5,"len":1000,{keys}}}"#);
+    talk.write_all(&parameters(&all)).expect("sent");
+    assert_eq!(byte(&mut talk), Some(10), "it waits for streams");
+    talk
+}
+
+#[test]
+fn two_servers_that_wait_for_streams_of_each_other_do_not_greet_each_other_for_ever() {
+    for hello in
+        [&b"9876"[..], b"6789", &123_456_789u32.to_le_bytes(), &987_654_321u32.to_le_bytes()]
+    {
+        let servers = [Served::new(&[]), Served::new(&[])];
+        // Of two streams the forged one is the first, so that the second is awaited on and on.
+        let talks = [0, 1].map(|n| waiting(&servers[n], b'a', r#""parallel":2"#));
+        let answers = Way::between([&servers[0], &servers[1]]).answers_to(hello, 2);
+        assert!((2..FOR_EVER).contains(&answers), "{hello:?}: {answers}");
+        drop(talks);
+        servers.iter().for_each(Served::is_well);
+    }
+}
+
+/// The next datagram, with what the kernel knows of it.
+fn next(socket: &Udp) -> (Arrival, Vec<u8>) {
+    wait(&mut [readable(socket)]).expect("it can be waited for");
+    let mut inbox = Inbox::new(1, 2000);
+    assert_eq!(inbox.receive(socket.as_fd()), Ok(1));
+    inbox.iter().next().map(|(arrival, bytes)| (*arrival, bytes.to_vec())).expect("one came")
+}
+
+#[test]
+fn an_ipv4_packet_to_a_server_of_both_families_is_answered_in_its_class_and_with_its_ttl() {
+    let both = Served::new(&["--bind", "::"]);
+    let to = SocketAddr::from(([127, 0, 0, 1], both.at.port()));
+    // One that listens is told the TOS byte of what comes, and chooses that of what goes.
+    let client = Udp::listening("127.0.0.1:0".parse().expect("an address")).expect("a port");
+    client.reply(&stamp(44), to, None, 0xb8).expect("sent");
+    let (arrival, answer) = next(&client);
+    let answer = ReflectorPacket::read(&answer).expect("it is one");
+    assert_eq!((arrival.tos, arrival.from), (Some(0xb8), Some(to)));
+    assert_eq!(answer.sender_ttl, 64, "with which it came");
+}
+
+#[test]
+fn what_a_server_of_both_families_sends_over_ipv4_is_of_the_class_that_was_asked_for() {
+    let both = Served::new(&["--bind", "::"]);
+    let v4 = SocketAddr::from(([127, 0, 0, 1], both.at.port()));
+    let mut served = both;
+    served.at = v4;
+    let keys = r#""parallel":1,"reverse":true,"bandwidth":1000000,"TOS":184"#;
+    let talk = waiting(&served, b'a', keys);
+    let client = Udp::listening("127.0.0.1:0".parse().expect("an address")).expect("a port");
+    client.reply(b"9876", v4, None, 0).expect("sent");
+    let (_, hello) = next(&client);
+    assert_eq!(hello, b"6789");
+    let (arrival, data) = next(&client);
+    assert_eq!((data.len(), arrival.tos), (1000, Some(184)));
+    drop(talk);
+}
+
+#[test]
+fn udp_may_go_another_way_than_the_talk_about_it_and_then_comes_from_another_address() {
+    let both = Served::new(&["--bind", "::"]);
+    let port = both.at.port();
+    let (to, control) = (format!("127.0.0.1:{port}"), format!("[::1]:{port}"));
+    for (way, names) in WAYS {
+        let options = ["flow", &to, "--control", &control, "-u", "-b", "2M"];
+        let arguments = [&options[..], &["-l", "1000", "-n", "100K", "--json"], way].concat();
+        all_arrives(in_time(|| said(program(&arguments), &arguments)), names, 103);
+    }
+}
+
+/// Options of `quell flow`, and the ways that it then tells of.
+const WAYS: [(&[&str], &[&str]); 3] =
+    [(&[], &["up"]), (&["-R"], &["down"]), (&["--bidir"], &["up", "down"])];
+
+/// What `quell flow --json` said is of so many datagrams in each of these ways, none of which was lost.
+#[track_caller]
+fn all_arrives(said: Said, names: &[&str], amount: u64) {
+    let json: Value = serde_json::from_str(&said.fine()).expect("JSON");
+    for name in names {
+        let datagrams = &json[*name]["datagrams"];
+        let told = ["sent", "arrived", "lost", "unseen"].map(|key| datagrams[key].as_u64());
+        assert_eq!(told, [amount, amount, 0, 0].map(Some), "{name}: {datagrams:#}");
+    }
+}
+
+#[test]
+fn nobody_gets_data_at_an_address_that_did_not_prove_itself() {
+    let both = Served::new(&["--bind", "::"]);
+    let v4 = SocketAddr::from(([127, 0, 0, 1], both.at.port()));
+    let v6: SocketAddr = format!("[::1]:{}", both.at.port()).parse().expect("an address");
+    let mut asked = both;
+    asked.at = v6;
+    let keys = r#""parallel":1,"reverse":true,"quell":{"version":1,"elsewhere":true}"#;
+    let talk = waiting(&asked, b'a', keys);
+    let client = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    client.connect(v4).expect("an address");
+    client.set_read_timeout(Some(Duration::from_millis(300))).expect("a limit");
+    client.send(b"9876").expect("sent");
+    let mut answer = [0; 2000];
+    assert!(client.recv(&mut answer).is_err(), "it could be forged");
+    let mut proof = TcpStream::connect(v4).expect("it listens");
+    proof.write_all(&cookie_of(b'a')).expect("sent");
+    assert_eq!(byte(&mut proof), Some(10), "it knows where streams come from");
+    client.set_read_timeout(Some(NEVER)).expect("a limit");
+    client.send(b"9876").expect("sent");
+    let got = client.recv(&mut answer).expect("an answer");
+    assert_eq!(answer[..got], *b"6789");
+    drop(talk);
+}
+
+/// Says hello from eight ports of the client's address, as one who forges it does, alone and with a token of its own, until it is over; whether
+/// anybody answered.
+fn forge(at: SocketAddr, over: &AtomicBool) -> bool {
+    let strangers: Vec<UdpSocket> = (0..8)
+        .map(|_| {
+            let stranger = UdpSocket::bind("127.0.0.1:0").expect("a port");
+            stranger.connect(at).expect("an address");
+            // What paces it, too.
+            stranger.set_read_timeout(Some(Duration::from_micros(200))).expect("a limit");
+            stranger
+        })
+        .collect();
+    let mut answered = false;
+    while !over.load(Ordering::Relaxed) {
+        for stranger in &strangers {
+            // Errors are of datagrams before.
+            let _ = stranger
+                .send(b"9876")
+                .and_then(|_| stranger.send(&[&b"9876"[..], &[7; 16]].concat()));
+            answered |= stranger.recv(&mut [0; 2000]).is_ok();
+        }
+    }
+    answered
+}
+
+#[test]
+fn strangers_who_forge_a_clients_address_take_the_place_of_none_of_its_streams() {
+    let folder = TestFolder::new();
+    folder.write("key", "correct horse battery staple");
+    let key = folder.path("key");
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("ours");
+    let key = key.to_str().expect("a name");
+    let served = Served::new(&["--secret-file", key]);
+    let at = served.at.to_string();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let stranger = scope.spawn(|| forge(served.at, &over));
+        let ended = Ended(&over);
+        for (way, names) in WAYS {
+            let options = ["flow", &at, "--secret-file", key, "-u", "-P", "12", "-b", "500k"];
+            let arguments = [&options[..], &["-l", "1000", "-n", "600K", "--json"], way].concat();
+            all_arrives(in_time(|| said(program(&arguments), &arguments)), names, 615);
+        }
+        drop(ended);
+        assert!(!stranger.join().expect("no panic"), "a stranger was answered");
+    });
+}
+
+/// Says that it is over when it goes, whatever a test came to: a scope waits for its threads.
+struct Ended<'a>(&'a AtomicBool);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_client_of_a_version_without_tokens_is_served_as_an_iperf3_is() {
+    let served = Served::new(&[]);
+    let keys = r#""parallel":1,"reverse":true,"bandwidth":1000000,"quell":{"version":1}"#;
+    let talk = waiting(&served, b'a', keys);
+    let client = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    client.connect(served.at).expect("an address");
+    client.set_read_timeout(Some(NEVER)).expect("a limit");
+    client.send(b"9876").expect("sent");
+    let mut answer = [0; 2000];
+    let got = client.recv(&mut answer).expect("an answer");
+    assert_eq!(answer[..got], *b"6789");
+    assert_eq!(client.recv(&mut answer).expect("data flows"), 1000);
+    drop(talk);
+}
+
+#[test]
+fn who_brings_back_what_an_answer_told_is_answered_beside_any_number_of_forged_addresses() {
+    let server = Served::new(&["--max-rate", "2Mbit"]);
+    let client = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    client.connect(server.at).expect("an address");
+    client.set_read_timeout(Some(Duration::from_millis(200))).expect("a limit");
+    // What the server tells of the session with its answer. What its socket had no room for it never saw: it is sent again.
+    let ask = |mark: u32| {
+        let mut packet = stamp(56);
+        Presence::bring(mark, &mut packet);
+        let answered = (0..300).find_map(|_| {
+            client.send(&packet).expect("sent");
+            let mut answer = [0; 100];
+            let got = client.recv(&mut answer).ok()?;
+            Presence::read(&answer[..got])
+        });
+        answered.expect("an answer within a minute")
+    };
+    let first = ask(0);
+    assert_eq!(first.unanswered, Some(0));
+    for _ in 0..20 {
+        // Each of a network of its own. Of a twentieth of 2 Mbit/s 12 kB may be ahead; these are 22 kB, and what the first ones left free.
+        for n in 0..500u32 {
+            let from =
+                UdpSocket::bind(SocketAddr::from(([127, 1 + (n >> 8) as u8, n as u8, 1], 0)));
+            from.expect("a port").send_to(&stamp(44), server.at).expect("sent");
+        }
+        let told = ask(first.mark);
+        assert_eq!(told.mark, first.mark);
+        // What its socket had no room for may have been its packets, as far as the server knows.
+        let dropped = dropped(&server);
+        assert!(told.unanswered <= Some(dropped), "{told:?}: left unanswered beside {dropped}");
+    }
+    server.is_well();
+}
+
+/// How many datagrams the server's socket had no room for.
+fn dropped(server: &Served) -> u32 {
+    let at = format!("{:08X}:{:04X}", u32::from_ne_bytes([127, 0, 0, 1]), server.at.port());
+    // The list may leave one out while others come and go.
+    let drops = (0..1000).find_map(|_| {
+        let sockets = std::fs::read_to_string(format!("/proc/{}/net/udp", server.pid()));
+        let sockets = sockets.expect("it runs");
+        let socket = sockets.lines().find(|line| line.split_whitespace().nth(1) == Some(&at))?;
+        socket.split_whitespace().last()?.parse().ok()
+    });
+    drops.expect("its socket is among them")
+}
+
+/// What a server tells a client that pings it each 10 ms, meanwhile.
+fn pinged(server: &Served, meanwhile: impl FnOnce()) -> Value {
+    let port = server.at.port().to_string();
+    let wanted = ["ping", "-m", "udp", "-p", &port, "-i", "10ms", "-W", "100ms", "127.0.0.1"];
+    let arguments = [&wanted[..], &["--json=lines"]].concat();
+    let mut client = program(&arguments).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(client.stdout.take().expect("it is piped")).lines();
+    let mut some =
+        |many| (0..many).for_each(|_| drop(lines.next().expect("it goes on").expect("text")));
+    some(20);
+    meanwhile();
+    // Until nothing that was sent meanwhile is awaited any more.
+    some(100);
+    kill(Pid::from_raw(client.id() as i32), Signal::SIGINT).expect("it runs");
+    let last = lines.map_while(Result::ok).last().expect("an end");
+    client.wait().expect("it ends");
+    let end: Value = serde_json::from_str(&last).expect("JSON");
+    end["streams"][0].clone()
+}
+
+#[test]
+fn what_a_servers_socket_had_no_room_for_was_lost_on_no_way_as_far_as_a_client_knows() {
+    let server = Served::new(&[]);
+    let calm = pinged(&server, || ());
+    assert_eq!(calm["left_unanswered_at_most"], 0, "{calm:#}");
+    // An answer that comes too late, of a server that has no CPU, may be taken for a lost one: a machine that stands still for longer than a client
+    // waits does so in five tries but one.
+    let tries: Vec<Value> =
+        (0..5).map(|_| overrun(&server)).take_while(|told| !knows(told)).collect();
+    assert!(tries.len() < 5, "{tries:#?}");
+}
+
+/// What a client is told while the server's socket has no room for its packets.
+fn overrun(server: &Served) -> Value {
+    pinged(server, || {
+        server.signal("STOP");
+        let stranger = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let before = dropped(server);
+        while dropped(server) == before {
+            stranger.send_to(&stamp(44), server.at).expect("sent");
+        }
+        // Now the client's own are dropped.
+        let since = dropped(server);
+        while dropped(server) < since + 20 {
+            std::thread::yield_now();
+        }
+        server.signal("CONT");
+    })
+}
+
+/// Whether it knows that its packets may have been left unanswered, and of no loss.
+fn knows(told: &Value) -> bool {
+    let count = |name: &str| told[name].as_u64().expect("a count");
+    count("left_unanswered_at_most") >= 20
+        && (count("lost_up_at_least"), count("lost_down_at_least")) == (0, 0)
+        && told["loss_at_least"] == 0.0
+        && told["loss_ratio"] == Value::Null
+}
