@@ -17,12 +17,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Files of edits, by name; they are applied in this order.
-pub(super) const FILES: [(&str, &str); 10] = [
+pub(super) const FILES: [(&str, &str); 11] = [
     ("clock.edit", include_str!("../../kernel/edits/clock.edit")),
     ("seeded.edit", include_str!("../../kernel/edits/seeded.edit")),
     ("end-together.edit", include_str!("../../kernel/edits/end-together.edit")),
     ("no-traces.edit", include_str!("../../kernel/edits/no-traces.edit")),
     ("last-words.edit", include_str!("../../kernel/edits/last-words.edit")),
+    ("wide-registers.edit", include_str!("../../kernel/edits/wide-registers.edit")),
     ("memory.edit", include_str!("../../kernel/edits/memory.edit")),
     ("speed.edit", include_str!("../../kernel/edits/speed.edit")),
     ("calls.edit", include_str!("../../kernel/edits/calls.edit")),
@@ -31,12 +32,13 @@ pub(super) const FILES: [(&str, &str); 10] = [
 ];
 
 /// The same for Linux 6.12. `speed.edit` and `calls.edit`, which make a guest's system calls cheaper, were written for 6.1 and don't fit.
-pub(super) const FILES_6_12: [(&str, &str); 8] = [
+pub(super) const FILES_6_12: [(&str, &str); 9] = [
     ("clock.edit", include_str!("../../kernel/edits/clock.edit")),
     ("seeded.edit", include_str!("../../kernel/edits/seeded.edit")),
     ("6.12/end-together.edit", include_str!("../../kernel/edits/6.12/end-together.edit")),
     ("no-traces.edit", include_str!("../../kernel/edits/no-traces.edit")),
     ("6.12/last-words.edit", include_str!("../../kernel/edits/6.12/last-words.edit")),
+    ("wide-registers.edit", include_str!("../../kernel/edits/wide-registers.edit")),
     ("memory.edit", include_str!("../../kernel/edits/memory.edit")),
     ("read-on.edit", include_str!("../../kernel/edits/read-on.edit")),
     ("drops.edit", include_str!("../../kernel/edits/drops.edit")),
