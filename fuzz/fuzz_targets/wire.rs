@@ -111,7 +111,7 @@ fn flow_hello(bytes: &[u8]) {
 
 fn call_hello(bytes: &[u8]) {
     let Some(bytes) = bytes.first_chunk() else { return };
-    let Some(hello) = quell_rr::hello::Hello::read(bytes) else { return };
+    let Some(hello) = quell_rr::protocol::Hello::read(bytes) else { return };
     assert_eq!(hello.write(), *bytes);
     assert!(hello.reply <= hello.request);
 }

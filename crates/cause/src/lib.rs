@@ -11,6 +11,7 @@
 //! A cause is a file in `causes`. Where the facts leave several, the answer is [`Cause::Unknown`] with the facts beside it; where a cause is likely
 //! and not proven, the finding is not `sure`. Pure: no I/O, no clock.
 
+pub mod calls;
 mod causes;
 mod row;
 

@@ -3,18 +3,18 @@
 use crate::failure::Failure;
 use crate::host::{self, Usual};
 use crate::options::{Family, Json};
-use crate::text::{Column, Columns, WIDEST, columns, fitted};
+use crate::text::{Column, Columns, WIDEST, columns};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use quell_finding::{Finding, lines, worst_first, wrapped};
+use quell_cause::calls::{CallEffect, CallExperiment};
+use quell_finding::{lines, wrapped};
 use quell_model::task::{QuickAck, RrPattern};
-use quell_rr::{Cause, Cliff, Mended, Row, RrError, Shape, Spare, Stalls, cliffs, sweep_told};
+use quell_rr::run::FixEffect;
+use quell_rr::{CallShape, CallSink, RrPlan, RrReport, SizeResult, SizeSweep};
 use quell_sys::wait::Bell;
 use quell_units::Span;
-use quell_wire::auth::Secret;
 use std::fmt::Write;
 use std::io::IsTerminal;
-use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -126,11 +126,6 @@ impl std::str::FromStr for Sizes {
     }
 }
 
-/// `quell rr`.
-pub fn rr(args: &RrArgs) -> Result<ExitCode, Failure> {
-    client(&args.host, args)
-}
-
 /// What to say to those who type `quell rr --serve`, with whatever options behind it, as they could once.
 pub fn asks_to_serve(mut arguments: impl Iterator<Item = String>) -> Result<(), Failure> {
     let rr = arguments.nth(1).as_deref() == Some("rr");
@@ -143,72 +138,67 @@ pub fn asks_to_serve(mut arguments: impl Iterator<Item = String>) -> Result<(), 
     Ok(())
 }
 
-fn client(host: &str, args: &RrArgs) -> Result<ExitCode, Failure> {
+/// `quell rr`.
+pub fn rr(args: &RrArgs) -> Result<ExitCode, Failure> {
     let usual = Usual { family: args.family, own: None, port: Some(PORT), device: None };
-    let found = host::resolve(host, usual).map_err(Failure::usage)?;
-    let to = found.to;
-    let shape = Shape {
-        pattern: match args.pattern {
-            Pattern::RequestResponse => RrPattern::RequestResponse,
-            Pattern::Connect => RrPattern::Connect,
-            Pattern::WriteWriteRead => RrPattern::WriteWriteRead,
-        },
-        size: 1,
-        nodelay: args.nodelay,
-        one_write: args.one_write,
-        quickack: args.quickack.map(|quick| match quick {
-            Quick::Once => QuickAck::Once,
-            Quick::Rearmed => QuickAck::Rearmed,
-        }),
+    let found = host::resolve(&args.host, usual).map_err(Failure::usage)?;
+    let plan = RrPlan {
+        to: found.to,
+        secret: args.secret.read()?,
+        shape: args.shape(),
+        sizes: args.sizes.0.clone(),
+        calls: args.calls,
+        patience: args.patience,
+        fix: args.fix.map(Into::into),
     };
-    let secret = args.secret.read()?;
-    let secret = secret.as_ref();
     let stop = Arc::new(Bell::new().map_err(Failure::system)?);
     crate::interrupt::listen(&stop)?;
-    let before = all(to, secret, shape, args, &stop);
-    let after = match (args.fix, &before.failed) {
-        (Some(fix), None) if !stop.rings() => Some(all(to, secret, fixed(shape, fix), args, &stop)),
-        _ => None,
-    };
+    let mut progress = Making::new(plan.sizes.len() as u64 * u64::from(plan.calls));
+    let report = quell_rr::run(&plan, &stop, &mut progress);
+    progress.bar.finish_and_clear();
     if args.json.json {
-        let text = json(to, args, &before, after.as_ref());
-        println!("{}", quell_wire::text::json(&text));
+        let json = serde_json::to_value(&report).map_err(Failure::system)?;
+        println!("{}", quell_wire::text::json(&format!("{json:#}")));
     } else {
-        print!("{}", text(to, args, &before, after.as_ref(), columns()));
+        print!("{}", text(args, &report, columns()));
     }
-    if stop.rings() && before.rows.is_empty() {
+    if stop.rings() && report.before.rows.is_empty() {
         return Err(Failure::check("stopped before a call was over: nothing was measured"));
     }
-    let failed = before.failed.or(after.and_then(|a| a.failed));
-    match failed {
+    let lost = report.before.rows.iter().map(|row| row.lost).sum::<u64>();
+    match report.before.failed.or(report.after.and_then(|after| after.failed)) {
         Some(error) => Err(Failure::system(format!("{error}{}", found.hint()))),
-        None => match before.rows.iter().map(|row| row.lost).sum::<u64>() {
-            0 => Ok(ExitCode::SUCCESS),
-            lost => Err(Failure::check(format!("{lost} calls had no reply"))),
-        },
+        None if lost > 0 => Err(Failure::check(format!("{lost} calls had no reply"))),
+        None => Ok(ExitCode::SUCCESS),
     }
 }
 
-fn fixed(shape: Shape, fix: Fix) -> Shape {
-    match fix {
-        Fix::Nodelay => Shape { nodelay: true, ..shape },
-        Fix::OneWrite => Shape { one_write: true, ..shape },
-        Fix::Quickack => Shape { quickack: Some(QuickAck::Rearmed), ..shape },
+impl RrArgs {
+    fn shape(&self) -> CallShape {
+        CallShape {
+            pattern: match self.pattern {
+                Pattern::RequestResponse => RrPattern::RequestResponse,
+                Pattern::Connect => RrPattern::Connect,
+                Pattern::WriteWriteRead => RrPattern::WriteWriteRead,
+            },
+            size: 1,
+            nodelay: self.nodelay,
+            one_write: self.one_write,
+            quickack: self.quickack.map(|quick| match quick {
+                Quick::Once => QuickAck::Once,
+                Quick::Rearmed => QuickAck::Rearmed,
+            }),
+        }
     }
 }
 
-/// What the sizes of one sweep showed.
-struct Outcome {
-    rows: Vec<Row>,
-    /// Why it ended before its last size.
-    failed: Option<RrError>,
-    /// It was stopped before its last call.
-    stopped: bool,
-}
-
-impl Outcome {
-    fn cliffs(&self) -> Vec<Cliff> {
-        cliffs(&self.rows.iter().filter_map(Row::times).collect::<Vec<_>>())
+impl From<Fix> for quell_rr::Fix {
+    fn from(fix: Fix) -> Self {
+        match fix {
+            Fix::Nodelay => Self::Nodelay,
+            Fix::OneWrite => Self::OneWrite,
+            Fix::Quickack => Self::Quickack,
+        }
     }
 }
 
@@ -234,215 +224,85 @@ impl Making {
         }
         Self { bar, shown: None }
     }
+}
 
-    /// So many calls are made, the last of this size.
-    fn at(&mut self, made: u64, size: u32) {
+impl CallSink for Making {
+    fn made(&mut self, calls: u64, size: u32) {
         if self.bar.is_hidden() || self.shown.is_some_and(|at| at.elapsed() < DRAWN) {
             return;
         }
         self.shown = Some(Instant::now());
         self.bar.set_message(format!("of {size} bytes"));
-        self.bar.set_position(made);
+        self.bar.set_position(calls);
     }
-
-    fn end(&self) {
-        self.bar.finish_and_clear();
-    }
-}
-
-fn all(
-    to: SocketAddr,
-    secret: Option<&Secret>,
-    shape: Shape,
-    args: &RrArgs,
-    stop: &Bell,
-) -> Outcome {
-    let mut outcome = Outcome { rows: Vec::new(), failed: None, stopped: false };
-    let sizes = args.sizes.0.len();
-    let mut progress = Making::new(sizes as u64 * u64::from(args.calls));
-    let mut spare = Spare::of(args.patience);
-    for (place, &size) in args.sizes.0.iter().enumerate() {
-        let mut tell =
-            |made: usize| progress.at(place as u64 * u64::from(args.calls) + made as u64, size);
-        let shape = Shape { size, ..shape };
-        match sweep_told(to, secret, shape, args.calls, &mut spare, stop, &mut tell) {
-            Ok(row) => {
-                outcome.failed.clone_from(&row.failed);
-                outcome.rows.push(row);
-            }
-            Err(RrError::Stopped) => break,
-            Err(error) => {
-                outcome.failed = Some(error);
-                break;
-            }
-        }
-        if stop.rings() || outcome.failed.is_some() {
-            break;
-        }
-    }
-    progress.end();
-    let all = outcome.rows.len() == sizes
-        && outcome.rows.iter().all(|row| row.calls == u64::from(args.calls));
-    outcome.stopped = stop.rings() && !all;
-    outcome
-}
-
-fn json(to: SocketAddr, args: &RrArgs, before: &Outcome, after: Option<&Outcome>) -> String {
-    let one = |outcome: &Outcome| {
-        serde_json::json!({
-            "rows": outcome.rows,
-            "cliffs": outcome.cliffs(),
-            "stopped": outcome.stopped,
-            "error": outcome.failed.as_ref().map(ToString::to_string),
-        })
-    };
-    let value = serde_json::json!({
-        "to": to.to_string(),
-        "pattern": name(args.pattern),
-        "fix": args.fix.map(name),
-        "before": one(before),
-        "after": after.map(one),
-        "mended": after.map(|after| {
-            let one = |(row, mended): (&Row, _)| serde_json::json!({"size": row.size, "mended": mended});
-            mended(before, after).into_iter().map(one).collect::<Vec<_>>()
-        }),
-    });
-    format!("{value:#}")
 }
 
 fn name(value: impl ValueEnum) -> String {
     value.to_possible_value().map(|v| v.get_name().to_owned()).unwrap_or_default()
 }
 
-fn text(
-    to: SocketAddr,
-    args: &RrArgs,
-    before: &Outcome,
-    after: Option<&Outcome>,
-    width: usize,
-) -> String {
-    let mut out = format!("{} against {to}, {} calls a size\n\n", name(args.pattern), args.calls);
+fn text(args: &RrArgs, report: &RrReport, width: usize) -> String {
+    let RrReport { to, before, after, .. } = report;
     if before.rows.is_empty() {
         return String::new();
     }
+    let mut out = format!("{} against {to}, {} calls a size\n\n", name(args.pattern), args.calls);
     out += &match (after, args.fix) {
         (Some(after), Some(fix)) => compared(before, after, &name(fix), width),
         _ => table(before, width),
     };
-    out += &needless(before, width);
-    out += &[Some(before), after].into_iter().flatten().find_map(stopped).unwrap_or_default();
-    for cliff in before.cliffs() {
+    out +=
+        &[Some(before), after.as_ref()].into_iter().flatten().find_map(stopped).unwrap_or_default();
+    let tell = |out: &mut String, said: &str| {
+        let _ = writeln!(out, "\n{}", wrapped(said, width).join("\n"));
+    };
+    for row in before.rows.iter().filter(|row| row.facts.early > 0) {
+        let said = format!(
+            "{} bytes: the server answered {} of {} calls before it had the whole request: these times are no round trips",
+            row.size, row.facts.early, row.calls
+        );
+        tell(&mut out, &said);
+    }
+    for cliff in &before.cliffs {
         let _ = writeln!(
             out,
             "\ncliff: calls of {} bytes take {:.1} times as long as those of {}",
             cliff.slow, cliff.factor, cliff.fast
         );
     }
-    out += &told(&findings(before), width);
-    if let Some(after) = after {
-        let left = findings(after);
-        if !left.is_empty() {
-            out += "\nwaits that are left:\n";
-        }
-        out += &told(&left, width);
-        if let Some(fix) = args.fix {
-            out += &changed(before, after, fix, width);
-        }
+    for found in &report.findings {
+        let _ = writeln!(out, "\n{}", lines(&found.finding, width).join("\n"));
     }
-    fitted(&out, width)
-}
-
-/// The sizes of which calls waited before a change, and what it changed for them.
-fn mended<'a>(before: &'a Outcome, after: &Outcome) -> Vec<(&'a Row, Mended)> {
-    let of = |row: &'a Row| {
-        let then = after.rows.iter().find(|then| then.size == row.size)?;
-        Some((row, Mended::of(row, then)?))
-    };
-    before.rows.iter().filter_map(of).collect()
-}
-
-/// Whether a fix that changes nothing refutes a cause: where this end alone carries it out.
-fn refutes(fix: Fix, cause: Cause) -> bool {
-    match cause {
-        Cause::NagleAndDelayedAck => matches!(fix, Fix::Nodelay | Fix::OneWrite),
-        Cause::DelayedAckHere => fix == Fix::Quickack,
-        _ => false,
-    }
-}
-
-/// What the fix did, in a line or a few.
-fn changed(before: &Outcome, after: &Outcome, fix: Fix, width: usize) -> String {
-    let mended = mended(before, after);
-    let waits = |outcome: &Outcome| outcome.rows.iter().any(|r| r.finding.is_some());
-    let mut out = String::new();
-    for (row, mended) in &mended {
-        let cause = row.stalls.cause();
-        let then = after.rows.iter().find(|then| then.size == row.size);
-        let said = match mended {
-            Mended::Nothing if cause.is_some_and(|cause| refutes(fix, cause)) => {
-                "the fix changed nothing: it was not this".into()
-            }
-            Mended::Nothing => "the fix changed nothing".into(),
-            Mended::Unknown => "too few calls waited to tell what the fix changed".into(),
-            Mended::Some => "with the fix fewer calls are as slow".into(),
-            Mended::Faster => faster(row, then),
-            Mended::All => continue,
-        };
-        let _ = writeln!(out, "\n{} bytes: {said}", row.size);
-    }
-    let left = before.rows.iter().filter(|row| fix == Fix::Quickack && row.stalls.held_there > 0);
-    for row in left {
-        let then = after.rows.iter().find(|then| then.size == row.size);
-        let gap = then.and_then(|then| then.stalls.round_trip_within_replies_ms());
-        let _ = gap.map(|gap| writeln!(out, "\n{}", still_apart(row.size, gap, width)));
-    }
-    if out.is_empty() && !waits(after) && after.failed.is_none() {
-        out += match (mended.is_empty(), waits(before)) {
-            (true, false) => "\nnobody waited, with the fix or without\n",
-            (true, true) if !only(before, Cause::Nagle) => "",
-            (true, true) | (false, _) => "\nwith the fix nobody waited\n",
-        };
+    for effect in report.mended.iter().flatten() {
+        tell(&mut out, &mended(effect));
     }
     out
 }
 
-/// What ACKs at once leave of replies that the server held for them.
-fn still_apart(size: u32, gap_ms: f64, width: usize) -> String {
-    let said = format!(
-        "{size} bytes: with the fix the rest of the reply still comes {gap_ms:.1} ms after its beginning, a round trip or more: the server \
-         holds it until the ACK is there (Nagle), or its program writes it no sooner; against the former TCP_NODELAY there, or one write, helps"
-    );
-    wrapped(&said, width).join("\n")
-}
-
-/// By how much calls are faster after a change.
-fn faster(before: &Row, after: Option<&Row>) -> String {
-    let (Some(before), Some(after)) = (before.latency_ms, after.and_then(|row| row.latency_ms))
-    else {
-        return "with the fix calls are faster".into();
+/// What the fix did to calls of one size.
+fn mended(effect: &FixEffect) -> String {
+    let FixEffect { size, before_ms, after } = effect;
+    let CallExperiment { median_ms, effect, .. } = after;
+    let said = match effect {
+        CallEffect::Sooner => "the fix helps",
+        CallEffect::Same => "the fix changed nothing",
+        CallEffect::Unknown => "the calls don't tell whether the fix helps",
     };
-    let who = match after.max < before.min {
-        true => "with the fix every call is faster",
-        false => "with the fix calls are faster",
-    };
-    format!("{who}: in the median {:.1} ms instead of {:.1}", after.p50, before.p50)
-}
-
-/// Whether nothing else was found.
-fn only(outcome: &Outcome, cause: Cause) -> bool {
-    outcome.rows.iter().filter_map(|row| row.stalls.cause()).all(|found| found == cause)
+    format!(
+        "{size} bytes: {said}: the median call took {median_ms:.1} ms instead of {before_ms:.1}"
+    )
 }
 
 /// What a run that was stopped has not measured.
-fn stopped(outcome: &Outcome) -> Option<String> {
-    let last = outcome.rows.last();
+fn stopped(sweep: &SizeSweep) -> Option<String> {
+    let last = sweep.rows.last();
     let at = last.map_or("before its first call was over".into(), |row| {
         format!("after {} calls of {} bytes; larger sizes were not tried", row.calls, row.size)
     });
-    outcome.stopped.then(|| format!("stopped {at}\n"))
+    sweep.stopped.then(|| format!("stopped {at}\n"))
 }
 
-fn table(outcome: &Outcome, width: usize) -> String {
+fn table(sweep: &SizeSweep, width: usize) -> String {
     let columns = vec![
         Column::right("bytes", 8, 7),
         Column::right("calls/s", 12, 10),
@@ -456,73 +316,24 @@ fn table(outcome: &Outcome, width: usize) -> String {
     ];
     let columns = Columns::fitting(columns, width);
     let mut out = format!("{}\n{}\n", columns.head(), "─".repeat(columns.width()));
-    for row in &outcome.rows {
+    for row in &sweep.rows {
         let mut cells = vec![row.size.to_string(), format!("{:.1}", row.calls_per_s)];
         cells.extend(match &row.latency_ms {
             Some(l) => [l.p50, l.p90, l.p99, l.max].map(|value| format!("{value:.3}")),
             None => [(); 4].map(|()| "–".to_owned()),
         });
         // What it says that it took itself, in the median; nothing where it does not say.
-        cells.push(row.stalls.server_ms.map_or("–".to_owned(), |ms| format!("{ms:.3}")));
-        cells.extend([row.lost, row.stalls.count].map(|count| count.to_string()));
+        cells.push(row.facts.server_ms.map_or("–".to_owned(), |ms| format!("{ms:.3}")));
+        cells.extend([row.lost, row.stalls].map(|count| count.to_string()));
         let _ = writeln!(out, "{}", columns.row(&cells));
     }
-    let why = |row: &Row| Some(format!("lost: {} bytes: {}\n", row.size, row.lost_why.as_ref()?));
-    outcome.rows.iter().filter_map(why).for_each(|line| out += &line);
+    let why =
+        |row: &SizeResult| Some(format!("lost: {} bytes: {}\n", row.size, row.lost_why.as_ref()?));
+    sweep.rows.iter().filter_map(why).for_each(|line| out += &line);
     out
 }
 
-/// What TCP sent again of which nothing was lost, but perhaps the answer to it, and why; and whether the path doubles packets, so that this is unknown.
-fn needless(outcome: &Outcome, width: usize) -> String {
-    let of = |row: &Row| {
-        let Stalls { needless, needless_overtaken, needless_timer, .. } = row.stalls;
-        let unknown = needless - needless_overtaken - needless_timer;
-        let whys = [
-            (
-                needless_overtaken,
-                "no timer ran out where it was sent again: packets overtook each other, and TCP took those that came late for lost",
-            ),
-            (
-                needless_timer,
-                "what TCP waited for took longer than its timer lasts, as behind a queue that fills, or was lost on the way back",
-            ),
-            (unknown, "whether a timer ran out or packets overtook each other is not known"),
-        ];
-        let text = |(calls, why): &(u64, &str)| {
-            let (size, all) = (row.size, row.calls);
-            let text = format!(
-                "{size} bytes: in {calls} of {all} calls needlessly, the other end had it: {why}"
-            );
-            paragraph("sent again", &text, width)
-        };
-        let again = whys.iter().filter(|(calls, _)| *calls > 0).map(text).collect::<String>();
-        again + &doubled(row, width)
-    };
-    let lines: String = outcome.rows.iter().map(of).collect();
-    if lines.is_empty() { lines } else { format!("\n{lines}") }
-}
-
-/// What was sent again of which nobody knows whether it was needed, since what came twice may be copies of the path's.
-fn doubled(row: &Row, width: usize) -> String {
-    let Stalls { perhaps_needless, path_doubles, path_doubles_there, .. } = row.stalls;
-    let (size, all) = (row.size, row.calls);
-    let again = (perhaps_needless > 0).then(|| {
-        let text = format!(
-            "{size} bytes: in {perhaps_needless} of {all} calls, whether needed is unknown: as many segments came twice, as where the path doubles packets"
-        );
-        paragraph("sent again", &text, width)
-    });
-    let ways = [(path_doubles, "to"), (path_doubles_there, "from")];
-    let doubled = ways.into_iter().filter(|(doubles, _)| *doubles).map(|(_, way)| {
-        let text = format!(
-            "{size} bytes: the path doubles packets on the way {way} the server: more came twice than had been sent again"
-        );
-        paragraph("doubled", &text, width)
-    });
-    again.into_iter().chain(doubled).collect()
-}
-
-fn compared(before: &Outcome, after: &Outcome, fix: &str, width: usize) -> String {
+fn compared(before: &SizeSweep, after: &SizeSweep, fix: &str, width: usize) -> String {
     // The bytes stand once, before both.
     const BYTES: usize = 8;
     let one = vec![
@@ -539,10 +350,10 @@ fn compared(before: &Outcome, after: &Outcome, fix: &str, width: usize) -> Strin
         format!("{:>BYTES$}{:>room$}{apart}{:>room$}\n", "", "as it is", format!("with {fix}"));
     let _ = writeln!(out, "{:>BYTES$}{head}{apart}{head}", "bytes");
     let _ = writeln!(out, "{}", "─".repeat(BYTES + 2 * room + 1));
-    let cells = |row: &Row| {
+    let cells = |row: &SizeResult| {
         let (p50, p99) = row.latency_ms.map_or((f64::NAN, f64::NAN), |l| (l.p50, l.p99));
         let rates = [format!("{:.1}", row.calls_per_s), format!("{p50:.3}"), format!("{p99:.3}")];
-        one.row(&[&rates[..], &[row.stalls.count.to_string()]].concat())
+        one.row(&[&rates[..], &[row.stalls.to_string()]].concat())
     };
     for row in &before.rows {
         let then = after.rows.iter().find(|r| r.size == row.size).map(cells);
@@ -550,44 +361,6 @@ fn compared(before: &Outcome, after: &Outcome, fix: &str, width: usize) -> Strin
         let _ = writeln!(out, "{:>BYTES$}{}{apart}{then}", row.size, cells(row));
     }
     out
-}
-
-/// One finding a cause: that of the size with the most stalls, and which others have it too.
-fn findings(outcome: &Outcome) -> Vec<Finding> {
-    let mut causes: Vec<_> = outcome.rows.iter().filter_map(|r| r.stalls.cause()).collect();
-    causes.sort_unstable();
-    causes.dedup();
-    let one = |cause| {
-        let rows: Vec<&Row> =
-            outcome.rows.iter().filter(|r| r.stalls.cause() == Some(cause)).collect();
-        let worst = rows.iter().max_by_key(|r| r.stalls.count)?;
-        let mut finding = worst.finding.clone()?;
-        if let [first, .., last] = rows[..] {
-            let (count, from, to) = (rows.len(), first.size, last.size);
-            finding.subject = format!(
-                "calls of {count} sizes from {from} to {to} bytes (seen: of {})",
-                worst.size
-            );
-        }
-        Some(finding)
-    };
-    let mut found: Vec<Finding> = causes.into_iter().filter_map(one).collect();
-    worst_first(&mut found);
-    found
-}
-
-fn told(found: &[Finding], width: usize) -> String {
-    let of = |finding| format!("\n{}\n", lines(finding, width).join("\n"));
-    found.iter().map(of).collect()
-}
-
-/// A label and a text in lines of so many columns.
-fn paragraph(label: &str, said: &str, width: usize) -> String {
-    let head = format!("  {label:<9} ");
-    let start = head.chars().count();
-    let broken = wrapped(said, width - start);
-    let first = |at: usize| if at == 0 { head.clone() } else { " ".repeat(start) };
-    broken.iter().enumerate().map(|(at, line)| format!("{}{line}\n", first(at))).collect()
 }
 
 #[cfg(test)]
@@ -599,14 +372,6 @@ mod tests {
         assert_eq!("1448,1,64..66,65".parse(), Ok(Sizes(vec![1, 64, 65, 66, 1448])));
         for bad in ["", "0", "a", "5..1", "1..", "1,,2", "1..20000", "1048577", "-1"] {
             assert!(bad.parse::<Sizes>().is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn paragraphs_keep_within_their_columns() {
-        for width in [100, 80] {
-            let text = paragraph("evidence", &"word ".repeat(60), width);
-            assert!(text.lines().count() > 2 && text.lines().all(|l| l.chars().count() <= width));
         }
     }
 }

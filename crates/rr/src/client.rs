@@ -9,10 +9,10 @@
 //! Where a connection serves many calls, a first one, with the hello in the same segment, opens it and is not counted.
 
 use crate::RrError;
-use crate::counters::{Counters, again, overtakes, sends_dsack, tells};
-use crate::hello::{self, Hello};
-use crate::word::{self, Resent, SentThere, Word};
+use crate::counters::{ConnectionCounters, Counters};
+use crate::protocol::{self, Hello, ServerReport};
 use nix::errno::Errno;
+use quell_cause::calls::Retransmissions;
 use quell_model::task::{QuickAck, RrPattern};
 use quell_netlink::sock_diag::TcpInfo;
 use quell_sys::SysError;
@@ -38,19 +38,20 @@ const MOST_NS: u64 = 60_000_000_000;
 const TICK_NS: u64 = 10_000_000;
 
 /// No ACK is delayed for less on any Linux, and no retransmission timer runs out sooner.
-const SOONEST_NS: u64 = 5_000_000;
+pub(crate) const SOONEST_NS: u64 = 5_000_000;
 
 /// After how long a SYN is sent again at first (`TCP_TIMEOUT_INIT`, include/net/tcp.h; RFC 6298).
 const SYN_TIMER_NS: u64 = 1_000_000_000;
 
-/// Bits of `tcpi_options` (include/uapi/linux/tcp.h).
+/// A bit of `tcpi_options` (include/uapi/linux/tcp.h).
 const TIMESTAMPS: u8 = 1;
+
 /// Largest size of one write in bytes.
 pub const LARGEST: u32 = 1 << 20;
 
 /// What a call looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
+pub struct CallShape {
     /// How requests follow each other.
     pub pattern: RrPattern,
     /// Bytes of each write, and of the reply.
@@ -63,7 +64,7 @@ pub struct Shape {
     pub quickack: Option<QuickAck>,
 }
 
-impl Shape {
+impl CallShape {
     /// Bytes of a whole request.
     pub fn request(&self) -> u32 {
         match self.pattern {
@@ -77,8 +78,8 @@ impl Shape {
         if self.one_write { self.request() } else { self.size }
     }
 
-    /// Whether Nagle's rule can hold no part of a request: it is off, or there is no earlier small segment in a request of one write
-    /// (`tcp_minshall_check`, net/ipv4/tcp_output.c), behind the answer to the last one.
+    /// Whether Nagle's rule can hold no part of a request: it is off, or a request is one write, with no earlier small segment in flight
+    /// (`tcp_minshall_check`, net/ipv4/tcp_output.c).
     fn held_never(&self) -> bool {
         self.nodelay || self.each() == self.request()
     }
@@ -93,145 +94,103 @@ pub struct Call {
     pub latency_ns: Option<u64>,
     /// How much of it was the connection's handshake; 0 where the connection stood.
     pub connecting_ns: u64,
-    /// Bytes that the kernel had not sent right after the last write (`tcpi_notsent_bytes`).
+    /// Bytes that Nagle's rule held right after the last write: less than a segment, unsent behind what was not acknowledged.
     pub held: u32,
-    /// Nagle's rule holds nothing of it: it is off, or the request is one write. What is unsent waits for something else.
-    pub held_never: bool,
-    /// Segments that were not acknowledged then (`tcpi_unacked`).
-    pub unacked: u32,
-    /// Bytes of a full segment (`tcpi_snd_mss`).
-    pub mss: u32,
-    /// Segments that may be unacknowledged (`tcpi_snd_cwnd`).
-    pub window: u32,
-    /// Milliseconds since this end last sent data when the reply was there (`tcpi_last_data_sent`).
-    pub last_sent_ms: u32,
     /// From the first part of the reply to its last, in nanoseconds.
     pub gathering_ns: u64,
     /// The longest time between two parts of the reply, in nanoseconds.
     pub gap_ns: u64,
     /// ACKs whose delay was over on this host during the call; looked at only where the call took long enough for one.
     pub delayed_acks: u64,
-    /// Retransmission timers and loss probes that this host saw run out meanwhile; none where it does not count them.
-    pub timers: Option<u64>,
-    /// The reply was there before the request had arrived whole: a part of the request was unacknowledged, or not even sent.
+    /// A part of the request was unacknowledged, or not even sent, when the reply was there.
     pub early: bool,
     /// What the server says of the call, if it can be true.
-    pub word: Option<Word>,
-    /// Milliseconds since the last acknowledgement when the reply was there (`tcpi_last_ack_recv`).
-    pub last_ack_ms: u32,
-    /// This end's own timeout for delaying acknowledgements in microseconds (`tcpi_ato`).
-    pub ato_us: u32,
+    pub report: Option<ServerReport>,
     /// The least round-trip time that the kernel saw, in microseconds.
     pub min_rtt_us: Option<u32>,
-    /// Segments that this end sent again during the call, SYNs among them.
-    pub retransmits: u32,
-    /// The SYNs of them.
-    pub syns: u32,
-    /// Which of its SYNs the server's SYN-ACK answered; none where no SYN was sent again, or the kernel does not tell.
-    pub answered: Option<Syn>,
-    /// SYN-ACKs that came once more, of connections of this host; none where it does not count them.
-    pub syn_acks_again: Option<u64>,
-    /// Segments sent again, in this call or one before, of which the other end said during this call that it had them (DSACK, RFC 2883).
-    pub needless: u32,
-    /// More of what this end sent came twice at the other than this end had sent again on the connection: the path doubles packets.
-    pub copied: bool,
-    /// The same of what the server sent.
-    pub copied_there: bool,
-    /// What came twice is no proof that a segment of this end, or of the server, was sent again needlessly.
-    pub(crate) doubted: [bool; 2],
-    /// The kernel took a timeout of this host back: what was acknowledged had been sent before it sent again.
-    pub undone: bool,
-    /// Packets overtook each other: the other end had a segment before one that was sent sooner (`tcpi_reord_seen`), or this host threw one away as
-    /// outdated.
-    pub overtaken: bool,
-    /// The other end had a segment before one that was sent sooner.
-    pub reordered: bool,
-    /// The other end says what it has (SACK), and this kernel counts that.
-    pub sack: bool,
-    /// The server's host says what it had already (DSACK), as its word or a DSACK told until then.
-    pub dsack_there: bool,
-    /// This host does.
-    pub dsack_here: bool,
-    /// A needless one of this end would be known: so it is, and an answer to a later request came.
-    pub would_tell: bool,
-    /// The same of one of the server.
-    pub would_tell_there: bool,
-    /// What the server sent again after it had written this reply, as it says with its next one.
-    pub there: Option<Resent>,
+    /// What this end sent again, as far as it was known when the call was over. A SYN that the server had is not among it.
+    pub again: Retransmissions,
+    /// What the server sent again, as it said in this call: of the time since its last report.
+    pub again_there: Retransmissions,
+    /// A SYN was sent again though the first had arrived.
+    pub syn_late: bool,
+    /// Packets were seen to overtake each other, or to come twice though sent once.
+    pub disordered: bool,
     /// Why no reply came.
     pub lost: Option<String>,
-    /// None came for as long as one was waited for: it may still have been on its way.
-    pub late: bool,
 }
 
-/// One of the SYNs of a connection, by the timestamp that came back with the SYN-ACK (RFC 7323).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Syn {
-    /// The first.
-    First,
-    /// One that was sent again: the first had not arrived until then.
-    Later,
-}
+impl Call {
+    /// Whether a timer may have run out between the request and the whole reply: what it took beyond the server's own time and two round
+    /// trips.
+    pub(crate) fn may_have_waited_for_a_timer(&self) -> bool {
+        let own_ns = self.report.map_or(0, |report| report.own_ns);
+        let rtt_ns = u64::from(self.min_rtt_us.unwrap_or(0)) * 1000;
+        let took_ns = self.latency_ns.unwrap_or(0).saturating_sub(self.connecting_ns);
+        took_ns.saturating_sub(own_ns).saturating_sub(2 * rtt_ns) >= SOONEST_NS
+    }
 
-/// How a connection came about.
-#[derive(Debug, Clone, Copy, Default)]
-struct Handshake {
-    /// SYNs that were sent again.
-    syns: u32,
-    answered: Option<Syn>,
-}
-
-impl Handshake {
-    /// As the kernel tells right after it, when it took so long. What it measured begins where the SYN was sent that was answered.
-    fn of(info: &TcpInfo, took_ns: u64) -> Self {
-        let rtt_ns = u64::from(info.rtt) * 1000;
-        let told = info.total_retrans > 0 && info.options & TIMESTAMPS != 0 && rtt_ns > 0;
-        let answered = match took_ns.saturating_sub(rtt_ns) < SYN_TIMER_NS / 2 {
-            true => Syn::First,
-            false => Syn::Later,
-        };
-        Self { syns: info.total_retrans, answered: told.then_some(answered) }
+    /// Takes what the server says.
+    fn hear(&mut self, report: Option<ServerReport>) {
+        self.disordered |= report.is_some_and(|report| report.overtaken);
+        if let Some(resent) = report.and_then(|report| report.resent) {
+            self.again_there.add(Retransmissions {
+                segments: resent.segments,
+                needless: resent.needless,
+                timers: u32::from(resent.timers.is_some_and(|timers| timers > 0)),
+            });
+        }
     }
 }
 
 /// What is changed in a call to compare others with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Control {
+pub enum CallChange {
     /// This end delays no ACK of a reply's parts.
-    AckAtOnce,
+    QuickAckHere,
     /// This end holds no small segment back.
     NoDelay,
+}
+
+/// SYNs that were sent again in a handshake.
+#[derive(Debug, Clone, Copy, Default)]
+struct SynsAgain {
+    syns: u32,
+    /// The first had arrived, by the timestamp that came back with the SYN-ACK (RFC 7323).
+    first_arrived: bool,
+}
+
+impl SynsAgain {
+    /// As the kernel tells right after the handshake, when it took so long: what it measured begins where the SYN was sent that was answered.
+    fn of(info: &TcpInfo, took_ns: u64) -> Self {
+        let rtt_ns = u64::from(info.rtt) * 1000;
+        let told = info.options & TIMESTAMPS != 0 && rtt_ns > 0;
+        let first_arrived = !told || took_ns.saturating_sub(rtt_ns) < SYN_TIMER_NS / 2;
+        Self { syns: info.total_retrans, first_arrived }
+    }
 }
 
 /// Makes calls to one server.
 #[derive(Debug)]
 pub struct Caller {
     to: SocketAddr,
-    shape: Shape,
+    shape: CallShape,
     /// Hello and request.
     bytes: Vec<u8>,
     secret: Option<Secret>,
     open: Option<TcpSocket>,
-    /// Segments that were sent again, and DSACKs, when the last call was over.
-    again: (u32, u32),
-    /// How often its segments had been seen to overtake each other then.
-    overtakes: u32,
-    /// What the server said that it sent again on the connection.
-    sent_there: SentThere,
+    /// What the kernel had counted of the connection when the last call was over.
+    connection: ConnectionCounters,
     counted: Option<Counters>,
-    /// This host says of segments that it had them already.
-    dsack_here: bool,
-    /// The server's host does, as far as it was heard.
-    dsack_there: bool,
     handshake_ns: Option<u64>,
-    handshake: Handshake,
+    syns_again: SynsAgain,
     /// The longest time that a handshake or a call took so far.
     longest_ns: u64,
     /// The ACK of each part of a reply is sent at once.
     ack_at_once: bool,
     /// How long a reply, or a connection, is waited for.
     patience_ns: u64,
-    /// A call over a connection of its own that may have waited for a timer is followed by another, which tells of it.
+    /// A call over a connection of its own that may have waited for a timer is followed by others, which tell of it.
     asks_after: bool,
     /// How long such calls took.
     aside_ns: u64,
@@ -241,27 +200,23 @@ pub struct Caller {
 
 impl Caller {
     /// One that has not called yet. Errors when the size can't be.
-    pub fn new(to: SocketAddr, shape: Shape) -> Result<Self, RrError> {
+    pub fn new(to: SocketAddr, shape: CallShape) -> Result<Self, RrError> {
         if !(1..=LARGEST).contains(&shape.size) {
             let size = shape.size;
             return Err(RrError::Parameter(format!("a size has 1 to {LARGEST} bytes, not {size}")));
         }
         let mut bytes = hello_of(shape).write().to_vec();
-        bytes.resize(hello::SIZE + shape.request() as usize, b'q');
+        bytes.resize(protocol::SIZE + shape.request() as usize, b'q');
         Ok(Self {
             to,
             shape,
             bytes,
             secret: None,
             open: None,
-            again: (0, 0),
-            overtakes: 0,
-            sent_there: SentThere::begins(),
+            connection: ConnectionCounters::default(),
             counted: None,
-            dsack_here: sends_dsack() == Some(true),
-            dsack_there: false,
             handshake_ns: None,
-            handshake: Handshake::default(),
+            syns_again: SynsAgain::default(),
             longest_ns: 0,
             ack_at_once: false,
             patience_ns: PATIENCE_NS,
@@ -288,7 +243,7 @@ impl Caller {
     #[must_use]
     pub fn with_acks_at_once_there(mut self) -> Self {
         let hello = Hello { quickack: Some(QuickAck::Rearmed), ..hello_of(self.shape) };
-        self.bytes.splice(..hello::SIZE, hello.write());
+        self.bytes.splice(..protocol::SIZE, hello.write());
         self
     }
 
@@ -339,14 +294,11 @@ impl Caller {
             .write(&stream, &self.bytes, deadline_ns)
             .and_then(|()| self.read(&stream, moved(&stream), deadline_ns, stop));
         self.waited(monotonic_ns().saturating_sub(begun_ns));
-        let reply = answered.map_err(|why| match stop.rings() {
+        answered.map_err(|why| match stop.rings() {
             true => RrError::Stopped,
             false => RrError::NotServing { to: self.to, why },
         })?;
-        self.sent_there.heard(reply.word.and_then(|word| word.resent));
-        let info = info(&stream);
-        self.again = info.as_ref().map_or((0, 0), again);
-        self.overtakes = info.as_ref().map_or(0, overtakes);
+        self.connection = info(&stream).as_ref().map_or(self.connection, ConnectionCounters::of);
         self.open = Some(stream);
         Ok(())
     }
@@ -361,18 +313,20 @@ impl Caller {
         self.open(stop)?;
         self.counted = self.counted.or_else(Counters::now);
         let start_ns = monotonic_ns();
-        let mut connecting_ns = 0;
+        let mut call = Call { start_ns, ..Call::default() };
         let (stream, request) = match self.open.take() {
-            Some(stream) => (stream, &self.bytes[hello::SIZE..]),
+            Some(stream) => (stream, &self.bytes[protocol::SIZE..]),
             None => {
                 let stream = self.connect(stop)?;
-                connecting_ns = monotonic_ns().saturating_sub(start_ns);
+                self.connection =
+                    ConnectionCounters { again: self.syns_again.syns, ..Default::default() };
+                call.connecting_ns = monotonic_ns().saturating_sub(start_ns);
+                call.syn_late = self.syns_again.syns > 0 && self.syns_again.first_arrived;
+                if self.syns_again.syns > 0 && !self.syns_again.first_arrived {
+                    call.again = Retransmissions { segments: 1, needless: 0, timers: 1 };
+                }
                 (stream, &self.bytes[..])
             }
-        };
-        let Handshake { syns, answered } = match connecting_ns {
-            0 => Handshake::default(),
-            _ => self.handshake,
         };
         let deadline_ns = start_ns.saturating_add(self.most_ns());
         // Nothing was asked for yet.
@@ -392,79 +346,52 @@ impl Caller {
             true => Err(format!("its reply had more than {} bytes", self.shape.size)),
             false => Ok(reply),
         });
-        let after = info(&stream);
-        let before = std::mem::take(&mut self.again);
-        let total = after.as_ref().map_or(before, again);
-        let overtakes_before = std::mem::take(&mut self.overtakes);
-        let overtakes = after.as_ref().map_or(overtakes_before, overtakes);
         let took_ns = end_ns.saturating_sub(start_ns);
         // One that was given up since nothing moved says nothing of the path.
         if result.is_ok() || end_ns + TICK_NS >= deadline_ns {
             self.longest_ns = self.longest_ns.max(took_ns);
         }
         self.waited(took_ns);
-        let read = result.as_ref().ok().copied();
-        let was_sent_again = total.0 > before.0;
-        let may_be_counted = took_ns >= SOONEST_NS || was_sent_again;
-        let counted = if may_be_counted { self.count() } else { None };
-        let word = read.and_then(|r| r.word).filter(|word| word.fits(took_ns));
-        self.dsack_there |= total.1 > before.1 || word.is_some_and(|word| word.dsack);
-        self.sent_there.heard(word.and_then(|word| word.resent));
-        let mut call = Call {
-            start_ns,
-            latency_ns: read.map(|_| took_ns),
-            connecting_ns,
-            held: waiting.as_ref().and_then(|i| i.notsent_bytes).unwrap_or(0),
-            held_never: self.shape.held_never(),
-            unacked: waiting.as_ref().map_or(0, |i| i.unacked),
-            mss: waiting.as_ref().map_or(0, |i| i.snd_mss),
-            window: waiting.as_ref().map_or(0, |i| i.snd_cwnd),
-            last_sent_ms: after.as_ref().map_or(0, |i| i.last_data_sent),
-            gathering_ns: read.map_or(0, |r| end_ns.saturating_sub(r.first_ns)),
-            gap_ns: read.map_or(0, |r| r.gap_ns),
-            delayed_acks: counted.map_or(0, |c| c.delayed_acks),
-            timers: counted.map(|c| c.timeouts + c.loss_probes),
-            // Whoever answers the whole request acknowledges the whole request with it.
-            early: answered_before || read.is_some() && after.as_ref().is_some_and(unheard),
-            word,
-            last_ack_ms: after.as_ref().map_or(0, |i| i.last_ack_recv),
-            ato_us: after.as_ref().map_or(0, |i| i.ato),
-            min_rtt_us: after.as_ref().and_then(|i| i.min_rtt).filter(|rtt| *rtt != u32::MAX),
-            retransmits: total.0.saturating_sub(before.0),
-            syns,
-            answered,
-            syn_acks_again: counted.and_then(|c| c.syns_again),
-            needless: total.1.saturating_sub(before.1),
-            copied: total.1 > total.0,
-            copied_there: self.sent_there.is_exceeded(),
-            doubted: [false; 2],
-            undone: counted.and_then(|c| c.undone).is_some_and(|undone| undone > 0),
-            overtaken: overtakes > overtakes_before || counted.is_some_and(outdated),
-            reordered: overtakes > overtakes_before,
-            sack: after.as_ref().is_some_and(tells),
-            dsack_there: self.dsack_there,
-            dsack_here: self.dsack_here,
-            would_tell: false,
-            would_tell_there: false,
-            there: None,
-            late: read.is_none() && took_ns >= self.patience_ns,
-            lost: result.err(),
-        };
+        let after = info(&stream);
+        self.took_down(&mut call, after.as_ref(), took_ns >= SOONEST_NS);
+        if let Ok(reply) = &result {
+            call.latency_ns = Some(took_ns);
+            call.gathering_ns = reply.gathering_ns;
+            call.gap_ns = reply.gap_ns;
+            call.report = reply.report.filter(|report| report.fits(took_ns));
+        }
+        call.hear(call.report);
+        call.held = waiting.filter(|_| !self.shape.held_never()).map_or(0, |info| held(&info));
+        // Whoever answers the whole request acknowledges the whole request with it.
+        call.early = answered_before || result.is_ok() && after.as_ref().is_some_and(unheard);
+        call.min_rtt_us = after.and_then(|info| info.min_rtt).filter(|rtt| *rtt != u32::MAX);
+        call.lost = result.err();
         if self.shape.pattern == RrPattern::Connect {
             if self.asks_after && call.lost.is_none() && call.may_have_waited_for_a_timer() {
-                (self.again, self.overtakes) = (total, overtakes);
                 self.ask_after(&mut call, &stream, stop);
-                // What was asked is no call, and of other calls this connection says nothing.
-                call.needless = call.needless.min(call.retransmits - call.syns);
-                (self.again, self.overtakes) = ((0, 0), 0);
             }
             // Reset, so that many calls do not use up the local ports in TIME-WAIT.
             stream.abort();
         } else if call.lost.is_none() {
-            (self.again, self.overtakes) = (total, overtakes);
             self.open = Some(stream);
         }
         Ok(call)
+    }
+
+    /// Adds to a call what the kernel counted since the last look; of this host's counters only where it is `worth` reading them.
+    fn took_down(&mut self, call: &mut Call, info: Option<&TcpInfo>, worth: bool) {
+        let now = info.map_or(self.connection, ConnectionCounters::of);
+        let new = now.since(std::mem::replace(&mut self.connection, now));
+        let counted = if worth || new.again > 0 { self.count() } else { None };
+        let timers = counted.is_some_and(|counted| counted.timeouts + counted.loss_probes > 0);
+        call.again.add(Retransmissions {
+            segments: new.again,
+            needless: new.twice,
+            timers: u32::from(new.again > 0 && timers),
+        });
+        call.delayed_acks += counted.map_or(0, |counted| counted.delayed_acks);
+        let outdated = counted.is_some_and(|counted| counted.outdated > 0);
+        call.disordered |= new.overtakes > 0 || outdated || now.twice > now.again;
     }
 
     /// Learns what was sent again in the last call over the connection that still stands.
@@ -476,60 +403,35 @@ impl Caller {
         }
     }
 
-    /// Learns what was sent again in a call, in calls that are not counted; whether they were answered.
+    /// Learns what was sent again in a call, in two calls that are not counted; whether they were answered.
     ///
     /// ```text
-    ///   call       ── request ──►               what is late of it is on its way still,
-    ///              ◄── reply ──                 here and there
-    ///   ask        ── request ──►               behind all that this end sent in the call
-    ///              ◄── word, reply ──           what the server sent again; behind what it had twice (DSACK)
-    ///   ask        ── request ──►               behind what this end had twice
-    ///              ◄── word, reply ──           how much of it was needless
+    ///   call       ── request ──►  ◄── reply ──            what is late of it is on its way still, here and there
+    ///   ask        ── request ──►  ◄── report, reply ──    what the server sent again; behind what it had twice (DSACK)
+    ///   ask        ── request ──►  ◄── report, reply ──    how much of that this end had twice
     /// ```
     fn ask_after(&mut self, call: &mut Call, stream: &TcpSocket, stop: &Bell) -> bool {
-        let silent = call.word.is_none();
-        if silent && call.retransmits == call.syns {
+        if call.report.is_none() && call.again.segments == 0 {
             return true;
         }
-        let Some(word) = self.ask(call, stream, stop) else { return false };
-        call.there = word.and_then(|word| word.resent);
-        if let Some(resent) = call.there.filter(|there| there.segments > there.needless) {
-            let Some(word) = self.ask(call, stream, stop) else { return false };
-            let more = word.and_then(|word| word.resent).map_or(0, |more| more.needless);
-            call.there = Some(Resent { needless: resent.needless + more, ..resent });
+        let delayed_acks = call.delayed_acks;
+        for _ in 0..2 {
+            let begun_ns = monotonic_ns();
+            let deadline_ns = begun_ns.saturating_add(self.most_ns());
+            let written = self.write(stream, &self.bytes[protocol::SIZE..], deadline_ns);
+            let reply = written.and_then(|()| self.read(stream, moved(stream), deadline_ns, stop));
+            let took_ns = monotonic_ns().saturating_sub(begun_ns);
+            self.aside_ns += took_ns;
+            self.waited(took_ns);
+            self.took_down(call, info(stream).as_ref(), true);
+            let Ok(reply) = reply else { return false };
+            call.hear(reply.report);
+            if call.again_there.segments <= call.again_there.needless {
+                break;
+            }
         }
+        call.delayed_acks = delayed_acks;
         true
-    }
-
-    /// A call that is not counted, but for what TCP tells after it of the one before; what the server says, if it answers.
-    fn ask(&mut self, call: &mut Call, stream: &TcpSocket, stop: &Bell) -> Option<Option<Word>> {
-        let begun_ns = monotonic_ns();
-        let deadline_ns = begun_ns.saturating_add(self.most_ns());
-        let written = self.write(stream, &self.bytes[hello::SIZE..], deadline_ns);
-        let reply = written.and_then(|()| self.read(stream, moved(stream), deadline_ns, stop));
-        let took_ns = monotonic_ns().saturating_sub(begun_ns);
-        self.aside_ns += took_ns;
-        self.waited(took_ns);
-        let info = info(stream);
-        let before = self.again;
-        self.again = info.as_ref().map_or(before, again);
-        call.needless += self.again.1.saturating_sub(before.1);
-        call.copied |= self.again.1 > self.again.0;
-        let overtakes_before = self.overtakes;
-        self.overtakes = info.as_ref().map_or(overtakes_before, overtakes);
-        let counted = self.count();
-        call.overtaken |= self.overtakes > overtakes_before || counted.is_some_and(outdated);
-        call.reordered |= self.overtakes > overtakes_before;
-        let more = counted.and_then(|counted| counted.syns_again);
-        call.syn_acks_again = call.syn_acks_again.zip(more).map(|(one, more)| one + more);
-        let reply = reply.ok()?;
-        self.sent_there.heard(reply.word.and_then(|word| word.resent));
-        call.copied_there |= self.sent_there.is_exceeded();
-        self.dsack_there |= self.again.1 > before.1 || reply.word.is_some_and(|word| word.dsack);
-        let sack = info.as_ref().is_some_and(tells);
-        call.would_tell |= sack && self.dsack_there;
-        call.would_tell_there |= sack && self.dsack_here;
-        Some(reply.word)
     }
 
     /// What this host counted since it was last asked.
@@ -540,26 +442,20 @@ impl Caller {
     }
 
     /// A call in which one thing is changed; all else is as in the others.
-    pub fn control(&mut self, control: Control, stop: &Bell) -> Result<Call, RrError> {
-        match control {
-            Control::AckAtOnce => {
-                self.ack_at_once = true;
-                let call = self.call(stop);
-                self.ack_at_once = false;
-                call
+    pub fn changed_call(&mut self, change: CallChange, stop: &Bell) -> Result<Call, RrError> {
+        self.open(stop)?;
+        let set = |caller: &mut Self, on: bool| match (change, &caller.open) {
+            (CallChange::NoDelay, Some(stream)) => small_at_once(stream, on),
+            (CallChange::NoDelay, None) => Ok(()),
+            (CallChange::QuickAckHere, _) => {
+                caller.ack_at_once = on;
+                Ok(())
             }
-            Control::NoDelay => {
-                self.open(stop)?;
-                let set = |caller: &Self, on| match &caller.open {
-                    Some(stream) => small_at_once(stream, on),
-                    None => Ok(()),
-                };
-                set(self, true)?;
-                let call = self.call(stop);
-                set(self, false)?;
-                call
-            }
-        }
+        };
+        set(self, true)?;
+        let call = self.call(stop);
+        set(self, false)?;
+        call
     }
 
     fn connect(&mut self, stop: &Bell) -> Result<TcpSocket, RrError> {
@@ -567,7 +463,6 @@ impl Caller {
         if self.shape.nodelay {
             no_delay(&stream)?;
         }
-        self.sent_there = SentThere::begins();
         let begun_ns = monotonic_ns();
         let patience_ns = self.patience_to_connect_ns();
         match stream.connect(self.to, begun_ns.saturating_add(patience_ns), stop)? {
@@ -576,7 +471,7 @@ impl Caller {
                 self.longest_ns = self.longest_ns.max(took_ns);
                 self.handshake_ns = Some(took_ns);
                 let told = info(&stream);
-                self.handshake = told.map(|info| Handshake::of(&info, took_ns)).unwrap_or_default();
+                self.syns_again = told.map(|it| SynsAgain::of(&it, took_ns)).unwrap_or_default();
             }
             Connected::NoAnswer => {
                 return Err(RrError::NoAnswer {
@@ -637,12 +532,12 @@ impl Caller {
         mut so_far: u64,
         deadline_ns: u64,
         stop: &Bell,
-    ) -> Result<Reply, String> {
+    ) -> Result<CallReply, String> {
         let mut is_shorter = false;
         let rearm = self.ack_at_once || self.shape.quickack == Some(QuickAck::Rearmed);
         let size = self.shape.size as usize;
-        let mut begin = [0; word::SIZE];
-        let (mut done, mut first_ns, mut last_ns, mut gap_ns) = (0, 0, 0, 0);
+        let mut begin = [0; protocol::SIZE];
+        let (mut done, mut last_ns, mut gap_ns, mut gathering_ns) = (0, 0, 0, 0);
         while done < size {
             let wanted = begin.len().min(size);
             let got = match begin.get_mut(done..wanted) {
@@ -664,10 +559,10 @@ impl Caller {
                 Err(errno) => return Err(self.why(errno)),
             }
             let now_ns = monotonic_ns();
-            if first_ns == 0 {
-                first_ns = now_ns;
-            } else {
-                gap_ns = now_ns.saturating_sub(last_ns).max(gap_ns);
+            if last_ns > 0 {
+                let pause_ns = now_ns.saturating_sub(last_ns);
+                gathering_ns += pause_ns;
+                gap_ns = pause_ns.max(gap_ns);
             }
             last_ns = now_ns;
             let left_ns = deadline_ns.saturating_sub(now_ns);
@@ -686,8 +581,8 @@ impl Caller {
         if is_shorter {
             patience(stream, self.patience_ns).map_err(|error| error.to_string())?;
         }
-        let word = Word::read(begin.get(..size.min(begin.len())).unwrap_or(&[]));
-        Ok(Reply { first_ns, gap_ns, word })
+        let report = ServerReport::read(begin.get(..size.min(begin.len())).unwrap_or(&[]));
+        Ok(CallReply { gathering_ns, gap_ns, report })
     }
 
     fn why(&self, errno: Errno) -> String {
@@ -698,7 +593,7 @@ impl Caller {
     }
 }
 
-fn hello_of(shape: Shape) -> Hello {
+fn hello_of(shape: CallShape) -> Hello {
     Hello {
         request: shape.request(),
         reply: shape.size,
@@ -735,16 +630,20 @@ pub(crate) fn goes_on(stream: &TcpSocket, so_far: &mut u64) -> bool {
 
 /// A reply that came whole.
 #[derive(Debug, Clone, Copy)]
-struct Reply {
-    /// When its first part was there.
-    first_ns: u64,
+struct CallReply {
+    /// From its first part to its last.
+    gathering_ns: u64,
     /// The longest time between two parts.
     gap_ns: u64,
-    word: Option<Word>,
+    report: Option<ServerReport>,
 }
 
-fn outdated(counted: Counters) -> bool {
-    counted.outdated.is_some_and(|segments| segments > 0)
+/// Bytes that Nagle's rule holds: less than a full segment behind unacknowledged ones, though the window has room for it.
+fn held(info: &TcpInfo) -> u32 {
+    let bytes = info.notsent_bytes.unwrap_or(0);
+    let small = info.snd_mss == 0 || bytes < info.snd_mss;
+    let room = info.snd_cwnd == 0 || info.unacked < info.snd_cwnd;
+    if small && room && info.unacked > 0 { bytes } else { 0 }
 }
 
 /// Writes all of it.

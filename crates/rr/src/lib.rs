@@ -1,49 +1,33 @@
 //! Request and response over TCP: how many calls a second, how long each takes, and who waited for what.
 //!
 //! ```text
-//!   pure      hello      what a client tells the server first
-//!             word       what the server says of each call
-//!             control    whether calls waited for an ACK of this end: calls in which it comes at once tell
-//!             nagle      whether this end held the end of requests, and what that cost: calls with TCP_NODELAY tell
-//!             again      of calls in which segments were sent again: whose were lost
-//!             cause      which calls stalled, why
-//!             verdict    what a person is told of that, and what to change
-//!             cliff      where the cliff between sizes is
-//!   kernel    client     one call after the other, with what TCP says of each
-//!             server     answers, within limits
-//!             counters   DelayedACKs and TCPTimeouts of this host
-//!             mended     what a change changed
-//!   both      sweep      a size after the other: a row each
-//!             task       the same as tasks of an experiment
+//!   protocol   what a client and a server tell each other beside the bytes of calls
+//!   client     one call after the other, with what TCP says of it
+//!   server     answers, within limits
+//!   counters   what this host's TCP counted
+//!   run        plan -> calls of each size -> report; calls again with one thing changed tell what they waited for
+//!   compare    whether calls with one thing changed are sooner; cliffs between sizes
+//!   task       client and server as tasks of an experiment
 //! ```
 //!
 //! A program that writes a request in two small pieces makes two rules of TCP wait for each other: the sender holds the second piece until
 //! the first is acknowledged (Nagle, RFC 896), and the receiver delays the acknowledgement because an answer could carry it (RFC 1122,
-//! section 4.2.3.2; 40 ms at least on Linux, `TCP_DELACK_MIN` in include/net/tcp.h).
+//! section 4.2.3.2; 40 ms at least on Linux, `TCP_DELACK_MIN` in include/net/tcp.h). The rule from facts to a cause is `cause::calls`.
 
-mod again;
-pub mod cause;
+#![allow(missing_docs)]
+
 pub mod client;
-pub mod cliff;
-pub mod control;
-mod copies;
+pub mod compare;
 pub mod counters;
-pub mod hello;
-pub mod mended;
-mod nagle;
+pub mod protocol;
+pub mod run;
 pub mod server;
-pub mod sweep;
 pub mod task;
-pub mod verdict;
-pub mod word;
 
-pub use cause::{Cause, Stalls};
-pub use client::{Call, Caller, Shape};
-pub use cliff::{Cliff, cliffs};
-pub use counters::Counters;
-pub use mended::Mended;
-pub use server::{Limits, Server};
-pub use sweep::{Row, Spare, sweep, sweep_told};
+pub use client::{Call, CallShape, Caller};
+pub use compare::Cliff;
+pub use run::{CallSink, Fix, RrPlan, RrReport, SizeResult, SizeSweep, run};
+pub use server::{Limits, RrServer};
 pub use task::{ClientTask, ServerTask};
 
 use quell_sys::SysError;

@@ -5,10 +5,9 @@
 //! others go on.
 
 use crate::RrError;
-use crate::client::{goes_on, info, no_delay, patience, quick_ack, unheard, write_all};
-use crate::counters::{Counters, again, overtakes, sends_dsack};
-use crate::hello::{self, Hello};
-use crate::word::{self, Resent, Word};
+use crate::client::{SOONEST_NS, goes_on, info, no_delay, patience, quick_ack, unheard, write_all};
+use crate::counters::{ConnectionCounters, Counters};
+use crate::protocol::{self, Hello, Resent, ServerReport};
 use nix::errno::Errno;
 use quell_model::task::QuickAck;
 use quell_sys::SysError;
@@ -32,9 +31,6 @@ const CHUNK: usize = 64 * 1024;
 /// A reply of so many bytes fits into any send buffer (`tcp_wmem`, 16 KiB at first): one write of it ends without waiting, and of one
 /// write Nagle's rule holds nothing (`tcp_minshall_check`, net/ipv4/tcp_output.c: a small segment waits only for an earlier small one).
 const ONE_WRITE: usize = 16 * 1024;
-
-/// The least delay of an ACK on any Linux (`tcp_rto_min_us` lowered to its least).
-const SOONEST_NS: u64 = 5_000_000;
 
 /// Larger requests come in parts whoever holds them.
 const LONGEST_COUNTED: u32 = 64 * 1024;
@@ -71,7 +67,7 @@ impl Default for Limits {
 
 /// A server that listens.
 #[derive(Debug)]
-pub struct Server {
+pub struct RrServer {
     listener: TcpListener,
     limits: Limits,
     secret: Option<Secret>,
@@ -80,7 +76,7 @@ pub struct Server {
 /// The connections that are open, by number.
 type Open = Mutex<BTreeMap<u64, Arc<TcpSocket>>>;
 
-impl Server {
+impl RrServer {
     /// Listens. Errors when the port is in use.
     pub fn prepare(bind: SocketAddr, limits: Limits) -> Result<Self, RrError> {
         Ok(Self { listener: listen(bind, None)?, limits, secret: None })
@@ -170,7 +166,7 @@ impl Server {
     }
 }
 
-impl Server {
+impl RrServer {
     /// One connection from its beginning.
     fn serve(&self, stream: &TcpSocket, stop: &Bell) -> Result<u64, RrError> {
         let deadline = monotonic_ns().saturating_add(self.limits.handshake.nanos());
@@ -190,7 +186,7 @@ fn lock(open: &Open) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<TcpSocket>>>
 /// call: nothing is to be done until the next. Errors end the connection.
 pub type Gate<'a> = &'a mut dyn FnMut(usize) -> Result<(), Errno>;
 
-/// Answers one client to the end of its connection, after `begun` bytes of its hello were read already (at most [`hello::SIZE`]); gives
+/// Answers one client to the end of its connection, after `begun` bytes of its hello were read already (at most [`protocol::SIZE`]); gives
 /// how many calls it made. Errors when it sends what is no hello, or one that asks for more than the limits.
 pub fn answer(
     stream: &TcpSocket,
@@ -200,7 +196,7 @@ pub fn answer(
     gate: Gate<'_>,
 ) -> Result<u64, RrError> {
     let deadline = monotonic_ns().saturating_add(limits.time.nanos());
-    let mut bytes = [0; hello::SIZE];
+    let mut bytes = [0; protocol::SIZE];
     let begun = &begun[..begun.len().min(bytes.len())];
     bytes[..begun.len()].copy_from_slice(begun);
     exchange.read(&mut bytes[begun.len()..])?;
@@ -253,10 +249,9 @@ fn answer_calls(
     let mut reply = vec![b'a'; (hello.reply as usize).min(piece)];
     let one_write = hello.reply as usize <= reply.len().min(ONE_WRITE);
     let mut resends = Resends::default();
-    let dsack = sends_dsack() == Some(true);
     loop {
         let mut left = hello.request as usize;
-        let mut parts = Gathered::default();
+        let mut parts = RequestParts::default();
         let mut so_far = 0;
         while left > 0 {
             let got = match some(stream.discard(left.min(piece)), deadline) {
@@ -276,10 +271,11 @@ fn answer_calls(
                 quick_ack(stream);
             }
         }
-        if let Some(first) = reply.first_chunk_mut::<{ word::SIZE }>() {
+        if let Some(first) = reply.first_chunk_mut::<{ protocol::SIZE }>() {
             let (resent, overtaken) = resends.since_last(stream).unzip();
-            let word = parts.word(resent, hello.nodelay || one_write);
-            *first = Word { dsack, overtaken: overtaken == Some(true), ..word }.write();
+            let held_never = hello.nodelay || one_write;
+            let overtaken = overtaken == Some(true);
+            *first = ServerReport { resent, held_never, overtaken, ..parts.report() }.write();
         }
         let mut left = hello.reply as usize;
         while left > 0 {
@@ -287,12 +283,12 @@ fn answer_calls(
             gate(part)?;
             write_all(stream, &reply[..part])?;
             left -= part;
-            if let Some(first) = reply.first_chunk_mut::<{ word::SIZE }>() {
+            if let Some(first) = reply.first_chunk_mut::<{ protocol::SIZE }>() {
                 first.fill(b'a');
             }
         }
         *calls += 1;
-        if reply.len() >= word::SIZE {
+        if reply.len() >= protocol::SIZE {
             resends.begin();
         }
         gate(0)?;
@@ -302,10 +298,7 @@ fn answer_calls(
 /// What the connection's TCP sent again, from one reply to the next.
 #[derive(Debug, Default)]
 struct Resends {
-    /// Segments sent again, and DSACKs, so far.
-    seen: (u32, u32),
-    /// How often its segments had been seen to overtake each other.
-    overtakes: u32,
+    connection: ConnectionCounters,
     /// What the host had counted then; of the handshake nothing is compared.
     counted: Option<Counters>,
 }
@@ -319,12 +312,9 @@ impl Resends {
     /// Those since the last look, and whether segments overtook each other meanwhile. The host's counters are read only where there are any.
     fn since_last(&mut self, stream: &TcpSocket) -> Option<(Resent, bool)> {
         let info = info(stream)?;
-        let seen = again(&info);
-        let overtakes = overtakes(&info);
-        let overtaken = overtakes > std::mem::replace(&mut self.overtakes, overtakes);
-        let before = std::mem::replace(&mut self.seen, seen);
-        let segments = seen.0.saturating_sub(before.0);
-        let timers = match segments {
+        let now = ConnectionCounters::of(&info);
+        let new = now.since(std::mem::replace(&mut self.connection, now));
+        let timers = match new.again {
             0 => Some(0),
             _ => self.counted.and_then(|before| {
                 let now = Counters::now()?;
@@ -333,21 +323,21 @@ impl Resends {
                 u32::try_from(since.timeouts + since.loss_probes).ok()
             }),
         };
-        let needless = seen.1.saturating_sub(before.1);
-        Some((Resent { segments, needless, timers }, overtaken))
+        let resent = Resent { segments: new.again, needless: new.twice, timers };
+        Some((resent, new.overtakes > 0))
     }
 }
 
 /// How a request came.
 #[derive(Debug, Default)]
-struct Gathered {
+struct RequestParts {
     first_ns: u64,
     last_ns: u64,
     /// What the host had counted when a first part was there.
     before: Option<Counters>,
 }
 
-impl Gathered {
+impl RequestParts {
     /// A part is here, and `left` bytes are not. Counters are looked at only while the rest is waited for anyway.
     fn came(&mut self, left: usize, request: u32) {
         self.last_ns = monotonic_ns();
@@ -359,7 +349,7 @@ impl Gathered {
         }
     }
 
-    fn word(&self, resent: Option<Resent>, held_never: bool) -> Word {
+    fn report(&self) -> ServerReport {
         let gathering_ns = self.last_ns.saturating_sub(self.first_ns);
         let delayed_acks = match self.before {
             _ if gathering_ns < SOONEST_NS => Some(0),
@@ -368,7 +358,7 @@ impl Gathered {
             None => None,
         };
         let own_ns = monotonic_ns().saturating_sub(self.last_ns);
-        Word { own_ns, gathering_ns, delayed_acks, resent, held_never, ..Word::default() }
+        ServerReport { own_ns, gathering_ns, delayed_acks, ..ServerReport::default() }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Client and server as tasks of an experiment: a row a call, as an echo stream has it.
 
 use crate::RrError;
-use crate::client::{Caller, Shape};
-use crate::server::{Limits, Server};
+use crate::client::{CallShape, Caller};
+use crate::server::{Limits, RrServer};
 use quell_model::task::RrClient;
 use quell_model::{EchoSample, EchoStatus, Event};
 use quell_sys::clock::monotonic_ns;
@@ -24,7 +24,7 @@ pub struct ClientTask {
 impl ClientTask {
     /// Checks the parameters.
     pub fn prepare(client: &RrClient) -> Result<Self, RrError> {
-        let shape = Shape {
+        let shape = CallShape {
             pattern: client.pattern,
             size: client.size,
             nodelay: client.nodelay,
@@ -120,7 +120,7 @@ impl ClientTask {
 
 /// A server that listens.
 #[derive(Debug)]
-pub struct ServerTask(Server);
+pub struct ServerTask(RrServer);
 
 impl ServerTask {
     /// Listens. Errors when the port is in use.
@@ -128,7 +128,7 @@ impl ServerTask {
         // A broken path in the lab is the experiment's wish: patience beyond it.
         let patience = Span::from_secs(120);
         let limits = Limits { idle: patience, handshake: patience, ..Limits::default() };
-        Ok(Self(Server::prepare(bind, limits)?))
+        Ok(Self(RrServer::prepare(bind, limits)?))
     }
 
     /// Answers until the bell rings.

@@ -1,7 +1,9 @@
 //! Calls over loopback, against the kernel of this machine: the stall, its cures, and a server that keeps its limits.
 
+use quell_cause::Cause;
+use quell_cause::calls::Endpoint;
 use quell_model::task::{QuickAck, RrPattern};
-use quell_rr::{Cause, Limits, Row, RrError, Server, Shape, sweep};
+use quell_rr::{CallShape, CallSink, Limits, RrError, RrPlan, RrServer, SizeResult, run};
 use quell_sys::socket::preface::PrefaceError;
 use quell_sys::wait::Bell;
 use quell_units::Span;
@@ -10,7 +12,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-const STALLING: Shape = Shape {
+const STALLING: CallShape = CallShape {
     pattern: RrPattern::WriteWriteRead,
     size: 64,
     nodelay: false,
@@ -20,11 +22,11 @@ const STALLING: Shape = Shape {
 
 /// Tells a story beside a server, and ends it.
 fn with_server<T>(bind: &str, limits: Limits, story: impl FnOnce(SocketAddr) -> T) -> T {
-    let server = Server::prepare(bind.parse().expect("an address"), limits).expect("a free port");
+    let server = RrServer::prepare(bind.parse().expect("an address"), limits).expect("a free port");
     serving(server, story)
 }
 
-fn serving<T>(server: Server, story: impl FnOnce(SocketAddr) -> T) -> T {
+fn serving<T>(server: RrServer, story: impl FnOnce(SocketAddr) -> T) -> T {
     let to = server.local().expect("it listens");
     let stop = Bell::new().expect("a bell");
     std::thread::scope(|scope| {
@@ -44,8 +46,37 @@ fn serving<T>(server: Server, story: impl FnOnce(SocketAddr) -> T) -> T {
     })
 }
 
-fn calls(to: SocketAddr, shape: Shape, n: u32) -> Row {
-    sweep(to, None, shape, n, &Bell::new().expect("a bell")).expect("the server answers")
+struct Nobody;
+
+impl CallSink for Nobody {
+    fn made(&mut self, _: u64, _: u32) {}
+}
+
+/// What calls of one size showed, or why there is nothing.
+fn sweep(
+    to: SocketAddr,
+    secret: Option<&Secret>,
+    shape: CallShape,
+    calls: u32,
+) -> Result<SizeResult, RrError> {
+    let plan = RrPlan {
+        to,
+        secret: secret.cloned(),
+        shape,
+        sizes: vec![shape.size],
+        calls,
+        patience: Span::from_secs(120),
+        fix: None,
+    };
+    let sweep = run(&plan, &Bell::new().expect("a bell"), &mut Nobody).before;
+    match sweep.failed {
+        Some(error) => Err(error),
+        None => Ok(sweep.rows.into_iter().next().expect("a row")),
+    }
+}
+
+fn calls(to: SocketAddr, shape: CallShape, n: u32) -> SizeResult {
+    sweep(to, None, shape, n).expect("the server answers")
 }
 
 /// Tries on a machine that holds a caller up, which stalls where nothing else does, or lets an acknowledgement pass meanwhile.
@@ -53,7 +84,7 @@ const TRIES: usize = 20;
 
 /// Calls again until a row is as it must be on a machine that has time for it.
 #[track_caller]
-fn calls_until(to: SocketAddr, shape: Shape, n: u32, is_so: impl Fn(&Row) -> bool) {
+fn calls_until(to: SocketAddr, shape: CallShape, n: u32, is_so: impl Fn(&SizeResult) -> bool) {
     let mut others = Vec::new();
     while others.len() < TRIES {
         let row = calls(to, shape, n);
@@ -69,23 +100,24 @@ fn calls_until(to: SocketAddr, shape: Shape, n: u32, is_so: impl Fn(&Row) -> boo
 #[test]
 fn two_small_writes_stall_and_three_changes_cure_it_but_quickack_once_does_not() {
     with_server("127.0.0.1:0", Limits::default(), |to| {
-        let is_stalling = |row: &Row| {
-            let of_nagle = |id: &str| id == Cause::NagleAndDelayedAck.name();
-            row.stalls.count >= 5
-                && row.finding.as_ref().is_some_and(|finding| of_nagle(&finding.id))
-                && row.counted.is_some_and(|seen| seen.delayed_acks >= row.stalls.count)
+        let is_stalling = |row: &SizeResult| {
+            row.stalls >= 5
+                && row.cause == Some(Cause::DelayedAck)
+                && row.end == Some(Endpoint::Here)
+                && row.counted.is_some_and(|seen| seen.delayed_acks >= row.stalls)
                 && row.latency_ms.is_some_and(|latency| latency.p50 > 30.0)
         };
-        for shape in [STALLING, Shape { quickack: Some(QuickAck::Once), ..STALLING }] {
+        for shape in [STALLING, CallShape { quickack: Some(QuickAck::Once), ..STALLING }] {
             calls_until(to, shape, 6, is_stalling);
         }
-        let is_cured = |row: &Row| {
-            row.latency_ms.is_some_and(|latency| latency.p50 < 20.0) && row.stalls.held < 3
+        let is_cured = |row: &SizeResult| {
+            row.latency_ms.is_some_and(|latency| latency.p50 < 20.0)
+                && row.cause != Some(Cause::DelayedAck)
         };
         for shape in [
-            Shape { nodelay: true, ..STALLING },
-            Shape { one_write: true, ..STALLING },
-            Shape { quickack: Some(QuickAck::Rearmed), ..STALLING },
+            CallShape { nodelay: true, ..STALLING },
+            CallShape { one_write: true, ..STALLING },
+            CallShape { quickack: Some(QuickAck::Rearmed), ..STALLING },
         ] {
             calls_until(to, shape, 20, is_cured);
         }
@@ -98,7 +130,7 @@ fn every_pattern_works_over_both_families_with_large_and_small_sizes() {
         with_server(bind, Limits::default(), |to| {
             for pattern in [RrPattern::RequestResponse, RrPattern::Connect] {
                 for size in [1, 1448, 300_000] {
-                    let row = calls(to, Shape { pattern, size, ..STALLING }, 5);
+                    let row = calls(to, CallShape { pattern, size, ..STALLING }, 5);
                     assert_eq!((row.calls, row.lost), (5, 0), "{bind} {pattern:?} {size}: {row:?}");
                 }
             }
@@ -118,7 +150,7 @@ fn a_reply_with_more_than_was_asked_for_is_no_reply() {
             let _ = stream.read(&mut [0]);
         }
     });
-    let row = calls(to, Shape { pattern: RrPattern::Connect, ..STALLING }, 4);
+    let row = calls(to, CallShape { pattern: RrPattern::Connect, ..STALLING }, 4);
     assert!(row.lost > 0 && row.lost == row.calls, "{row:?}");
     assert_eq!(row.lost_why.as_deref(), Some("its reply had more than 64 bytes"));
 }
@@ -127,10 +159,9 @@ fn a_reply_with_more_than_was_asked_for_is_no_reply() {
 fn nobody_there_and_a_size_of_nothing_are_told() {
     // A port that was free a moment ago may be another test's by now; port 1 is nobody's.
     let to = "127.0.0.1:1".parse().expect("an address");
-    let stop = Bell::new().expect("a bell");
-    let error = sweep(to, None, STALLING, 1, &stop).expect_err("nobody listens");
+    let error = sweep(to, None, STALLING, 1).expect_err("nobody listens");
     assert!(matches!(error, RrError::System(_)), "{error}");
-    let error = sweep(to, None, Shape { size: 0, ..STALLING }, 1, &stop).expect_err("no such size");
+    let error = sweep(to, None, CallShape { size: 0, ..STALLING }, 1).expect_err("no such size");
     assert!(matches!(error, RrError::Parameter(_)), "{error}");
 }
 
@@ -157,9 +188,9 @@ fn garbage_half_a_hello_and_silence_are_ended_and_others_are_served_on() {
         half.write_all(b"QUELLRR1\0\0").expect("sent");
         let silent = connect();
         // A caller that has no CPU for half a second is silent, too.
-        let shape = Shape { nodelay: true, ..STALLING };
+        let shape = CallShape { nodelay: true, ..STALLING };
         let is_served = || {
-            let row = sweep(to, None, shape, 5, &Bell::new().expect("a bell"));
+            let row = sweep(to, None, shape, 5);
             row.is_ok_and(|row| (row.calls, row.lost) == (5, 0))
         };
         let are_served = || assert!((0..TRIES).any(|_| is_served()), "others are served");
@@ -175,8 +206,7 @@ fn garbage_half_a_hello_and_silence_are_ended_and_others_are_served_on() {
 fn a_connection_and_a_request_beyond_the_limits_are_refused() {
     let limits = Limits { connections: 1, request: 1000, ..Limits::default() };
     with_server("127.0.0.1:0", limits, |to| {
-        let stop = Bell::new().expect("a bell");
-        let large = sweep(to, None, Shape { size: 501, ..STALLING }, 1, &stop);
+        let large = sweep(to, None, CallShape { size: 501, ..STALLING }, 1);
         assert!(matches!(large, Err(RrError::NotServing { .. })), "{large:?}");
     });
     let limits = Limits { connections: 1, ..limits };
@@ -191,11 +221,10 @@ fn a_connection_and_a_request_beyond_the_limits_are_refused() {
 #[test]
 fn a_server_with_a_secret_answers_who_knows_it_and_nobody_else() {
     let secret = |text: &[u8]| Some(Secret::parse(text).expect("long enough"));
-    let server = Server::prepare("127.0.0.1:0".parse().expect("an address"), Limits::default());
+    let server = RrServer::prepare("127.0.0.1:0".parse().expect("an address"), Limits::default());
     let server = server.expect("a free port").with_secret(secret(b"correct horse battery"));
     serving(server, |to| {
-        let stop = Bell::new().expect("a bell");
-        let call = |secret: Option<Secret>| sweep(to, secret.as_ref(), STALLING, 3, &stop);
+        let call = |secret: Option<Secret>| sweep(to, secret.as_ref(), STALLING, 3);
         let row = call(secret(b"correct horse battery")).expect("it is the right one");
         assert_eq!((row.calls, row.lost), (3, 0));
         let wrong = call(secret(b"correct horse stapler"));
@@ -206,9 +235,8 @@ fn a_server_with_a_secret_answers_who_knows_it_and_nobody_else() {
         assert_eq!((row.calls, row.lost), (3, 0));
     });
     with_server("127.0.0.1:0", Limits::default(), |to| {
-        let stop = Bell::new().expect("a bell");
         let asked = secret(b"correct horse battery");
-        let error = sweep(to, asked.as_ref(), STALLING, 3, &stop);
+        let error = sweep(to, asked.as_ref(), STALLING, 3);
         assert!(matches!(error, Err(RrError::Preface(PrefaceError::Refused))), "{error:?}");
     });
 }
