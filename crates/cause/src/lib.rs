@@ -14,6 +14,8 @@
 pub mod calls;
 mod causes;
 mod row;
+mod sender;
 
 pub use causes::{TABLE, named};
 pub use row::{Cause, Row};
+pub use sender::{FlowEnd, SenderCause, SenderFacts};

@@ -1,14 +1,11 @@
 //! What a test means: one row a direction, put together from what both ends saw, and the rest that a person asks.
 
 use crate::fate::Fate;
-use crate::filed::FileShare;
-use crate::held::{Beside, Held, Limit};
-use crate::late_acks;
-use crate::latency::{self, Spread};
-use crate::own::{Through, blamed};
-use crate::own_acks::Acks;
-use crate::shown::{self, Unshown};
-use crate::{Amount, LaneOutcome, Outcome, Senders, Transport, Vanishing};
+use crate::latency::Spread;
+use crate::sender_facts::{FlowSender, settled};
+use crate::{Amount, LaneOutcome, Outcome, Senders, Transport};
+use quell_cause::{Cause, FlowEnd, SenderFacts};
+use quell_finding::Finding;
 use quell_load::own_queue::Standing;
 use quell_model::{EchoSample, EchoStatus};
 use quell_stats::LogHistogram;
@@ -43,6 +40,32 @@ pub struct Findings {
     pub doubts: Vec<String>,
 }
 
+impl Findings {
+    /// What the senders waited for; nothing of a test that broke off, a path that swallows large packets aside.
+    pub fn causes(&self, outcome: &Outcome) -> Vec<Finding> {
+        let ways = [("up", &self.up), ("down", &self.down)];
+        let told = |way: &&Way| outcome.broke.is_none() || way.cause == Some(Cause::MtuBlackHole);
+        ways.into_iter()
+            .filter_map(|(name, way)| way.as_ref().filter(told)?.finding(name))
+            .collect()
+    }
+}
+
+impl Way {
+    /// What its sender waited for, with the facts; `name` is that of the direction.
+    pub fn finding(&self, name: &str) -> Option<Finding> {
+        let (here, there) = ("this host", "the server");
+        let (sender, receiver) = if name == "up" { (here, there) } else { (there, here) };
+        // A queue, or a thread, may be the receiver's.
+        let of_receiver = matches!(self.cause, Some(Cause::OwnQueue | Cause::Cpu))
+            && self.cause_end == Some(if name == "up" { HostEnd::There } else { HostEnd::Here });
+        let sender = if of_receiver { receiver } else { sender };
+        let finding = self.cause?.finding(name, sender, receiver);
+        let evidence = self.facts.as_ref().map(SenderFacts::evidence).unwrap_or_default();
+        Some(Finding { sure: self.sure, evidence, ..finding })
+    }
+}
+
 /// One direction, all streams together.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Way {
@@ -71,30 +94,35 @@ pub struct Way {
     pub cwnd: Option<u64>,
     /// TCP: congestion controls in use at the sender.
     pub congestion: Vec<String>,
-    /// TCP: what held the sender up; none where its kernel does not tell.
-    pub limited_by: Option<Limit>,
+    /// TCP: what the sender waited for; none where its kernel does not tell.
+    pub cause: Option<Cause>,
+    /// At which end; none where it is neither, or not known.
+    pub cause_end: Option<HostEnd>,
+    /// Whether the facts leave no other cause.
+    pub sure: bool,
     /// TCP: the facts behind that.
-    pub held: Option<Held>,
-    /// Where this host's own device holds it up, by a queue, a rate or drops: what was seen there.
+    pub facts: Option<SenderFacts>,
+    /// Where packets of this direction waited in a queue of this host: what was seen there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_queue: Option<Standing>,
-    /// Packets that this host's own device dropped meanwhile, or one to which what comes in is redirected, where that is not what holds it up.
+    /// Packets that this host's own device dropped meanwhile, or one to which what comes in is redirected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped_here: Option<DroppedHere>,
-    /// TCP: full segments that never arrived, where pings did.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub vanishing: Option<Vanishing>,
-    /// TCP: where the path is full, the window or buffer that bounds its queue.
-    #[serde(skip)]
-    pub keeps_queue: Option<Limit>,
-    /// TCP: where the congestion window seemed to hold it up, why nothing shows that the path did.
-    #[serde(skip)]
-    pub unshown: Option<Unshown>,
     /// UDP: what became of the datagrams.
     pub datagrams: Option<Datagrams>,
     /// Each stream's bits a second.
     #[serde(rename = "streams_bits_per_second")]
     pub streams: Vec<Option<f64>>,
+}
+
+/// An end of a test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HostEnd {
+    /// This host.
+    Here,
+    /// The server.
+    There,
 }
 
 /// Packets that this host's own device dropped while a flow left by it, or came in: the flow's own, or others'.
@@ -215,9 +243,6 @@ pub struct End {
     pub counted: Option<HostCounters>,
 }
 
-/// What an answer took, of a round trip or of one way of it.
-type Took = fn(&EchoSample) -> Option<i64>;
-
 /// One figure of a spread.
 type Figure = fn(&Spread) -> Option<f64>;
 
@@ -233,37 +258,9 @@ impl Findings {
             .map(|spread| spread.where_unanswered(latency.loaded_unanswered));
         let whole = loaded.filter(Spread::is_majority);
         let added = |of: Figure| Some(of(whole.as_ref()?)? - of(idle.as_ref()?)?);
-        let both = outcome.plan.direction == Senders::Both;
-        let way = |up: bool, there: Figure| {
-            // Where data flows both ways a round trip meets either's queue.
-            let (took, idly): (Took, Figure) = match (both, up) {
-                (false, _) => (|ping| ping.rtt_ns?.try_into().ok(), |idle| Some(idle.p50_ms)),
-                (true, true) => (|ping| ping.up_ns, there),
-                (true, false) => (|ping| ping.down_ns, there),
-            };
-            let idly = idle.as_ref().and_then(idly);
-            let settled = settled_pings(outcome, took);
-            let at_least = |part: f64| Some(settled.as_ref()?.quantile(1.0 - part)? - idly?);
-            let waits: Vec<f64> = settled
-                .iter()
-                .zip(idly)
-                .flat_map(|(all, idly)| all.values().iter().map(move |took| took - idly))
-                .collect();
-            let beside = Beside {
-                added: added(|spread| Some(spread.p50_ms)),
-                added_there: added(there),
-                added_always: at_least(0.98),
-                added_mostly: at_least(0.9),
-                added_seldom: at_least(0.1),
-                waits: &waits,
-                idle: idle.as_ref().map(|idle| idle.p50_ms),
-                varies: idle.as_ref().map_or(0.0, |idle| idle.p90_ms - idle.p50_ms),
-                both,
-            };
-            Way::of(outcome, up, beside)
-        };
-        let up = has(Senders::Down).then(|| way(true, |spread| spread.up_ms));
-        let down = has(Senders::Up).then(|| way(false, |spread| spread.down_ms));
+        let idle_ms = idle.as_ref().map(|idle| idle.p50_ms);
+        let up = has(Senders::Down).then(|| Way::of(outcome, true, idle_ms));
+        let down = has(Senders::Up).then(|| Way::of(outcome, false, idle_ms));
         let end = |results: &quell_wire::iperf3::Results| End {
             cpu_percent: results.cpu_util_total,
             cpu_user_percent: results.cpu_util_user,
@@ -296,17 +293,6 @@ fn counted(outcome: &Outcome) -> Vec<EchoSample> {
     outcome.latency.loaded.iter().filter(counts).cloned().collect()
 }
 
-/// Milliseconds that the pings took which were answered, behind the first fifth of the time.
-fn settled_pings(
-    outcome: &Outcome,
-    took: fn(&EchoSample) -> Option<i64>,
-) -> Option<quell_stats::Sample> {
-    let pings = counted(outcome);
-    let begun = pings.iter().map(|ping| ping.t_ns).max()? / 5;
-    let took = pings.iter().filter(|ping| ping.t_ns >= begun).filter_map(took);
-    quell_stats::Sample::new(took.map(|ns| ns as f64 / 1e6))
-}
-
 fn moved(part: &Part) -> Option<HostCounters> {
     Some(quell_host::counted::between(part.before.as_ref()?, part.after.as_ref()?))
 }
@@ -317,7 +303,7 @@ impl Way {
         transport == Transport::Udp && !self.by_receiver
     }
 
-    fn of(outcome: &Outcome, up: bool, beside: Beside<'_>) -> Self {
+    fn of(outcome: &Outcome, up: bool, idle_ms: Option<f64>) -> Self {
         let udp = outcome.plan.transport == Transport::Udp;
         let lanes: Vec<&LaneOutcome> = outcome.lanes.iter().filter(|l| l.sends == up).collect();
         let theirs: Vec<Option<&StreamResult>> =
@@ -363,31 +349,9 @@ impl Way {
         let reached = counted.unwrap_or(0.0);
         // Of datagrams only their receiver knows.
         let is_unknown = udp && !by_receiver;
-        let held = if udp { None } else { Held::of(&moments, from_ns, asked, reached, amount) };
         let (here, there) =
             (toil(lanes.iter().map(|l| l.toil)), toil(parts.iter().map(|p| p.as_ref()?.toil)));
-        let (sender_cpu, receiver_cpu) = if up { (here, there) } else { (there, here) };
-        let receiver_paused = match up {
-            true => toil(parts.iter().map(|p| p.as_ref()?.paused)),
-            false => toil(lanes.iter().map(|l| l.paused)),
-        };
-        let receiver_held_back = match up {
-            true => toil(parts.iter().map(|p| p.as_ref()?.held_back)),
-            false => None,
-        };
-        let held = held.map(|held| Held {
-            sender_cpu,
-            receiver_cpu,
-            receiver_paused,
-            receiver_held_back,
-            file: FileShare::mean(lanes.iter().map(|l| l.file)),
-            ..held
-        });
-        let late = |held: &Held| {
-            let full = held.cwnd + held.window + held.send_buffer;
-            late_acks::seen(held.round_trip, beside.added, (receiver_paused, held.slows, full))
-        };
-        let held = held.map(|held| Held { late_acks: late(&held), ..held });
+        let receiver_limited = toil(parts.iter().map(|p| p.as_ref()?.held_back));
         let mss = match up {
             true => lanes.iter().find_map(|l| l.mss),
             false => parts.iter().flatten().find_map(|p| p.mss),
@@ -409,43 +373,34 @@ impl Way {
             congestion.extend(outcome.theirs.as_ref().and_then(|t| t.congestion_used.clone()));
         }
         congestion.dedup();
-        let verdict = held.map(|held| held.by(mss, beside));
-        let keeps_queue = held.zip(verdict).and_then(|(held, limit)| held.keeps_queue(mss, limit));
-        let tcp_rtt_ms = rtt(&moments, from_ns);
-        let through = Through {
-            up,
-            both: outcome.plan.direction == Senders::Both,
-            each: reached / lanes.len().max(1) as f64,
-            all: reached,
-            received: received.unwrap_or(0),
-            sent: sent.filter(|_| !udp).map(|sent| {
-                let again = retransmits.unwrap_or(0).saturating_mul(u64::from(mss.unwrap_or(536)));
-                let last = moments.iter().filter_map(|moments| moments.last());
-                let under_way: u64 = last.map(|look| look.in_flight).sum();
-                sent.saturating_add(again).saturating_add(under_way)
-            }),
-            pings: outcome.latency.loaded.len() as u64 * u64::from(latency::ON_DEVICE),
-            mss,
-            again: retransmits.unwrap_or(0),
+        let before = lanes.iter().map(|lane| lane.omitted.moment.bytes).sum::<u64>();
+        let facts = FlowSender {
+            here: up,
             moments: &moments,
-            acks: held.map(|_| Acks {
-                seconds: seconds.unwrap_or(outcome.seconds),
-                rtt_ms: tcp_rtt_ms.map(|[least, median, _]| [least, median]),
-                data_added_ms: beside.added_there,
-                by_congestion: keeps_queue.is_none()
-                    && (verdict == Some(Limit::Path) || held.is_some_and(|held| held.late_acks)),
-                both: outcome.plan.direction == Senders::Both,
-                segments: received.unwrap_or(0) as f64 / f64::from(mss.unwrap_or(536).max(1)),
-                again: retransmits.unwrap_or(0),
-            }),
+            from_ns,
+            amount,
+            asked,
+            mss,
+            reached,
+            arrived_bytes: before
+                + lanes.iter().map(|l| l.mark.moment.bytes).sum::<u64>().max(received.unwrap_or(0)),
+            retransmits,
+            cpu: if up { [here, there] } else { [there, here] },
+            receiver_limited: receiver_limited.filter(|_| up),
+            idle_ping_ms: idle_ms,
         };
-        let unshown = held.filter(|_| verdict == Some(Limit::Path) && keeps_queue.is_none());
-        let unshown = unshown.and_then(|held| {
-            shown::lacks(&moments, from_ns, (&congestion, reached), &held, beside)
+        let facts = (!udp).then(|| facts.facts(outcome)).flatten();
+        let found = facts.as_ref().map(SenderFacts::cause);
+        let ends =
+            if up { [HostEnd::Here, HostEnd::There] } else { [HostEnd::There, HostEnd::Here] };
+        let cause_end = found.and_then(|found| match (found.cause, found.end) {
+            (_, Some(FlowEnd::Sender)) => Some(ends[0]),
+            (_, Some(FlowEnd::Receiver)) => Some(ends[1]),
+            // Who asks for a rate is here, and what fq lets out.
+            (Cause::RateLimit, None) if asked.is_some() || up => Some(HostEnd::Here),
+            (Cause::RateLimit, None) => Some(HostEnd::There),
+            _ => None,
         });
-        let verdict = unshown.map_or(verdict, |_| Some(Limit::Unknown));
-        let (own, own_queue) = blamed(&through, outcome.own_queue.as_ref(), &outcome.incoming);
-        let own_queue = own_queue.filter(|queue| !udp || !queue.perhaps);
         Self {
             bits_per_second: counted.filter(|_| !is_unknown),
             sent_bits_per_second: counted.filter(|_| is_unknown),
@@ -454,37 +409,19 @@ impl Way {
             received_bytes: received,
             seconds,
             retransmits,
-            tcp_rtt_ms,
+            tcp_rtt_ms: rtt(&moments, from_ns),
             window: most(|m| m.window),
             cwnd: most(|m| m.cwnd),
             congestion,
-            limited_by: verdict.map(|limit| match limit {
-                Limit::Path | Limit::Unknown => own.unwrap_or(limit),
-                limit => limit,
-            }),
-            dropped_here: match own_queue.as_ref().filter(|q| !udp && !q.shared && !q.perhaps) {
-                None => {
-                    let own = outcome.own_queue.as_ref();
-                    let queues = match up {
-                        true => own.and_then(DroppedHere::of),
-                        false => outcome.incoming.iter().find_map(DroppedHere::of),
-                    };
-                    queues.or_else(|| own.and_then(DroppedHere::by_filters))
-                }
-                Some(_) => None,
+            cause: found.map(|found| found.cause),
+            cause_end,
+            sure: found.is_some_and(|found| found.sure),
+            facts,
+            own_queue: match found.map(|found| found.cause) {
+                Some(Cause::OwnQueue) => most_waited(outcome, up),
+                _ => None,
             },
-            own_queue,
-            vanishing: match up {
-                true => Vanishing::of(&lanes, &outcome.latency.loaded),
-                false => {
-                    let (lost, pings) = (outcome.results_vanished, &outcome.latency.loaded);
-                    Vanishing::of_theirs(&lanes, &parts, lost, pings)
-                }
-            }
-            .filter(|_| !udp && received.unwrap_or(0) == 0),
-            keeps_queue,
-            unshown,
-            held,
+            dropped_here: dropped_here(outcome, up),
             datagrams,
             streams: {
                 let each = arrived.iter().zip(&lasted);
@@ -534,13 +471,20 @@ pub(crate) fn received_in(outcome: &Outcome, lane: &LaneOutcome) -> Option<f64> 
     }
 }
 
-/// Its states after a tenth of the time that counts: a receiver that bounds its buffer late offers more at first.
-fn settled(moments: &[Moment], from_ns: i64) -> &[Moment] {
-    let begun = moments.partition_point(|moment| moment.t_ns < from_ns);
-    let counted = moments.get(begun..).unwrap_or_default();
-    counted
-        .get(counted.len().div_ceil(10).min(counted.len().saturating_sub(1))..)
-        .unwrap_or_default()
+/// Of this host's queues through which this direction goes that in which packets waited most often.
+fn most_waited(outcome: &Outcome, up: bool) -> Option<Standing> {
+    let out = outcome.own_queue.as_ref();
+    let all = outcome.incoming.iter().filter(|_| !up).chain(out);
+    all.max_by_key(|queue| if up { queue.stood } else { queue.waited }).cloned()
+}
+
+fn dropped_here(outcome: &Outcome, up: bool) -> Option<DroppedHere> {
+    let own = outcome.own_queue.as_ref();
+    let queues = match up {
+        true => own.and_then(DroppedHere::of),
+        false => outcome.incoming.iter().find_map(DroppedHere::of),
+    };
+    queues.or_else(|| own.and_then(DroppedHere::by_filters))
 }
 
 /// Of the threads of all streams together; none where one of them is not known, or can't be.
@@ -666,21 +610,11 @@ impl Bdp {
             needed,
             offered,
             send_buffer,
-            enough: match (asked, way.limited_by) {
-                (_, Some(Limit::ReceiveWindow | Limit::SendBuffer | Limit::Both)) => Some(false),
+            enough: match (asked, way.cause) {
+                (_, Some(Cause::ReceiverWindow | Cause::SendBuffer)) => Some(false),
                 (Some(_), _) => Some(offered >= needed),
-                (
-                    None,
-                    Some(
-                        Limit::Path
-                        | Limit::OwnQueue
-                        | Limit::Rate
-                        | Limit::Sender
-                        | Limit::File
-                        | Limit::SenderCpu,
-                    ),
-                ) => Some(true),
-                (None, _) => None,
+                (None, None | Some(Cause::Unknown)) => None,
+                (None, Some(_)) => Some(true),
             },
         })
     }
@@ -689,18 +623,6 @@ impl Bdp {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_window_that_a_receiver_took_back_is_not_the_one_it_offers() {
-        let at = |n: u64| Moment {
-            t_ns: n as i64 * 100_000_000,
-            window: if n < 2 { 65_160 } else { 32_768 },
-            ..Moment::default()
-        };
-        let moments: Vec<_> = (0..100).map(at).collect();
-        assert_eq!(settled(&moments, 0).iter().map(|m| m.window).max(), Some(32_768));
-        assert_eq!((settled(&moments[..1], 0).len(), settled(&[], 0).len()), (1, 0));
-    }
 
     #[test]
     fn no_class_of_times_between_arrivals_ends_above_the_longest_of_them() {

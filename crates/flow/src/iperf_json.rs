@@ -76,8 +76,8 @@ fn start(outcome: &Outcome) -> Value {
         "num_streams": plan.streams,
         "blksize": outcome.block,
         "omit": plan.omit.nanos() / 1_000_000_000,
-        "duration": match plan.told_amount() { Amount::Time(time) => time.as_secs_f64(), Amount::Bytes(_) => 0.0 } as u64,
-        "bytes": match plan.told_amount() { Amount::Bytes(bytes) => bytes, Amount::Time(_) => 0 },
+        "duration": match plan.amount { Amount::Time(time) => time.as_secs_f64(), Amount::Bytes(_) => 0.0 } as u64,
+        "bytes": match plan.amount { Amount::Bytes(bytes) => bytes, Amount::Time(_) => 0 },
         "blocks": 0,
         "reverse": u8::from(plan.direction == Senders::Down),
         "tos": plan.tos,
@@ -315,21 +315,7 @@ fn stream_end(outcome: &Outcome, lane: &LaneOutcome) -> Value {
     let mut receiver = counted_row(received);
     receiver["socket"] = lane.number.into();
     receiver["sender"] = lane.sends.into();
-    let mut value = json!({ "sender": sender, "receiver": receiver });
-    if let Some(file) = &outcome.plan.file {
-        let size = if lane.sends { file.length() } else { lane.moved.0 };
-        let [sent, received] = [sent, received].map(|counted| counted.map(|(bytes, _)| bytes));
-        let part = |bytes: Option<u64>| Some((percent(bytes?, size)).round() as u64);
-        value["diskfile"] = json!({
-            "sent": sent,
-            "received": received,
-            "size": size,
-            "percent_sent": part(sent),
-            "percent_received": part(received),
-            "filename": file.name(),
-        });
-    }
-    value
+    json!({ "sender": sender, "receiver": receiver })
 }
 
 /// A receiver's view of one stream of datagrams.

@@ -109,7 +109,6 @@ impl OpenLane {
             copying: if plan.zero_copy { Copying::None } else { Copying::Once },
             burst: plan.burst,
             payload: if plan.repeating { Payload::Digits } else { Payload::Random },
-            disk: plan.file.as_deref(),
             header: header(plan),
             hello: self.token.and_then(|token| long_hello(Hello::Server, token)),
             buffer: plan.window.map_or(UdpReceiving::default().buffer, |w| w as usize),

@@ -43,9 +43,6 @@ const TRY_EVERY: Span = Span::from_millis(10);
 const KNOCK_LINGER: Span = Span::from_millis(600);
 /// Payload of each packet in bytes.
 const SIZE: u32 = 56;
-/// What a device counts of each at most: over Ethernet, IPv6 and UDP or ICMP.
-pub(crate) const ON_DEVICE: u32 = SIZE + 14 + 40 + 8;
-
 /// What is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]

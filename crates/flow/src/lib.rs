@@ -9,41 +9,29 @@
 //!             └─ latency   small packets before and beside the load (quell_probe)
 //!
 //!   Outcome  ◄── told      what the server told, as far as it can be
-//!   Findings ◄── held      what held a sender up, as far as its kernel's facts force it
+//!   Findings ◄── sender_facts      what its sender waited for: facts, of which quell_cause makes a cause
 //! ```
 //!
 //! It talks to `quell serve` and to an unmodified `iperf3 -s`; what only a Quell tells is then missing from the results.
 
 mod arrived;
 mod error;
-mod faster;
 mod fate;
-pub mod filed;
 pub mod findings;
-pub mod grown;
-pub mod held;
-mod idle;
 pub mod iperf_json;
 mod lane;
-mod late_acks;
 pub mod latency;
 mod looks;
 mod measured;
 mod ours;
 mod outcome;
-mod own;
-mod own_acks;
-mod own_rate;
-mod part;
 mod plan;
 mod progress;
+mod sender_facts;
 mod session;
-mod shared;
-pub mod shown;
 mod still;
 mod talk;
 mod told;
-mod vanish;
 
 pub use error::FlowError;
 pub use findings::Findings;
@@ -53,8 +41,6 @@ pub use plan::{
     Transport, UDP_RATE,
 };
 pub use progress::Progress;
-pub use quell_load::bulk::Disk;
 pub use quell_load::lane::LaneCounts;
 pub use quell_load::own_queue::Standing;
 pub use session::run;
-pub use vanish::Vanishing;

@@ -1,6 +1,5 @@
 //! Looks at a test's streams at round times: what is told as it goes, and what was counted in the end.
 
-use crate::filed::FileShare;
 use crate::lane::OpenLane;
 use crate::outcome::{Heard, Interval, IntervalLane, LaneOutcome};
 use crate::progress::Progress;
@@ -40,8 +39,6 @@ pub(crate) struct Looks<'a> {
     again_before: Vec<u64>,
     /// When all that a sender of an amount had to send was sent, over TCP acknowledged.
     done_ns: Vec<Option<u64>>,
-    /// At the last look.
-    files: Vec<Option<FileShare>>,
     reported: Vec<LaneCounts>,
     pub now: Vec<LaneCounts>,
     gaps: Vec<Option<LogHistogram>>,
@@ -90,7 +87,6 @@ impl<'a> Looks<'a> {
             begun_arrivals: vec![Arrivals::default(); lanes.len()],
             again_before: lanes.iter().map(|lane| lane.counted(0).moment.retransmits).collect(),
             done_ns: vec![None; lanes.len()],
-            files: vec![None; lanes.len()],
             reported: zero.clone(),
             now: zero,
             gaps: vec![None; lanes.len()],
@@ -174,19 +170,7 @@ impl<'a> Looks<'a> {
         }
         if last {
             self.gaps = self.lanes.iter().map(|lane| lane.gaps()).collect();
-            self.look_at_file(now);
         }
-    }
-
-    fn look_at_file(&mut self, now: u64) {
-        if self.plan.file.is_none() {
-            return;
-        }
-        let each = self
-            .lanes
-            .iter()
-            .map(|lane| FileShare::of(&lane.at_disk(), lane.toil(), (self.start, now)));
-        self.files = each.collect();
     }
 
     fn look_at_queues(&mut self, last: bool) {
@@ -340,7 +324,6 @@ impl<'a> Looks<'a> {
                 mss: lane.info().map(|info| info.snd_mss),
                 toil: lane.toil(),
                 paused: self.pauses.as_ref().filter(|_| !lane.sends).and_then(Pauses::share),
-                file: self.files[place],
                 buffers: look::buffers(lane.as_fd()),
             }
         });

@@ -2,7 +2,6 @@
 
 use crate::FlowPlan;
 use crate::LaneCounts;
-use crate::filed::FileShare;
 use crate::latency::Latency;
 use quell_load::own_queue::Standing;
 use quell_stats::LogHistogram;
@@ -101,8 +100,6 @@ pub struct LaneOutcome {
     pub toil: Option<f64>,
     /// The part of its time in which this program did not run when it was to; none of what sends.
     pub paused: Option<f64>,
-    /// What a file at this end took of the time until data stopped to flow; none without one.
-    pub file: Option<FileShare>,
     /// Send and receive buffer in bytes as the kernel counts them.
     pub buffers: (Option<u64>, Option<u64>),
 }
@@ -237,7 +234,6 @@ impl LaneOutcome {
             mss: None,
             toil: None,
             paused: None,
-            file: None,
             buffers: (None, Some(1 << 20)),
         }
     }

@@ -1,13 +1,11 @@
 //! What is to be measured, checked before anything is sent.
 
 use crate::FlowError;
-use quell_load::bulk::Disk;
 use quell_sys::socket::Way;
 use quell_units::Span;
 use quell_wire::auth::Secret;
 use quell_wire::iperf3::{Parameters, Wishes, part_of, stream_place};
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 /// Most streams in one direction (`MAX_STREAMS`, iperf3's iperf.h).
 pub const MOST_STREAMS: u32 = 128;
@@ -21,8 +19,6 @@ pub const SMALLEST_DATAGRAM: u64 = 12;
 const USUAL_DATAGRAM: u64 = 1448;
 /// What is written at once over TCP. With iperf3's 128 KiB a veth pair carried a tenth to a sixth less.
 const BLOCK: u64 = 1 << 20;
-/// What a server is asked to write at once where it may send a file: with 1 MiB the file of an iperf3 3.12 comes with its bytes mixed up.
-const FILE_BLOCK: u64 = 128 << 10;
 /// What iperf3 sends over UDP when nobody says otherwise, in bits a second.
 pub const UDP_RATE: u64 = 1_000_000;
 /// Longest test, as iperf3 has it.
@@ -92,10 +88,6 @@ pub struct FlowPlan {
     pub amount: Amount,
     /// The amount in blocks, of which the path may decide how long they are; `amount` is then made of it.
     pub blocks: Option<u64>,
-    /// It is over after this time, though not all of the amount has gone.
-    pub within: Option<Span>,
-    /// The file that each stream sends from its start on, or to which what comes is written (TCP).
-    pub file: Option<Arc<Disk>>,
     /// Time at the start that does not count.
     pub omit: Span,
     /// Bits a second of each stream; none for as many as go.
@@ -160,8 +152,6 @@ impl FlowPlan {
             streams: 1,
             amount: Amount::Time(Span::from_secs(10)),
             blocks: None,
-            within: None,
-            file: None,
             omit: Span::ZERO,
             rate: None,
             burst: 1,
@@ -205,12 +195,6 @@ impl FlowPlan {
             }
             _ => {}
         }
-        if self.within.is_some_and(|time| time.is_zero() || time > LONGEST) {
-            return wrong(format!("a test of no time, or too long; take up to {LONGEST}"));
-        }
-        if let Some(why) = self.file.as_ref().and_then(|_| self.refuses_file()) {
-            return wrong(why.into());
-        }
         if self.omit > LONGEST_OMIT {
             return wrong(format!(
                 "{} left out at the start; take up to {LONGEST_OMIT}",
@@ -219,7 +203,7 @@ impl FlowPlan {
         }
         if !matches!(self.amount, Amount::Time(_)) && !self.omit.is_zero() {
             return wrong(
-                "bytes (-n, -k, -F) are counted from the start: leave out -O, or take -t".into(),
+                "bytes (-n, -k) are counted from the start: leave out -O, or take -t".into(),
             );
         }
         if self.interval < Span::from_millis(10) {
@@ -260,32 +244,6 @@ impl FlowPlan {
         Ok(())
     }
 
-    /// Why a file can't be sent or written so, if it can't.
-    fn refuses_file(&self) -> Option<&'static str> {
-        match (self.transport, self.direction, self.streams) {
-            (Transport::Udp, ..) => Some(
-                "-F: over UDP no file is carried, since each datagram begins with its number, and some get lost; leave out -u",
-            ),
-            (_, Senders::Both, _) => Some(
-                "-F: with --bidir the file would be read and written at once; -F FILE sends it, -R -F FILE writes what comes",
-            ),
-            (_, Senders::Down, 2..) => {
-                Some("-F: with -R one stream is written to the file; leave out -P")
-            }
-            _ => None,
-        }
-    }
-
-    /// How many bytes of a file each stream may send; none where it sends no file.
-    fn of_file(&self) -> Option<u64> {
-        self.file.as_ref().filter(|_| self.direction == Senders::Up).map(|file| file.length())
-    }
-
-    /// When it is over as others see it, who know of no file.
-    pub fn told_amount(&self) -> Amount {
-        self.within.map_or(self.amount, Amount::Time)
-    }
-
     /// Whether streams go another way than the talk about them, and so may come from another address than a Quell server would expect.
     pub fn is_elsewhere(&self) -> bool {
         !self.plain && self.control.ip() != self.to.ip()
@@ -306,8 +264,7 @@ impl FlowPlan {
         let Amount::Bytes(bytes) = self.amount else { return None };
         let streams = self.streams.max(1) as usize;
         let datagram = (self.transport == Transport::Udp).then_some(block);
-        let part = part_of(bytes, stream_place(id) % streams, streams, datagram);
-        Some(part.min(self.of_file().unwrap_or(u64::MAX)))
+        Some(part_of(bytes, stream_place(id) % streams, streams, datagram))
     }
 
     /// The same in datagrams of `block` bytes.
@@ -334,9 +291,6 @@ impl FlowPlan {
     pub fn block_size(&self, mss: Option<u32>) -> u64 {
         match (self.block, self.transport) {
             (Some(block), _) => block,
-            (None, Transport::Tcp) if self.file.is_some() && self.direction == Senders::Down => {
-                FILE_BLOCK
-            }
             (None, Transport::Tcp) => BLOCK,
             // As iperf3: what fits in one packet of that connection, with its timestamps; loopback's at most 32 KiB.
             (None, Transport::Udp) => {
@@ -345,15 +299,10 @@ impl FlowPlan {
         }
     }
 
-    /// The same with an amount in bytes instead of one in blocks of so many bytes, of a file no more than it has.
+    /// The same with an amount in bytes instead of one in blocks of so many bytes.
     pub fn in_bytes(&self, block: u64) -> Self {
         let bytes = self.blocks.map(|blocks| Amount::Bytes(blocks.saturating_mul(block)));
-        let amount = match (bytes.unwrap_or(self.amount), self.of_file()) {
-            (Amount::Bytes(bytes), Some(length)) => {
-                Amount::Bytes(bytes.min(length.saturating_mul(self.streams.into())))
-            }
-            (amount, _) => amount,
-        };
+        let amount = bytes.unwrap_or(self.amount);
         Self { amount, ..self.clone() }
     }
 
@@ -378,7 +327,7 @@ impl FlowPlan {
 
     /// As a server is told. `block` as from [`FlowPlan::block_size`].
     pub fn parameters(&self, block: u64) -> Parameters {
-        let (time, num) = match self.told_amount() {
+        let (time, num) = match self.amount {
             Amount::Time(time) => (Some(time), 0),
             Amount::Bytes(bytes) => (None, bytes),
         };

@@ -173,7 +173,7 @@ impl Test<'_> {
         let origin = start + self.plan.omit.nanos();
         let end = match self.plan.amount {
             Amount::Time(time) => Some(origin + time.nanos()),
-            Amount::Bytes(_) => self.plan.within.map(|time| origin + time.nanos()),
+            Amount::Bytes(_) => None,
         };
         let window = Window {
             origin_ns: origin,
@@ -289,16 +289,9 @@ impl Test<'_> {
                 lane.all_sent(u64::try_from(told.packets).unwrap_or(0).min(most));
             }
         }
-        // What its time ended is a test of that time.
-        let written: u64 = self.lanes.iter().map(|lane| lane.moved().0).sum();
-        let is_cut = !watch.is_done()
-            || matches!(self.plan.amount, Amount::Bytes(amount) if written < amount);
         let (own_queue, incoming) = (watch.own_queue().cloned(), watch.incoming());
         Ok(Outcome {
-            plan: match self.plan.within.filter(|_| is_cut) {
-                Some(time) => FlowPlan { amount: Amount::Time(time), ..self.plan.clone() },
-                None => self.plan.clone(),
-            },
+            plan: self.plan.clone(),
             started: SystemTime::UNIX_EPOCH,
             cookie: String::new(),
             block: self.block,
@@ -397,10 +390,8 @@ impl Test<'_> {
         let mut still = Still::new(monotonic_ns());
         loop {
             let now = monotonic_ns();
-            // A file that can't be read is no end.
-            let is_over = self.file_failed().is_none()
-                && (self.all_through(watch, now, &mut last_bytes, pings)
-                    || end.is_some_and(|end| now >= end));
+            let is_over = self.all_through(watch, now, &mut last_bytes, pings)
+                || end.is_some_and(|end| now >= end);
             watch.look(now, is_over, tell);
             if is_over {
                 return Ok(Over::Complete);
@@ -574,17 +565,8 @@ impl Test<'_> {
         sent_ns.max(arrivals.last_ns).saturating_add(quiet_ns)
     }
 
-    /// Why the file at this end could not be read or written, if that is so.
-    fn file_failed(&self) -> Option<String> {
-        let failed = self.plan.file.as_ref()?.failed()?;
-        Some(failed.to_string())
-    }
-
     /// Why a stream ended before its time, if one did; the server knows best.
     fn broken(&self) -> Result<Option<String>, FlowError> {
-        if let Some(failed) = self.file_failed() {
-            return Ok(Some(failed));
-        }
         let failed = self.lanes.iter().find_map(|lane| match lane.ended() {
             Some(Err(error)) if error.errno == nix::errno::Errno::EMSGSIZE => {
                 Some((lane.id, self.too_large("this host", "the server")))

@@ -1,6 +1,5 @@
 //! The control connection: what the two ends say to each other around a test.
 
-use crate::vanish::AGAIN;
 use crate::{FlowError, FlowPlan, Transport};
 use quell_load::look::{again, tcp_info};
 use quell_sys::clock::monotonic_ns;
@@ -28,6 +27,8 @@ pub(crate) const STOPPED: &str = "when the test was stopped";
 /// How long that may take, or four of the path's round trips.
 const AT_ONCE_NS: u64 = 700_000_000;
 
+/// Times that the kernel sent again what the server does not acknowledge, before it is said that it does not hear us.
+const AGAIN: u64 = 3;
 /// Reports of a second: many times what the shortest lines ask for.
 const MOST_REPORTS: u64 = 2_000;
 

@@ -10,9 +10,8 @@
 
 use crate::arrivals::Arrivals;
 use crate::bulk::{
-    AtDisk, Copying, Disk, Ended, Gate, Limit, Payload, Tally, TcpReceiving, TcpSending, UdpHeader,
-    UdpReceiving, UdpSending, UdpTally, tcp_receive_file, tcp_receive_through, tcp_send_file,
-    tcp_send_through, udp_receive, udp_send_through,
+    Copying, Ended, Gate, Limit, Payload, Tally, TcpReceiving, TcpSending, UdpHeader, UdpReceiving,
+    UdpSending, UdpTally, tcp_receive_through, tcp_send_through, udp_receive, udp_send_through,
 };
 use crate::look;
 use crate::toil::Toil;
@@ -74,8 +73,6 @@ pub struct How<'a> {
     pub burst: u32,
     /// What is sent.
     pub payload: Payload,
-    /// Over TCP: the file that is sent instead, or to which what comes is written.
-    pub disk: Option<&'a Disk>,
     /// A datagram that is this and nothing more is no data: a hello that comes again.
     pub hello: Option<[u8; LONG_HELLO]>,
     /// Receive buffer for datagrams in bytes.
@@ -212,22 +209,16 @@ impl Lane {
             stop,
             ..
         } = *how;
-        let (burst, payload, disk) = (how.burst, how.payload, how.disk);
+        let (burst, payload) = (how.burst, how.payload);
         match (&self.socket, &self.moved) {
             (Socket::Tcp(stream), Moved::Bytes(tally)) if self.sends => {
                 let pacing = pacing.map(|bits| (bits / 8).max(1));
                 let what = TcpSending { block, limit, rate, pacing, copying, payload };
-                match disk {
-                    Some(disk) => tcp_send_file(gate, stream, &what, disk, (tally, stop)),
-                    None => tcp_send_through(gate, stream, &what, tally, stop),
-                }
+                tcp_send_through(gate, stream, &what, tally, stop)
             }
             (Socket::Tcp(stream), Moved::Bytes(tally)) => {
                 let what = TcpReceiving { limit };
-                match disk {
-                    Some(disk) => tcp_receive_file(gate, stream, &what, disk, (tally, stop)),
-                    None => tcp_receive_through(gate, stream, &what, tally, stop),
-                }
+                tcp_receive_through(gate, stream, &what, tally, stop)
             }
             (Socket::Udp(socket), Moved::Bytes(tally)) => {
                 let trains = rate.is_none();
@@ -251,14 +242,6 @@ impl Lane {
     /// The part of its time so far in which what moves the data was on a CPU or waited for one, from 0 to 1; none where the kernel does not tell.
     pub fn toil(&self) -> Option<f64> {
         self.toil.share()
-    }
-
-    /// What a file took of its time so far.
-    pub fn at_disk(&self) -> AtDisk {
-        match &self.moved {
-            Moved::Bytes(tally) => tally.at_disk(),
-            Moved::Datagrams(_) => AtDisk::default(),
-        }
     }
 
     /// How moving ended, if it did.

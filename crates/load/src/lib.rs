@@ -10,7 +10,6 @@
 //!   command   any program
 //!   look      what this end's kernel says of a flow
 //!   own_queue whether packets stood in the queues of the own device
-//!   own_parts in which of its classes
 //!   sample    what the kernel says of queues and connections
 //!   pauses    whether this program ran when it was to
 //!   toil      whether a thread ever slept
@@ -26,7 +25,6 @@ pub mod command;
 mod flow;
 pub mod lane;
 pub mod look;
-mod own_parts;
 pub mod own_queue;
 pub mod pauses;
 pub mod rest;

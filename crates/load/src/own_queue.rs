@@ -7,20 +7,16 @@
 //! A policer has no queue: it drops. What the device's queues drop, and filters before them (`ingress`, `clsact`, which count both ways together), is
 //! counted too; what they drop where one of them plays a path, apart.
 //!
-//! Where a queue divides what leaves into classes, each is looked at by itself (own_parts.rs): one of them stands while another is empty.
-//!
 //! What comes in has no queue of its own: who wants to shape it redirects it to another device, mostly an IFB, and shapes what leaves there.
 //!
 //! ```text
 //!   eth0 comes in ──► clsact or ingress: mirred redirect ──► ifb0's queues ──► this host
 //! ```
 
-pub use crate::own_parts::Part;
-use crate::own_parts::{Parts, divides, is_fair, leaves, shaped_to, waits_for_its_time};
 use quell_netlink::core::{Protocol, Socket};
-use quell_netlink::tc::{dump_classes, dump_filters, dump_qdiscs};
+use quell_netlink::tc::{dump_filters, dump_qdiscs};
 use quell_netlink::{LinkName, Stack};
-use quell_tc::observed::{ObservedClass, ObservedFilter, ObservedQdisc};
+use quell_tc::observed::{ObservedFilter, ObservedQdisc};
 use quell_tc::{Action, Handle, Qdisc};
 use serde::Serialize;
 
@@ -31,7 +27,6 @@ pub struct OwnQueue {
     overlimits: Option<u32>,
     /// What had been dropped and had left when counting began.
     before: Option<Counted>,
-    parts: Parts,
     standing: Standing,
 }
 
@@ -43,21 +38,6 @@ pub struct Standing {
     /// The device whose incoming packets are redirected to this one, so that its queues hold back what comes in; none where it is what goes out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirected_from: Option<String>,
-    /// The class whose figures these are (`looks` to `dropped`, and `left`); none where they are the whole device's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub class: Option<String>,
-    /// Whether it is not the data that goes through it, but what acknowledges the data.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub acknowledgements: bool,
-    /// Whether others' packets were among those that waited, so that its queue stands for them perhaps, and not for what the path behind it carries of this flow.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub shared: bool,
-    /// Whether it may have held the flow up though packets did not wait at most looks: a shaper, as fast as the flow was or not much faster.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub perhaps: bool,
-    /// The rate to which its root shapes what leaves, in bits a second.
-    #[serde(rename = "shaped_bits_per_second", skip_serializing_if = "Option::is_none")]
-    pub rate: Option<u64>,
     /// Its queues' kinds, as the kernel spells them, the root's first.
     pub kinds: Vec<String>,
     /// Looks.
@@ -85,18 +65,6 @@ pub struct Standing {
     /// Looks at which packets waited, whosever these were.
     #[serde(skip)]
     pub waited: u64,
-    /// Of those, at how many a rate had held packets back since the look before.
-    #[serde(skip)]
-    pub waited_held_back: u64,
-    /// Bytes that waited at these, in all.
-    #[serde(skip)]
-    pub waiting: u64,
-    /// Whether its queue lets each flow have its turn; of one with classes, each tells by itself.
-    #[serde(skip)]
-    pub fair: bool,
-    /// Its classes, where its queues divide what leaves; several streams may go through several.
-    #[serde(skip)]
-    pub parts: Vec<Part>,
 }
 
 impl Standing {
@@ -140,54 +108,33 @@ impl OwnQueue {
     fn seeing(standing: Standing) -> Option<Self> {
         let ifindex = index(&standing.device)?;
         let socket = Socket::open(Protocol::Route).ok()?;
-        let mut own = Self {
-            socket,
-            ifindex,
-            overlimits: None,
-            before: None,
-            parts: Parts::default(),
-            standing,
-        };
+        let mut own = Self { socket, ifindex, overlimits: None, before: None, standing };
         own.begin();
         Some(own)
     }
 
     /// Counting begins: what was dropped before does not count.
     pub fn begin(&mut self) {
-        let dumped = self.dump();
-        self.before = dumped.as_ref().map(|(queues, _)| counted(queues));
-        let (queues, classes) = dumped.unwrap_or_default();
-        self.parts.begin(&leaves(&queues, &classes));
+        self.before = self.dump().map(|queues| counted(&queues));
     }
 
     /// Looks once; `own` says whether this flow has packets on this host that have not left it ([`quell_sys::socket::bulk::on_this_host`]), which of those
     /// that come in nobody knows.
     pub fn look(&mut self, own: bool) {
-        if let Some((queues, classes)) = self.dump() {
-            let held_back = self.note(&queues, own);
-            let looked = !queues.iter().any(is_path);
-            self.parts.note(&leaves(&queues, &classes), looked, held_back);
-            self.standing.parts = self.parts.seen();
+        if let Some(queues) = self.dump() {
+            self.note(&queues, own);
         }
     }
 
     /// Counts once more what was dropped, without a look at what waits.
     pub fn count(&mut self) {
-        if let Some((queues, classes)) = self.dump() {
+        if let Some(queues) = self.dump() {
             self.note_counted(&queues);
-            self.parts.note(&leaves(&queues, &classes), false, false);
-            self.standing.parts = self.parts.seen();
         }
     }
 
-    /// Its queues, and their classes where these divide what leaves.
-    fn dump(&mut self) -> Option<(Vec<ObservedQdisc>, Vec<ObservedClass>)> {
-        let queues = dump_qdiscs(&mut self.socket, self.ifindex).ok()?;
-        let classes = match queues.iter().any(|queue| divides(&queue.kind)) {
-            true => dump_classes(&mut self.socket, self.ifindex).unwrap_or_default(),
-            false => Vec::new(),
-        };
-        Some((queues, classes))
+    fn dump(&mut self) -> Option<Vec<ObservedQdisc>> {
+        dump_qdiscs(&mut self.socket, self.ifindex).ok()
     }
 
     /// What was seen so far.
@@ -195,13 +142,9 @@ impl OwnQueue {
         &self.standing
     }
 
-    /// Whether a rate had held packets back since the look before.
-    fn note(&mut self, queues: &[ObservedQdisc], own: bool) -> bool {
+    fn note(&mut self, queues: &[ObservedQdisc], own: bool) {
         self.note_counted(queues);
         self.standing.flow_rate = queues.iter().filter_map(flow_rate).min();
-        let at_root = queues.iter().filter(|queue| queue.parent == Handle::ROOT);
-        let shaped = at_root.filter_map(shaped_to).min();
-        self.standing.rate = shaped.filter(|_| !queues.iter().any(is_path));
         // What stands below the root is counted by it too.
         let roots = || queues.iter().filter(|queue| queue.parent == Handle::ROOT);
         let waits: u64 = roots().map(|queue| u64::from(queue.stats.backlog_bytes)).sum();
@@ -215,12 +158,9 @@ impl OwnQueue {
         let seen = &mut self.standing;
         seen.looks += 1;
         seen.waited += u64::from(waited);
-        seen.waited_held_back += u64::from(waited && held_back);
-        seen.waiting += if waited { waits } else { 0 };
         seen.stood += u64::from(stands);
         seen.held_back += u64::from(stands && held_back);
         seen.most = seen.most.max(waits);
-        held_back
     }
 
     fn note_counted(&mut self, queues: &[ObservedQdisc]) {
@@ -236,9 +176,13 @@ impl OwnQueue {
             let rest = queues.iter().filter(|queue| queue.parent != Handle::ROOT);
             seen.kinds = roots.chain(rest).map(|queue| queue.kind.clone()).collect();
             seen.kinds.dedup();
-            seen.fair = seen.kinds.iter().any(|kind| is_fair(kind));
         }
     }
+}
+
+/// Whether it holds packets back until their time has come, which is no queue by itself.
+fn waits_for_its_time(queue: &ObservedQdisc) -> bool {
+    matches!(queue.kind.as_str(), "fq" | "etf" | "taprio")
 }
 
 fn is_path(queue: &ObservedQdisc) -> bool {
@@ -330,7 +274,6 @@ mod tests {
             ifindex: 2,
             overlimits: None,
             before: None,
-            parts: Parts::default(),
             standing: Standing::default(),
         }
     }
@@ -356,22 +299,6 @@ mod tests {
         assert!(!seen(&looks("htb", 7, false)).stands(), "another's packets, in their own class");
         assert!(!seen(&looks("fq", 0, true)).stands(), "it paces");
         assert!(!seen(&looks("netem", 7, true)).stands(), "it is the path");
-        let shapes = |beside: &[ObservedQdisc]| {
-            let tbf = quell_tc::qdisc::Tbf {
-                rate: Some(quell_units::Rate::from_bps(5_000_000)),
-                ..Default::default()
-            };
-            let mut queue = counting();
-            let root = ObservedQdisc { options: Some(Qdisc::Tbf(tbf)), ..root("tbf", 0, 0) };
-            queue.note(&[&[root], beside].concat(), true);
-            queue.standing.rate
-        };
-        let netem = ObservedQdisc { parent: Handle::class(1, 1), ..root("netem", 0, 0) };
-        assert_eq!(
-            (shapes(&[]), shapes(&[netem])),
-            (Some(5_000_000), None),
-            "the path's is not the own"
-        );
         let mut empty = looks("tbf", 7, true);
         empty.iter_mut().skip(4).for_each(|(root, _)| root.stats.backlog_bytes = 0);
         assert!(!seen(&empty).stands(), "at 4 of 10 looks");

@@ -9,9 +9,7 @@
 mod amounts;
 mod elsewhere;
 pub mod figures;
-mod file;
 mod json;
-mod limits;
 mod lines;
 mod live;
 mod save;
@@ -66,9 +64,6 @@ pub struct FlowArgs {
     /// So many blocks or datagrams (-l) instead: 1000, 10K
     #[arg(short = 'k', long = "blockcount", value_name = "N", value_parser = size, conflicts_with_all = ["time", "bytes"])]
     pub blocks: Option<u64>,
-    /// Each stream sends this file, no longer than -t; with -R what comes is written to it (TCP)
-    #[arg(short = 'F', long, value_name = "FILE", conflicts_with = "repeating_payload")]
-    pub file: Option<PathBuf>,
     /// Time at the start that does not count
     #[arg(short = 'O', long, value_name = "TIME", default_value = "0", value_parser = seconds)]
     pub omit: Span,
@@ -234,10 +229,8 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
     if args.save {
         args.place.can_be_written()?;
     }
-    let file = args.file.as_deref().map(|path| file::Filed::open(path, args.reverse));
-    let file = file.transpose()?;
     let to = found(host, args.port, args)?;
-    let plan = plan(args, host, (&to, file.as_ref()))?;
+    let plan = plan(args, host, &to)?;
     plan.check().map_err(|e| refused(&e, &to))?;
     let stop = Arc::new(Bell::new().map_err(Failure::system)?);
     crate::interrupt::listen(&stop)?;
@@ -263,7 +256,6 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
         refused(&error, &to)
     })?;
     let findings = Findings::of(&outcome);
-    let filed = file.map_or(Ok(()), |file| file.close(&outcome));
     match args.json {
         Some(Schema::Quell) => {
             lines.put(&(crate::text::document(&json::document(&outcome, &findings)) + "\n"))?;
@@ -299,7 +291,6 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
             println!("\nsent to the page at http://{}/", outcome.plan.to);
         }
     }
-    filed?;
     verdict(&outcome, &findings)
 }
 
@@ -349,11 +340,7 @@ fn refused(error: &FlowError, to: &Found) -> Failure {
     }
 }
 
-fn plan(
-    args: &FlowArgs,
-    host: &str,
-    (to, file): (&Found, Option<&file::Filed>),
-) -> Result<FlowPlan, Failure> {
+fn plan(args: &FlowArgs, host: &str, to: &Found) -> Result<FlowPlan, Failure> {
     let to = to.to;
     let (asked, burst) = match args.bitrate {
         Some((rate, burst)) => (Some(rate), burst),
@@ -384,8 +371,6 @@ fn plan(
     let ecn = args.ecn.unwrap_or_else(|| Tos::from_byte(tos).ecn());
     // A plain iperf3 knows no such thing.
     let secret = if args.iperf3 { None } else { args.secret.read()? };
-    let disk = file.map(|file| file.disk.clone());
-    let sent = disk.as_ref().filter(|_| !args.reverse).map(|disk| disk.length());
     Ok(FlowPlan {
         control,
         transport,
@@ -399,14 +384,8 @@ fn plan(
             (Some(bytes), _) => Amount::Bytes(bytes),
             // Until the path has said how long a block is.
             (None, Some(blocks)) => Amount::Bytes(blocks),
-            (None, None) => match sent {
-                Some(length) => Amount::Bytes(length.saturating_mul(args.parallel.into())),
-                None => Amount::Time(args.time),
-            },
+            (None, None) => Amount::Time(args.time),
         },
-        within: (sent.is_some() && args.bytes.is_none() && args.blocks.is_none())
-            .then_some(args.time),
-        file: disk,
         blocks: args.blocks,
         burst: burst.unwrap_or(1),
         wide: args.udp_counters_64bit,

@@ -12,7 +12,6 @@
 //! **What is not copied.** A TCP receiver throws away what came without copying it to user space (`MSG_TRUNC`); a TCP sender with
 //! [`Copying::None`] lets the kernel read the page cache. Both measure what network and kernel carry, not what a program does with it.
 
-mod disk;
 mod gate;
 mod pacer;
 mod plausible;
@@ -23,9 +22,8 @@ mod transits;
 mod udp_receive;
 mod udp_send;
 
-pub use disk::{Disk, tcp_receive_file, tcp_send_file};
 pub use gate::{Gate, Open};
-pub use tally::{AtDisk, Tally, UdpCounts, UdpTally};
+pub use tally::{Tally, UdpCounts, UdpTally};
 pub use tcp::{
     Copying, TcpReceiving, TcpSending, tcp_receive, tcp_receive_through, tcp_send, tcp_send_through,
 };

@@ -40,9 +40,6 @@ pub struct Tally {
     pub(super) first_ns: Count,
     pub(super) first_packets: Count,
     pub(super) last_ns: Count,
-    pub(super) waited_ns: Count,
-    pub(super) ended_ns: Count,
-    pub(super) disk_ns: Count,
 }
 
 impl Tally {
@@ -87,30 +84,10 @@ impl Tally {
         u64::try_from(lasted).ok()
     }
 
-    /// What a file at this end took of a mover's time.
-    pub fn at_disk(&self) -> AtDisk {
-        AtDisk {
-            disk_ns: self.disk_ns.get(),
-            waited_ns: self.waited_ns.get(),
-            ended_ns: Some(self.ended_ns.get()).filter(|ns| *ns > 0),
-        }
-    }
-
     /// Datagrams that a rate asked for and that were never sent, since this host did not get to it in time.
     pub fn skipped(&self) -> u64 {
         self.skipped.get()
     }
-}
-
-/// What a file took of a mover's time, in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct AtDisk {
-    /// For how long it was read or written.
-    pub disk_ns: u64,
-    /// For how long the mover waited for its connection.
-    pub waited_ns: u64,
-    /// When it ended, by the monotonic clock; none while it goes on.
-    pub ended_ns: Option<u64>,
 }
 
 /// What came into a UDP socket.

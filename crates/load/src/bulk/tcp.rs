@@ -92,9 +92,7 @@ pub fn tcp_send_through(
     match what.copying {
         Copying::Once => {
             let payload = &payload(what.payload)[..block.min(HOT)];
-            send_all((gate, pacer), fd, what, (tally, stop), |most| {
-                Ok(send_some(fd, payload, most)?)
-            })
+            send_all((gate, pacer), fd, what, (tally, stop), |most| send_some(fd, payload, most))
         }
         Copying::None => {
             let source = payload_file(what.payload)?;
@@ -111,22 +109,8 @@ pub fn tcp_send_through(
     }
 }
 
-/// Why a piece did not move.
-pub(super) enum Failed {
-    /// By the connection.
-    Socket(Errno),
-    /// By the file at this end.
-    File(SysError),
-}
-
-impl From<Errno> for Failed {
-    fn from(errno: Errno) -> Self {
-        Self::Socket(errno)
-    }
-}
-
 /// What keeps a connection to the rates that are wanted, its kernel told of them.
-pub(super) fn pacer_of(
+fn pacer_of(
     gate: &dyn Gate,
     fd: BorrowedFd<'_>,
     what: &TcpSending,
@@ -156,12 +140,12 @@ fn paced(fd: BorrowedFd<'_>, rate: u64, most: usize) -> Result<Pacer, SysError> 
     Ok(pacer)
 }
 
-pub(super) fn send_all(
+fn send_all(
     (gate, mut pacer): (&dyn Gate, Option<Pacer>),
     fd: BorrowedFd<'_>,
     what: &TcpSending,
     (tally, stop): (&Tally, &Bell),
-    mut send: impl FnMut(usize) -> Result<usize, Failed>,
+    mut send: impl FnMut(usize) -> Result<usize, Errno>,
 ) -> Result<Ended, SysError> {
     let mut patience = Patience::new(stop, what.limit.end_ns)?;
     let mut left = what.limit.bytes.unwrap_or(u64::MAX);
@@ -197,19 +181,15 @@ pub(super) fn send_all(
                 tally.bytes.add(sent as u64);
                 tally.calls.add(1);
             }
-            Err(Failed::Socket(Errno::EAGAIN)) => {
+            Err(Errno::EAGAIN) => {
                 // Who let it through did so for now, and not for when there is room.
                 passed = 0;
-                let since_ns = monotonic_ns();
-                let woken = patience.until_writable(fd)?;
-                tally.waited_ns.add(monotonic_ns().saturating_sub(since_ns));
-                if let Woken::End(ended) = woken {
+                if let Woken::End(ended) = patience.until_writable(fd)? {
                     return Ok(ended);
                 }
             }
-            Err(Failed::Socket(Errno::EINTR)) => {}
-            Err(Failed::Socket(errno)) => return Err(broken("send over a TCP connection", errno)),
-            Err(Failed::File(error)) => return Err(error),
+            Err(Errno::EINTR) => {}
+            Err(errno) => return Err(broken("send over a TCP connection", errno)),
         }
     }
     Ok(Ended::Done)
@@ -236,17 +216,6 @@ pub fn tcp_receive_through(
     stop: &Bell,
 ) -> Result<Ended, SysError> {
     let fd = stream.as_fd();
-    receive_all(gate, fd, what, (tally, stop), |most| Ok(discard_some(fd, most)?))
-}
-
-/// Takes what comes by `take`, which is told how much it may take and says how much it took.
-pub(super) fn receive_all(
-    gate: &dyn Gate,
-    fd: BorrowedFd<'_>,
-    what: &TcpReceiving,
-    (tally, stop): (&Tally, &Bell),
-    mut take: impl FnMut(usize) -> Result<usize, Failed>,
-) -> Result<Ended, SysError> {
     let mut patience = Patience::new(stop, what.limit.end_ns)?;
     let mut left = what.limit.bytes.unwrap_or(u64::MAX);
     let mut mark = LowWater::new(fd)?;
@@ -256,7 +225,7 @@ pub(super) fn receive_all(
         if let Some(ended) = patience.over() {
             return Ok(ended);
         }
-        match take(usize::try_from(left).unwrap_or(most).min(most)) {
+        match discard_some(fd, usize::try_from(left).unwrap_or(most).min(most)) {
             Ok(0) => return Ok(Ended::Closed),
             Ok(got) => {
                 left -= got as u64;
@@ -268,29 +237,23 @@ pub(super) fn receive_all(
                     return Ok(ended);
                 }
             }
-            Err(Failed::Socket(Errno::EAGAIN)) => {
-                let since_ns = monotonic_ns();
-                let nap = mark.adjust(since_ns)?;
-                let woken = patience.until_readable(fd, nap)?;
-                tally.waited_ns.add(monotonic_ns().saturating_sub(since_ns));
-                if let Woken::End(ended) = woken {
+            Err(Errno::EAGAIN) => {
+                let nap = mark.adjust(monotonic_ns())?;
+                if let Woken::End(ended) = patience.until_readable(fd, nap)? {
                     // What waits below the mark came in time too.
-                    match take(usize::try_from(left).unwrap_or(most).min(most)) {
-                        Ok(rest @ 1..) => {
-                            tally.bytes.add(rest as u64);
-                            tally.last_ns.set(monotonic_ns());
-                        }
-                        Err(Failed::File(error)) => return Err(error),
-                        _ => {}
+                    if let Ok(rest @ 1..) =
+                        discard_some(fd, usize::try_from(left).unwrap_or(most).min(most))
+                    {
+                        tally.bytes.add(rest as u64);
+                        tally.last_ns.set(monotonic_ns());
                     }
                     return Ok(ended);
                 }
             }
-            Err(Failed::Socket(Errno::EINTR)) => {}
-            Err(Failed::Socket(errno)) => {
+            Err(Errno::EINTR) => {}
+            Err(errno) => {
                 return Err(broken("receive over a TCP connection", errno));
             }
-            Err(Failed::File(error)) => return Err(error),
         }
     }
     Ok(Ended::Done)

@@ -28,6 +28,8 @@ pub struct Elsewhere {
     rsa_public_key_path: Option<String>,
     #[arg(long, hide = true, num_args = 0..=1)]
     pacing_timer: Option<String>,
+    #[arg(short = 'F', long, hide = true, value_name = "FILE")]
+    file: Option<String>,
     #[arg(long, hide = true)]
     forceflush: bool,
 }
@@ -35,7 +37,7 @@ pub struct Elsewhere {
 /// Each with its answer.
 type Answer = (&'static str, fn(&Elsewhere) -> bool, &'static str);
 
-const ANSWERS: [Answer; 10] = [
+const ANSWERS: [Answer; 11] = [
     (
         "-s",
         |e| e.server,
@@ -69,6 +71,11 @@ const ANSWERS: [Answer; 10] = [
         "--username, --rsa-public-key-path",
         |e| e.username.is_some() || e.rsa_public_key_path.is_some(),
         "client and server share a secret here: --secret-file FILE at both ends",
+    ),
+    (
+        "-F",
+        |e| e.file.is_some(),
+        "files are not carried here: a flow measures the network without a disk",
     ),
     (
         "--pacing-timer",

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// The document.
 pub fn document(outcome: &Outcome, findings: &Findings) -> Value {
     let plan = &outcome.plan;
-    let (seconds, bytes) = match plan.told_amount() {
+    let (seconds, bytes) = match plan.amount {
         Amount::Time(time) => (Some(time.as_secs_f64()), None),
         Amount::Bytes(bytes) => (None, Some(bytes)),
     };
@@ -62,7 +62,7 @@ pub fn document(outcome: &Outcome, findings: &Findings) -> Value {
         "seconds": outcome.seconds,
         "up": way(findings.up.as_ref()),
         "down": way(findings.down.as_ref()),
-        "findings": super::limits::findings(outcome, findings),
+        "findings": findings.causes(outcome),
         "latency": {
             "method": outcome.latency.method,
             "idle": findings.idle,
@@ -79,7 +79,6 @@ pub fn document(outcome: &Outcome, findings: &Findings) -> Value {
         "intervals": intervals.collect::<Value>(),
         "streams": streams.collect::<Value>(),
         "results": { "here": outcome.ours, "there": outcome.theirs },
-        "file": super::file::json(outcome),
         "stopped": outcome.stopped,
         "error": outcome.broke,
     })

@@ -71,14 +71,6 @@ impl<'a> Live<'a> {
             Amount::Time(time) => format!("{time}"),
             Amount::Bytes(amount) => bytes(amount),
         };
-        let how_long = match (&plan.file, plan.direction) {
-            (Some(file), Senders::Up) => {
-                let within = plan.within.map_or(String::new(), |time| format!(" within {time}"));
-                format!("{how_long} of {}{within}", super::file::shown(file))
-            }
-            (Some(file), _) => format!("{how_long}, written to {}", super::file::shown(file)),
-            (None, _) => how_long,
-        };
         let streams = match plan.streams {
             1 => String::new(),
             n => format!(", {n} streams"),

@@ -60,7 +60,7 @@ pub fn save(base: &Path, outcome: &Outcome, findings: &Findings) -> Result<PathB
             keep.event(&Fact::new(When::After, subject, value).into())?;
         }
     }
-    for found in super::limits::findings(outcome, findings) {
+    for found in findings.causes(outcome) {
         let value = serde_json::to_string(&found).map_err(Failure::system)?;
         let subject = Subject::stream(&*found.subject, Told::Found);
         keep.event(&Fact::new(When::After, subject, value).into())?;

@@ -1,8 +1,9 @@
 //! A test in words, when it is over: a headline and the working below it.
 
 use super::figures::{bytes, mbit, ms, percent, rate};
-use super::limits;
 use crate::text::{WIDEST, fitted, lines};
+use quell_cause::Cause;
+use quell_finding::{Finding, seen, to_do};
 use quell_flow::findings::{Bdp, Datagrams, DroppedHere, End, Way};
 use quell_flow::latency::Spread;
 use quell_flow::{Findings, Outcome, Senders, Transport};
@@ -157,9 +158,6 @@ pub fn summary(outcome: &Outcome, findings: &Findings, bdp: bool, width: usize) 
     for (way, name) in [(&findings.up, "up"), (&findings.down, "down")] {
         if let Some(way) = way {
             direction(&mut out, name, way, outcome, width);
-            if let Some(file) = super::file::sentence(outcome, way.received_bytes, way.seconds) {
-                out += &wrapped("file", &file);
-            }
         }
     }
     for doubt in &findings.doubts {
@@ -232,10 +230,27 @@ fn direction(out: &mut String, name: &str, way: &Way, outcome: &Outcome, width: 
     if !facts.is_empty() {
         *out += &wrapped("", &facts.join("; "));
     }
-    if let Some(finding) = limits::of(outcome, way, name) {
-        *out += &wrapped("", &limits::sentence(&finding));
+    if let Some(finding) = way
+        .finding(name)
+        .filter(|_| outcome.broke.is_none() || way.cause == Some(Cause::MtuBlackHole))
+    {
+        cause(out, way, &finding, width);
     }
     way.dropped_here.iter().for_each(|dropped| *out += &wrapped("", &dropped_here(dropped)));
+}
+
+/// What the sender waited for, the facts, what to do.
+fn cause(out: &mut String, way: &Way, finding: &Finding, width: usize) {
+    let sure = if finding.sure || way.cause == Some(Cause::Unknown) { "" } else { ", probably" };
+    let queue = way
+        .own_queue
+        .as_ref()
+        .map_or(String::new(), |queue| format!(" ({}: {})", queue.device, queue.kinds.join(", ")));
+    *out += &lines("cause    ", &format!("{}{queue}{sure}", finding.says), width);
+    *out += &lines("         ", &seen(finding), width);
+    if let Some(remedies) = to_do(finding) {
+        *out += &lines("         ", &format!("do: {remedies}"), width);
+    }
 }
 
 fn dropped_here(dropped: &DroppedHere) -> String {

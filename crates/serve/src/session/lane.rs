@@ -151,7 +151,6 @@ impl ServedLane {
             copying: if plan.zero_copy { Copying::None } else { Copying::Once },
             burst: plan.burst,
             payload: if plan.repeating { Payload::Digits } else { Payload::Random },
-            disk: None,
             header: if plan.wide { UdpHeader::Bits64 } else { UdpHeader::Bits32 },
             hello: plan.token.and_then(|token| long_hello(Hello::Client, token)),
             buffer: plan.window.map_or(shared, |window| window as usize),
