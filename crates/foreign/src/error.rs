@@ -37,7 +37,7 @@ pub enum ForeignError {
     },
     /// Nobody's.
     #[error(
-        "this looks like no file of Flent (.flent.gz), irtt (-o), iperf3 (-J) or fping (-D, -c, -C)"
+        "this looks like no file of Flent (.flent.gz), irtt (-o), iperf3 (-J) or ping-exp (-w)"
     )]
     Unknown,
     /// No JSON, or not that of the program.
@@ -66,14 +66,9 @@ pub enum ForeignError {
         /// Ours.
         known: u64,
     },
-    /// A line that no version prints.
-    #[error("line {line}: {why}")]
-    Text {
-        /// From 1.
-        line: usize,
-        /// What is wrong.
-        why: String,
-    },
+    /// A pickle that is damaged, or no plain data.
+    #[error("it is no file of ping-exp: {why}. Nothing in it was executed")]
+    Pickle { why: String },
     /// More than is believed.
     #[error("it has more than {MOST_SAMPLES} packets or intervals; larger files are not read")]
     TooMany,

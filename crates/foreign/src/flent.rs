@@ -12,8 +12,10 @@
 use crate::bounded::{Budget, Few, ListOf, ListsOf};
 use crate::bounds::{MOST_SAMPLES, MOST_STREAMS};
 use crate::error::ForeignError;
-use crate::imported::{Imported, Stream, Tool, Way, delays_contradict, from_ms, from_s, unused};
-use crate::{iso, order};
+use crate::imported::{
+    FlowDirection, Imported, Stream, Tool, delays_contradict, from_ms, from_s, unused,
+};
+use crate::order;
 use quell_model::{EchoSample, EchoStatus, FlowSample, Side};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
@@ -170,7 +172,7 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
                 imported.left_out.extend(untold.said("rate"));
                 let states = sockets::states(&values, zero, &stream.flow);
                 stream.flow.extend(states);
-                let direction = stream.way.map_or("an unknown way", Way::word);
+                let direction = stream.way.map_or("an unknown way", FlowDirection::word);
                 stream
                     .facts
                     .push(("counted-by", format!("the program that measured ({direction})")));
@@ -254,7 +256,11 @@ fn about(metadata: &Metadata) -> Imported {
     let text = |text: &Option<String>| text.clone().map(crate::imported::cut).unwrap_or_default();
     imported.test = text(&metadata.name);
     imported.title = text(&metadata.title);
-    let started = metadata.t0.as_deref().or(metadata.time.as_deref()).and_then(iso::seconds);
+    let started = metadata
+        .t0
+        .as_deref()
+        .or(metadata.time.as_deref())
+        .and_then(quell_units::time::unix_seconds);
     imported.started_s = started;
     let seconds = metadata.total_length.or(metadata.length);
     let window = seconds.and_then(from_s).and_then(|ns| u64::try_from(ns).ok());
@@ -271,7 +277,11 @@ fn about(metadata: &Metadata) -> Imported {
 fn zero(metadata: &Metadata, raw: &[(String, Vec<Raw>)]) -> f64 {
     const QUARTER: f64 = 900.0;
     let first = first(raw.iter().flat_map(|(_, values)| values).filter_map(|v| v.t).collect());
-    let told = metadata.t0.as_deref().or(metadata.time.as_deref()).and_then(iso::seconds);
+    let told = metadata
+        .t0
+        .as_deref()
+        .or(metadata.time.as_deref())
+        .and_then(quell_units::time::unix_seconds);
     match (told, first) {
         (Some(told), Some(first)) => {
             let shift = ((first - told) / QUARTER).round() * QUARTER;
@@ -329,13 +339,13 @@ fn kind(name: &str, meta: Option<&SeriesMeta>, values: &[Raw]) -> Kind {
     }
 }
 
-fn way(name: &str, meta: Option<&SeriesMeta>) -> Option<Way> {
+fn way(name: &str, meta: Option<&SeriesMeta>) -> Option<FlowDirection> {
     let name = name.to_ascii_lowercase();
     let command = meta.and_then(|m| m.command.as_deref()).unwrap_or_default();
     if name.contains("download") || command.contains("TCP_MAERTS") {
-        Some(Way::Down)
+        Some(FlowDirection::Down)
     } else if name.contains("upload") || command.contains("TCP_STREAM") {
-        Some(Way::Up)
+        Some(FlowDirection::Up)
     } else {
         None
     }

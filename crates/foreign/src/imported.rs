@@ -12,13 +12,13 @@ pub enum Tool {
     Irtt,
     /// iperf3, `-J` or `--json-stream`.
     Iperf3,
-    /// fping, what `-D`, `-c` and `-C` print.
-    Fping,
+    /// ping-exp, `-w`.
+    PingExp,
 }
 
 impl Tool {
     /// All of them.
-    pub const ALL: [Tool; 4] = [Tool::Flent, Tool::Irtt, Tool::Iperf3, Tool::Fping];
+    pub const ALL: [Tool; 4] = [Tool::Flent, Tool::Irtt, Tool::Iperf3, Tool::PingExp];
 
     /// Its word in commands.
     pub fn word(self) -> &'static str {
@@ -26,41 +26,38 @@ impl Tool {
             Tool::Flent => "flent",
             Tool::Irtt => "irtt",
             Tool::Iperf3 => "iperf3",
-            Tool::Fping => "fping",
+            Tool::PingExp => "pingexp",
         }
     }
 }
 
 impl fmt::Display for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == Tool::Flent { "Flent" } else { self.word() })
+        f.write_str(match self {
+            Tool::Flent => "Flent",
+            Tool::PingExp => "ping-exp",
+            other => other.word(),
+        })
     }
 }
 
 /// Which way a flow's data goes, as seen from who started the test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Way {
+pub enum FlowDirection {
     /// From the client.
     Up,
     /// To it.
     Down,
 }
 
-impl Way {
+impl FlowDirection {
     /// Its word.
     pub fn word(self) -> &'static str {
         match self {
-            Way::Up => "up",
-            Way::Down => "down",
+            FlowDirection::Up => "up",
+            FlowDirection::Down => "down",
         }
     }
-}
-
-/// Options of reading.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Hints {
-    /// Time between packets in nanoseconds, for files that don't tell it (fping without `-D`).
-    pub interval_ns: Option<u64>,
 }
 
 /// What was read of a file.
@@ -116,7 +113,7 @@ pub struct Stream {
     /// Its name; no two are alike.
     pub name: String,
     /// Which way a flow goes; none of packets that are answered, and where nobody tells.
-    pub way: Option<Way>,
+    pub way: Option<FlowDirection>,
     /// Packets, in the order of their numbers, further answers to one behind it.
     pub packets: Vec<EchoSample>,
     /// States of a flow, in the order of time for each side.

@@ -254,7 +254,6 @@ impl From<Subject> for String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Event;
 
     const KEYS: [&str; 14] = [
         "sysctl/net.ipv4.tcp_rmem",
@@ -282,30 +281,6 @@ mod tests {
         assert_eq!(subject(KEYS[2]), Subject::Change(Span::from_secs(2)));
         assert_eq!(subject(KEYS[7]), Subject::stream("a/b", Told::ReceivedBefore));
         assert_eq!(subject(KEYS[9]), Subject::Other(KEYS[9].into()), "spelt otherwise");
-    }
-
-    #[test]
-    fn journals_of_versions_whose_facts_were_three_texts_are_read_and_written_the_same() {
-        #[derive(Serialize)]
-        enum Before {
-            #[allow(dead_code, reason = "only the places of the variants matter")]
-            A,
-            B {
-                when: &'static str,
-                key: &'static str,
-                value: &'static str,
-            },
-        }
-        for key in KEYS {
-            let old =
-                postcard::to_allocvec(&Before::B { when: "during", key, value: "v" }).unwrap();
-            let subject = Subject::from(key.to_owned());
-            let fact = Fact { when: When::During, subject, value: "v".into() };
-            let new = postcard::to_allocvec(&Event::Fact(fact.clone())).unwrap();
-            // The first byte is the variant's number.
-            assert_eq!(new[1..], old[1..], "{key}");
-            assert_eq!(postcard::from_bytes::<Event>(&new), Ok(Event::Fact(fact)));
-        }
     }
 
     #[test]

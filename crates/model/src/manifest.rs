@@ -5,14 +5,7 @@ use crate::event::Outcome;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Version of the run folder's layout that this program writes.
-///
-/// | version | change |
-/// |---|---|
-/// | 1 | manifest.json, samples.parquet, flows.parquet, queues.parquet, journal/ while it runs |
-/// | 2 | samples: added queued_ns, sent_late_ns. Tables of version 1 are read as if both were empty; unfinished runs of version 1, which still are journals, are not read |
-/// | 3 | samples: the status `late`; a fact `stream/NAME/losses`; the end `stopped` of a cell |
-/// | 4 | samples: the statuses `unsure`, `not-sent`; facts `stream/NAME/held-back` and `stream/NAME/measured`; flows: retransmits may be empty beside a window, of imported files |
+/// Version of the run folder's layout that this program writes and reads.
 pub const FORMAT_VERSION: u32 = 4;
 
 /// `manifest.json` of a run folder.

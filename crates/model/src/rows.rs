@@ -157,7 +157,6 @@ impl Side {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpState {
     /// Segments retransmitted so far (`tcpi_total_retrans`); none where who wrote it did not tell, as Flent.
-    #[serde(with = "or_most")]
     pub retransmits: Option<u64>,
     /// Congestion window in segments; 0 where not known.
     pub cwnd: u32,
@@ -173,19 +172,6 @@ pub struct TcpState {
     pub unacked: u32,
     /// Bytes in the send queue that were not sent yet.
     pub notsent_bytes: u32,
-}
-
-/// A count that may be unknown, in frames as the largest number: so those of journals stay as they were when it always was known.
-mod or_most {
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(count: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_u64(count.unwrap_or(u64::MAX))
-    }
-
-    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Option<u64>, D::Error> {
-        u64::deserialize(from).map(|count| Some(count).filter(|count| *count < u64::MAX))
-    }
 }
 
 /// The state of a flow at one time. Bytes and packets are cumulative from the flow's start.

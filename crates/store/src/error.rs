@@ -1,5 +1,6 @@
 //! What can go wrong with a run folder, and what to do about it.
 
+use quell_model::manifest::FORMAT_VERSION;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -56,19 +57,12 @@ pub enum StoreError {
         /// The folder.
         path: PathBuf,
     },
-    /// The folder was written by a newer program.
+    /// The folder was written by another version.
     #[error(
-        "{} has format {found}, and this program knows formats up to {known}; read it with a newer Quell",
+        "{} has format {found}, and this program reads format {FORMAT_VERSION}; read it with the version of Quell that wrote it",
         path.display()
     )]
-    Newer {
-        /// The manifest.
-        path: PathBuf,
-        /// Its format.
-        found: u64,
-        /// The newest format that is understood.
-        known: u32,
-    },
+    Format { path: PathBuf, found: u64 },
     /// A file does not hold what it should.
     #[error("{} is damaged: {what}; restore it from a copy, or run the experiment again", path.display())]
     Damaged {

@@ -6,7 +6,6 @@ use crate::run::{complete_cells, progress};
 use nix::fcntl::{Flock, FlockArg};
 use quell_model::Manifest;
 use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// A run in short.
@@ -76,11 +75,7 @@ fn summary(base: &Path, name: String) -> RunSummary {
 }
 
 fn is_locked(folder: &Path) -> bool {
-    // A pipe of that name would be waited for.
-    let folder_only = nix::libc::O_DIRECTORY | nix::libc::O_NOFOLLOW;
-    let mut open = File::options();
-    open.read(true).custom_flags(folder_only);
-    let Ok(handle) = open.open(folder.join(JOURNALS)) else { return false };
+    let Ok(handle) = File::open(folder.join(JOURNALS)) else { return false };
     matches!(
         Flock::lock(handle, FlockArg::LockSharedNonblock),
         Err((_, nix::errno::Errno::EWOULDBLOCK))

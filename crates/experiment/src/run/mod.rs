@@ -231,7 +231,7 @@ fn manifest(experiment: &Experiment, plans: &[CellPlan], options: &Options) -> M
         experiment_text: options.text.clone(),
         changes: options.changes.clone(),
         seed: experiment.seed,
-        started: quell_store::utc_rfc3339(SystemTime::now()),
+        started: quell_units::time::rfc3339(SystemTime::now()),
         kernel: options.carrier.record(),
         machine: machine(),
         clock: "CLOCK_MONOTONIC".into(),

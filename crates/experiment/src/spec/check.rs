@@ -1,6 +1,6 @@
 //! What fits together in an experiment, beyond what each field can say by itself.
 
-use super::{Experiment, claims, place};
+use super::{Experiment, claims, error_line};
 use crate::kinds::Measured;
 use crate::nearest;
 use crate::plan;
@@ -28,7 +28,7 @@ pub struct Problem {
 
 impl Problem {
     fn new(text: &str, key: Option<&'static str>) -> Self {
-        Self { text: place::one_line(text), key }
+        Self { text: error_line::one_line(text), key }
     }
 }
 
@@ -36,12 +36,12 @@ impl CheckError {
     /// The problems, each in a line with the name of the file and, where it can be found in its text, the line.
     pub fn told(&self, name: &str, text: &str) -> String {
         let told =
-            self.problems.iter().map(|Problem { text: problem, key }| {
-                match place::of_problem(text, problem, *key) {
+            self.problems.iter().map(
+                |Problem { text: problem, key }| match error_line::of_problem(text, problem, *key) {
                     Some(line) => format!("{name}, line {line}: {problem}"),
                     None => format!("{name}: {problem}"),
-                }
-            });
+                },
+            );
         told.collect::<Vec<_>>().join("\n")
     }
 }

@@ -12,8 +12,8 @@
 pub mod check;
 mod claims;
 mod derived;
+mod error_line;
 pub mod load_file;
-mod place;
 mod published;
 pub mod set;
 

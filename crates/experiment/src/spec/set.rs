@@ -7,7 +7,7 @@
 //!   expect=[]                       a TOML value
 //! ```
 
-use super::place::one_line;
+use super::error_line::one_line;
 use crate::nearest;
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 

@@ -28,18 +28,9 @@ fn folder() -> TestFolder {
     });
     dir.write("flow.json", document.to_string());
     dir.quell(&["import", "iperf3", "flow.json"]).fine();
-    let fping: String = (0..50)
-        .map(|n| {
-            let ms = if n < 25 { 10 } else { 200 };
-            format!(
-                "[{}.{:06}] 192.0.2.7 : [{n}], 64 bytes, {ms}.0 ms (50.0 avg, 0% loss)\n",
-                1_700_000_000 + n / 5,
-                (n % 5) * 200_000
-            )
-        })
-        .collect();
-    dir.write("ping.txt", fping);
-    dir.quell(&["import", "fping", "ping.txt"]).fine();
+    let trips = (0..50).map(|n| (1_700_000_000_000 + 200 * n, if n < 25 { 10 } else { 200 }));
+    dir.write("ping.json", crate::support::irtt(trips));
+    dir.quell(&["import", "irtt", "ping.json"]).fine();
     dir
 }
 
