@@ -103,16 +103,13 @@ impl<'de> DeserializeSeed<'de> for Whole<'_> {
     }
 }
 
-/// What a series is.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     /// Packets, each with its round trip.
     Packets,
     /// Round trips of netperf: the mean of each interval.
     Means,
-    /// A rate.
     Rate,
-    /// Computed from others.
     Computed,
     /// Something else.
     Other,
@@ -303,7 +300,6 @@ fn first(mut times: Vec<f64>) -> Option<f64> {
     Some(before.iter().copied().filter(|t| *t >= earliest).fold(*near, f64::min))
 }
 
-/// Series on the grid as if they had been raw.
 fn of_grid(x: &[Option<f64>], results: Vec<(String, Vec<Option<f64>>)>) -> Vec<(String, Vec<Raw>)> {
     let value = |(t, val): (&Option<f64>, Option<f64>)| {
         let t = (*t)?;
@@ -370,7 +366,6 @@ impl Untold {
         self.count += 1;
     }
 
-    /// How many, and where.
     fn said(&self, what: &str) -> Option<String> {
         let (series, count) = (crate::imported::cut(self.series.clone()), self.count);
         let values = if count == 1 { "value" } else { "values" };

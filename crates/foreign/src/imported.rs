@@ -3,7 +3,6 @@
 use quell_model::{EchoSample, FlowSample};
 use std::fmt;
 
-/// Whose file it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Tool {
     /// Flent, `.flent.gz`.
@@ -17,10 +16,8 @@ pub enum Tool {
 }
 
 impl Tool {
-    /// All of them.
     pub const ALL: [Tool; 4] = [Tool::Flent, Tool::Irtt, Tool::Iperf3, Tool::PingExp];
 
-    /// Its word in commands.
     pub fn word(self) -> &'static str {
         match self {
             Tool::Flent => "flent",
@@ -44,14 +41,11 @@ impl fmt::Display for Tool {
 /// Which way a flow's data goes, as seen from who started the test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FlowDirection {
-    /// From the client.
     Up,
-    /// To it.
     Down,
 }
 
 impl FlowDirection {
-    /// Its word.
     pub fn word(self) -> &'static str {
         match self {
             FlowDirection::Up => "up",
@@ -63,7 +57,6 @@ impl FlowDirection {
 /// What was read of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Imported {
-    /// Whose it is.
     pub tool: Tool,
     /// The test's name there, as `rrul_be`; empty where it has none.
     pub test: String,
@@ -110,7 +103,6 @@ impl Imported {
 /// One stream: packets that were answered or lost, or a flow.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Stream {
-    /// Its name; no two are alike.
     pub name: String,
     /// Which way a flow goes; none of packets that are answered, and where nobody tells.
     pub way: Option<FlowDirection>,
@@ -125,13 +117,11 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Whether it holds nothing.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty() && self.flow.is_empty()
     }
 }
 
-/// A text of a file, as long as it may be.
 pub(crate) fn cut(mut text: String) -> String {
     let most = crate::bounds::LONGEST;
     if text.len() > most {

@@ -127,7 +127,6 @@ struct Named {
     event: String,
 }
 
-/// What it holds.
 #[derive(Deserialize)]
 struct Holds<T> {
     data: T,
@@ -419,7 +418,6 @@ impl Counted {
         less(&mut self.there, more, size.unwrap_or(0));
     }
 
-    /// Takes what the end tells of it.
     fn end(&mut self, part: &Part, what: &str, is_udp: bool, receiver: Option<&Receiver>) {
         let (_, there) = self.sides();
         let theirs = if self.sends { "receiver" } else { "sender" };

@@ -36,7 +36,12 @@ const MAY: [(&str, usize, &str); 26] = [
     ("crates/netlink/src/sysctl.rs", 1, "settings of the kernel"),
     ("crates/quell/src/shape/hold.rs", 3, "locks beside the log of changes"),
     ("crates/quell/src/tune/files.rs", 3, "the system's sysctl.d, and the record of tune"),
-    ("crates/store/src/files.rs", 2, "folders to sync"),
+    (
+        "crates/store/src/files.rs",
+        3,
+        "folders to sync, and what is known to be a regular file of a run",
+    ),
+    ("crates/store/src/list.rs", 1, "the folder whose lock is asked for"),
     ("crates/store/src/writer.rs", 1, "a folder to sync"),
     ("crates/sys/src/netns.rs", 2, "network namespaces: opened, not read"),
     ("crates/sys/src/socket/stream.rs", 1, "what the kernel says of itself"),

@@ -47,12 +47,10 @@ impl EchoStatus {
         (EchoStatus::NotSent, "not-sent"),
     ];
 
-    /// The name in tables and JSON.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(s, _)| *s == self).map_or("lost", |(_, n)| n)
     }
 
-    /// The status with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(_, n)| *n == name).map(|(s, _)| *s)
     }
@@ -62,7 +60,6 @@ impl EchoStatus {
         matches!(self, EchoStatus::Ok | EchoStatus::Late)
     }
 
-    /// Whether the packet counts as lost.
     pub fn is_lost(self) -> bool {
         matches!(self, EchoStatus::Lost | EchoStatus::LostUp | EchoStatus::LostDown)
     }
@@ -99,7 +96,6 @@ pub struct EchoSample {
     pub sent_late_ns: Option<u64>,
     /// Size in bytes: UDP or ICMP payload.
     pub bytes: u32,
-    /// What became of it.
     pub status: EchoStatus,
 }
 
@@ -144,7 +140,6 @@ pub enum Side {
 }
 
 impl Side {
-    /// The name in tables and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Side::Sender => "sender",
@@ -179,7 +174,6 @@ pub struct TcpState {
 pub struct FlowSample {
     /// Nanoseconds since the start of the measurement.
     pub t_ns: i64,
-    /// Who reports.
     pub side: Side,
     /// Payload bytes sent (sender: handed to the kernel and, for TCP, acknowledged) or received so far.
     pub bytes: u64,
@@ -200,16 +194,12 @@ pub struct QueueSample {
     pub handle: String,
     /// Kind: `fq_codel`, `htb` …; for a class, `htb class`.
     pub kind: String,
-    /// Bytes waiting.
     pub backlog_bytes: u64,
-    /// Packets waiting.
     pub backlog_packets: u64,
     /// Packets dropped.
     pub drops: u64,
     /// Packets marked CE (RFC 3168), where the queue counts them.
     pub marks: u64,
-    /// Packets sent on.
     pub packets: u64,
-    /// Bytes sent on.
     pub bytes: u64,
 }

@@ -123,7 +123,6 @@ impl Pair {
     }
 }
 
-/// The usual scenarios in words.
 fn when(scenario: &str) -> String {
     match scenario {
         "unloaded" => "on the idle line".to_owned(),

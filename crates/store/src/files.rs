@@ -91,7 +91,6 @@ impl Drop for AtomicFile {
     }
 }
 
-/// Writes a whole file of a run into its place.
 pub(crate) fn write(place: &Path, bytes: &[u8]) -> Result<Checksum, StoreError> {
     let mut file = AtomicFile::create(place)?;
     file.write_all(bytes).map_err(StoreError::io("write", place))?;
@@ -221,7 +220,6 @@ pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     Ok(Some(bytes))
 }
 
-/// Reads a file that must have this size and checksum.
 pub(crate) fn read_checked(path: &Path, sum: Checksum) -> Result<Vec<u8>, StoreError> {
     let Some(bytes) = read(path)? else {
         return Err(StoreError::damaged(path, "it is missing, and the manifest names it"));

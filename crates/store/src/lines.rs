@@ -49,7 +49,6 @@ impl LineWriter {
         data.outputs.iter().try_for_each(|line| self.append(cell, line))
     }
 
-    /// Adds a cell's facts.
     pub fn facts(&mut self, cell: &CellId, data: &CellData) -> Result<(), StoreError> {
         data.facts.iter().try_for_each(|line| self.append(cell, line))
     }
@@ -60,7 +59,6 @@ impl LineWriter {
     }
 }
 
-/// Reads so many lines.
 pub(crate) fn read<T: DeserializeOwned>(
     path: &Path,
     text: &[u8],

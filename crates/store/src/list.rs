@@ -8,20 +8,15 @@ use quell_model::Manifest;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// A run in short.
 #[derive(Debug)]
 pub struct RunSummary {
     /// Its name: the folder's name.
     pub name: String,
-    /// Its folder.
     pub folder: PathBuf,
-    /// How it stands.
     pub state: RunState,
-    /// Its manifest, where it can be read.
     pub manifest: Option<Manifest>,
 }
 
-/// How a run stands.
 #[derive(Debug)]
 pub enum RunState {
     /// Every cell ran to its end.
@@ -30,21 +25,18 @@ pub enum RunState {
     Partial {
         /// How many did.
         complete: usize,
-        /// How many there are.
         cells: usize,
     },
     /// It was stopped from outside, as by Ctrl-C, and holds what was measured until then.
     Stopped {
         /// How many cells ran to their end.
         complete: usize,
-        /// How many there are.
         cells: usize,
     },
     /// A program is writing it.
     Running {
         /// How many cells ran to their end so far.
         complete: usize,
-        /// How many there are.
         cells: usize,
     },
     /// It can't be read.

@@ -11,10 +11,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A run in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// Its folder.
     pub folder: PathBuf,
     /// How it came about. For a run that was not finished, brought up to what the journals say.
     pub manifest: Manifest,
@@ -97,7 +95,6 @@ fn from_journals(folder: &Path, manifest: &mut Manifest) -> Result<Vec<CellData>
     Ok(journals.into_iter().map(|j| j.unwrap_or_default().data).collect())
 }
 
-/// Where the journal of a cell of the run in this folder is.
 pub(crate) fn journal_path(folder: &Path, cell: &CellId) -> PathBuf {
     folder.join(JOURNALS).join(names::journal(cell))
 }

@@ -8,13 +8,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// The manifest's file name.
 pub(crate) const FILE: &str = "manifest.json";
 
 /// What the manifest says of a file beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileRecord {
-    /// Rows or lines.
     pub rows: u64,
     /// Size in bytes.
     pub bytes: u64,
@@ -62,7 +60,6 @@ pub(crate) fn write(folder: &Path, manifest: &Manifest, files: &Files) -> Result
     files::write(&path, &text).map(|_| ())
 }
 
-/// Reads the manifest of a run's folder.
 pub(crate) fn read(folder: &Path) -> Result<(Manifest, Files), StoreError> {
     let path = path(folder);
     let Some(text) = files::read(&path)? else {
@@ -85,7 +82,6 @@ pub(crate) fn read(folder: &Path) -> Result<(Manifest, Files), StoreError> {
     Ok((manifest, files))
 }
 
-/// A cell that is there more than once.
 pub(crate) fn twice(manifest: &Manifest) -> Option<&CellId> {
     let mut seen = HashSet::new();
     manifest.cells.iter().map(|c| &c.id).find(|id| !seen.insert(*id))

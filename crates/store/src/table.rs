@@ -100,7 +100,6 @@ impl TableWriter {
         Ok(Self { place: place.to_path_buf(), out, rows: 0 })
     }
 
-    /// Adds rows.
     pub fn append<R>(&mut self, columns: &[Column<R>], rows: &[R]) -> Result<(), StoreError> {
         for rows in rows.chunks(GROUP) {
             let mut group = self.out.next_row_group().map_err(|e| refused(&self.place, e))?;
@@ -211,7 +210,6 @@ const BATCH: usize = 1 << 15;
 pub(crate) struct RowBatch<'a> {
     path: &'a Path,
     reader: &'a dyn RowGroupReader,
-    /// Readers of columns, where they stand.
     columns: RefCell<HashMap<String, ColumnReader>>,
     rows: Cell<usize>,
     /// Rows of the row group that were not read before.
@@ -220,7 +218,6 @@ pub(crate) struct RowBatch<'a> {
 
 /// Rows from which on several threads read a table side by side.
 const MANY: i64 = 100_000;
-/// Most threads that do.
 const MOST_READERS: usize = 4;
 
 /// Reads a table of so many rows, some at a time: its row groups, as they stand in the file, into one part or several, which are given in that order.
@@ -292,7 +289,6 @@ fn shares(metadata: &ParquetMetaData) -> Vec<Range<usize>> {
 }
 
 impl RowBatch<'_> {
-    /// How many rows it has.
     pub fn rows(&self) -> usize {
         self.rows.get()
     }
@@ -302,7 +298,6 @@ impl RowBatch<'_> {
         self.left.get()
     }
 
-    /// A column of names.
     pub fn text(&self, name: &str) -> Result<Texts, StoreError> {
         let broken = || StoreError::damaged(self.path, format!("{name} is not UTF-8"));
         if let Some(only) = self.only(name) {
@@ -336,7 +331,6 @@ impl RowBatch<'_> {
         Ok(Texts { known, which })
     }
 
-    /// A column of times.
     pub fn time(&self, name: &str) -> Result<Vec<i64>, StoreError> {
         match &mut *self.column(name)? {
             ColumnReader::Int64ColumnReader(reader) => self.required(name, reader),
@@ -344,12 +338,10 @@ impl RowBatch<'_> {
         }
     }
 
-    /// A column of counts.
     pub fn count(&self, name: &str) -> Result<Vec<u64>, StoreError> {
         Ok(self.time(name)?.into_iter().map(|v| v as u64).collect())
     }
 
-    /// A column of small counts.
     pub fn small(&self, name: &str) -> Result<Vec<u32>, StoreError> {
         match &mut *self.column(name)? {
             ColumnReader::Int32ColumnReader(reader) => {
@@ -415,7 +407,6 @@ impl RowBatch<'_> {
         is_only.then(|| least.to_vec())
     }
 
-    /// The reader of a column, which goes on where it stood.
     fn column(&self, name: &str) -> Result<RefMut<'_, ColumnReader>, StoreError> {
         let columns = self.columns.borrow_mut();
         if let Ok(there) = RefMut::filter_map(columns, |c| c.get_mut(name)) {
@@ -494,7 +485,6 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
-    /// The text of a row.
     pub fn at(&self, row: usize) -> &str {
         &self.known[self.number(row)]
     }
@@ -512,9 +502,7 @@ impl Texts {
 
 /// A column in which values may be missing.
 pub(crate) enum Optional<T> {
-    /// All of them are.
     Nothing,
-    /// One a row.
     Each(Vec<Option<T>>),
 }
 

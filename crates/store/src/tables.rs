@@ -12,9 +12,7 @@ use std::thread::available_parallelism;
 
 /// File name of the table of probe packets.
 pub(crate) const SAMPLES: &str = "samples.parquet";
-/// File name of the table of flows.
 pub(crate) const FLOWS: &str = "flows.parquet";
-/// File name of the table of queues.
 pub(crate) const QUEUES: &str = "queues.parquet";
 
 /// Packets from which on cells are brought into their order side by side, and by how many threads at most.
@@ -138,7 +136,6 @@ impl Writers {
         self.samples.append(&sample_columns(), &rows)
     }
 
-    /// The writers with their file names, to be committed.
     pub fn into_files(self) -> [(&'static str, TableWriter); 3] {
         [(SAMPLES, self.samples), (FLOWS, self.flows), (QUEUES, self.queues)]
     }
@@ -158,7 +155,6 @@ pub(crate) struct Reader<'a> {
 type CellIndex<'a> = HashMap<(&'a str, &'a str, u32), usize>;
 
 impl<'a> Reader<'a> {
-    /// A reader for these cells.
     pub fn new(cells: impl Iterator<Item = &'a CellId>) -> Self {
         let key = |cell: &'a CellId| (cell.scenario.as_str(), cell.probe.as_str(), cell.repeat);
         let cells = cells.enumerate().map(|(place, cell)| (key(cell), place));
@@ -193,12 +189,10 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// What was read of a cell.
     pub fn cell(&mut self, path: &Path, id: &CellId) -> Result<&mut CellData, StoreError> {
         self.find(path, &id.scenario, &id.probe, id.repeat)
     }
 
-    /// What was read, in the order of the cells.
     pub fn finish(self) -> Vec<CellData> {
         let mut data = self.data;
         let packets = |cell: &CellData| cell.echoes.iter().map(|s| s.samples.len()).sum::<usize>();

@@ -60,7 +60,6 @@ impl RunWriter {
         Self { long: true, ..self }
     }
 
-    /// The run's folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -70,7 +69,6 @@ impl RunWriter {
         &self.name
     }
 
-    /// The folder of the journals.
     pub fn journal_folder(&self) -> PathBuf {
         self.folder.join(JOURNALS)
     }
@@ -81,7 +79,6 @@ impl RunWriter {
         run::journal_path(&self.folder, cell)
     }
 
-    /// Opens the journal of a cell.
     pub fn journal(&self, cell: &CellId) -> Result<JournalWriter, StoreError> {
         JournalWriter::open(&self.journal_path(cell))
     }

@@ -13,7 +13,6 @@ use std::collections::BTreeSet;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", problems.iter().map(|p| &*p.text).collect::<Vec<_>>().join("\n"))]
 pub struct CheckError {
-    /// What is wrong.
     pub problems: Vec<Problem>,
 }
 
@@ -49,10 +48,8 @@ impl CheckError {
 /// Least retransmission timeouts, in nanoseconds: from the kernel's unit to its `TCP_RTO_MAX` (include/net/tcp.h).
 const RTO_MINS: std::ops::RangeInclusive<u64> = 1_000_000..=120_000_000_000;
 
-/// Most cells of one experiment.
 const MOST_CELLS: u64 = 10_000;
 
-/// Checks everything and gives the plans of the cells.
 pub fn check(experiment: &Experiment) -> Result<Vec<CellPlan>, CheckError> {
     whole(experiment)?;
     plan::plan(experiment)

@@ -13,26 +13,19 @@ pub enum ReadError {
     /// The file can't be opened or read.
     #[error("experiment file {}: {}", path.display(), words(error))]
     File {
-        /// The file.
         path: PathBuf,
         /// What the system answered.
         error: std::io::Error,
     },
     /// The file is far too large to be an experiment.
     #[error("experiment file {}: too large for an experiment; it may have {LARGEST} bytes", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The file is not text.
+    TooLarge { path: PathBuf },
     #[error("experiment file {}, line {line}: this is not text; an experiment is a TOML file in UTF-8", path.display())]
     NotText {
-        /// The file.
         path: PathBuf,
         /// Where it stops to be text, from 1.
         line: usize,
     },
-    /// The text is not an experiment.
     #[error("{name}{place}: {why}")]
     Text {
         /// The file or the built-in experiment.

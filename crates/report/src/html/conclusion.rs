@@ -24,7 +24,6 @@ pub(super) fn section(m: &Manifest, summary: &Summary) -> String {
     }
 }
 
-/// What kernels changed.
 pub(super) fn changed(sentences: &[String]) -> String {
     if sentences.is_empty() {
         return String::new();
