@@ -61,11 +61,10 @@ impl Pair {
         };
         let (without, with) = (rows(scenario), rows(twin));
         let both = |is: fn(&SummaryRow) -> bool, of: fn(&SummaryRow) -> Option<f64>| {
-            let figures = without.iter().filter(|r| is(r)).find_map(|a| {
+            without.iter().filter(|r| is(r)).find_map(|a| {
                 let b = with.iter().find(|b| (&b.stream, &b.probe) == (&a.stream, &a.probe))?;
                 Some((of(a)?, of(b)?))
-            });
-            figures
+            })
         };
         let is_call = |r: &SummaryRow| r.jitter_up_ms.is_some() && r.loss.is_some();
         let is_page = |r: &SummaryRow| r.page_load_ms.is_some();

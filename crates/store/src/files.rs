@@ -124,6 +124,7 @@ impl Growing {
     /// What the kernel answers, and where something else than a regular file is in that place.
     pub fn new(place: &Path) -> io::Result<Self> {
         match fs::symlink_metadata(place) {
+            Ok(before) if before.is_symlink() => Err(io::Error::other("it is a symbolic link")),
             Ok(before) if !before.is_file() => Err(io::Error::other(NO_FILE)),
             _ => Self::beside(place),
         }

@@ -87,7 +87,8 @@ pub fn parse(name: &str, text: &str) -> Result<Experiment, ReadError> {
 pub fn parse_as<T: serde::de::DeserializeOwned>(name: &str, text: &str) -> Result<T, ReadError> {
     toml::from_str(text).map_err(|error: toml::de::Error| {
         let message = error.message();
-        let found = error.span().map(|span| error_line::of_message(text, span, message));
+        let again = |text: &str| toml::from_str::<T>(text).is_err_and(|e| e.message() == message);
+        let found = error.span().map(|span| error_line::of_message(text, span, message, again));
         let at = found.map(|(line, column, _)| format!(", line {line}, column {column}"));
         let twice = error.span().filter(|_| message == "duplicate key").and_then(|s| text.get(s));
         let why = match (twice, found.and_then(|(_, _, key)| key)) {

@@ -141,7 +141,7 @@ fn what_was_imported_and_the_runs_that_there_are() {
     dir.quell(&["import", long]).fine();
     let lines = on_terminal(80, dir.command(&["runs"]));
     assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:#?}");
-    assert!(lines.iter().any(|line| line.contains("19700101T000000-pings-of-a")), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.contains("19700121T105348-pings-of-a")), "{lines:#?}");
 }
 
 #[test]
