@@ -3,14 +3,14 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quell_trace::{Limits, Options, analyse, connection_text, overview_text};
+use quell_trace::{TraceLimits, TraceOptions, analyse, connection_text, overview_text};
 
 /// As wide as a pipe's lines.
 const WIDEST: usize = 100;
 
 fuzz_target!(|bytes: &[u8]| {
-    let limits = Limits { live: 8, listed: 8, marks: 16, all_marks: 64 };
-    let Ok(outcome) = analyse(bytes, &Options { only: None, limits }) else { return };
+    let limits = TraceLimits { live: 8, listed: 8, moments: 16, all_moments: 64 };
+    let Ok(outcome) = analyse(bytes, &TraceOptions { only: None, limits }) else { return };
     let report = &outcome.report;
     assert!(report.packets * 12 <= bytes.len() as u64);
     let fits = |text: &str| text.lines().all(|line| line.chars().count() <= WIDEST);

@@ -21,12 +21,14 @@ pub const LEAST_DELAY_MS: f64 = 30.0;
 /// What a server takes is told from so much on.
 const LEAST_SERVER_MS: f64 = 1.0;
 
-/// One of the two ends of a connection, as the instrument sees it.
+/// One of the two ends of a connection: as it is seen from one of them, or from a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Endpoint {
     Here,
     There,
+    Client,
+    Server,
 }
 
 /// A cause, the end that waited to send, and whether nothing else is left.

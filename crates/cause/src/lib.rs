@@ -12,6 +12,7 @@
 //! and not proven, the finding is not `sure`. Pure: no I/O, no clock.
 
 pub mod calls;
+pub mod capture;
 mod causes;
 mod row;
 mod sender;

@@ -13,6 +13,7 @@ pub enum Legend {
     Bottom,
     /// In a column to the right of the panels.
     Right,
+    /// Nowhere.
     Hidden,
 }
 
@@ -27,6 +28,7 @@ pub struct Panel {
 }
 
 impl Panel {
+    /// An empty panel.
     #[must_use]
     pub fn new(x: Axis, y: Axis) -> Self {
         Self { title: String::new(), x, y, marks: Vec::new(), weight: 1.0 }
@@ -46,6 +48,7 @@ impl Panel {
         self
     }
 
+    /// Adds several marks.
     #[must_use]
     pub fn marks<M: Into<Mark>>(mut self, marks: impl IntoIterator<Item = M>) -> Self {
         self.marks.extend(marks.into_iter().map(Into::into));

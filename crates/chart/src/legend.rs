@@ -141,6 +141,7 @@ impl Item {
     }
 }
 
+/// An arranged legend.
 #[derive(Debug)]
 pub(crate) struct Block {
     items: Vec<Item>,

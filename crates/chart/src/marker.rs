@@ -29,6 +29,7 @@ pub(crate) fn markers(
     }
 }
 
+/// Shape of a marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Disc,

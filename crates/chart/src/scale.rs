@@ -51,6 +51,7 @@ impl Extent {
     }
 }
 
+/// The range of an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Range {
     pub low: f64,

@@ -34,6 +34,7 @@ pub enum FrameError {
     Encode(String),
 }
 
+/// A value as a frame.
 pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, FrameError> {
     let buffer = vec![0; HEADER];
     let mut bytes =
@@ -69,6 +70,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
+    /// An empty decoder.
     pub fn new() -> Self {
         Self::default()
     }

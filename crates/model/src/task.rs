@@ -38,9 +38,11 @@ pub struct Task {
     pub duration: Span,
     /// Seed for the task's own randomness (jitter of sending times, payload).
     pub seed: u64,
+    /// What to do.
     pub kind: TaskKind,
 }
 
+/// What a task does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum TaskKind {
     /// ICMP echo to one or several destinations.
@@ -54,15 +56,22 @@ pub enum TaskKind {
         streams: Vec<TcpPingStream>,
     },
     /// Listens, and lets [`TaskKind::TcpPing`] connect.
-    TcpListener { bind: SocketAddr },
+    TcpListener {
+        /// Where to listen.
+        bind: SocketAddr,
+    },
     /// A UDP stream against a [`TaskKind::UdpReflector`]: STAMP packets (RFC 8762) at a constant rate.
     UdpEcho(UdpEcho),
     /// Answers [`TaskKind::UdpEcho`].
-    UdpReflector { bind: SocketAddr },
+    UdpReflector {
+        /// Where to listen.
+        bind: SocketAddr,
+    },
     /// TCP connections to a [`TaskKind::TcpServer`], each sending or receiving as much as goes.
     Tcp(TcpClient),
     /// The other end of [`TaskKind::Tcp`].
     TcpServer {
+        /// Where to listen.
         bind: SocketAddr,
         /// How often a receiving connection reports its bytes.
         report: Span,
@@ -72,7 +81,13 @@ pub enum TaskKind {
     /// UDP in one direction to a [`TaskKind::UdpSink`]: constant rate, or as fast as the rate says (a flood), or on-off.
     UdpSend(UdpSend),
     /// Receives and counts [`TaskKind::UdpSend`].
-    UdpSink { bind: SocketAddr, report: Span },
+    UdpSink {
+        /// Where to listen.
+        bind: SocketAddr,
+        /// How often it reports.
+        report: Span,
+    },
+    /// Any program.
     Command {
         /// Program and arguments; no shell.
         argv: Vec<String>,
@@ -81,20 +96,30 @@ pub enum TaskKind {
     SampleQueues {
         /// Device names in this host; none means all.
         devices: Vec<String>,
+        /// How often.
         interval: Span,
     },
     /// Samples every TCP connection of this host over sock_diag, so that flows of foreign programs are seen too.
-    SampleSockets { interval: Span },
+    SampleSockets {
+        /// How often.
+        interval: Span,
+    },
     /// Request and response over TCP, one call after the other, against a [`TaskKind::RrServer`].
     Rr(RrClient),
     /// Answers [`TaskKind::Rr`].
-    RrServer { bind: SocketAddr },
+    RrServer {
+        /// Where to listen.
+        bind: SocketAddr,
+    },
     /// Loads of the lab's own page in a browser, one after the other, from a [`TaskKind::PageServer`].
     Page(PageClient),
+    /// Serves that page.
     PageServer {
+        /// Where to listen.
         bind: SocketAddr,
         /// What its certificate comes from.
         seed: u64,
+        /// What it speaks.
         http: HttpVersion,
     },
 }
@@ -119,7 +144,9 @@ pub struct About<'a> {
 /// A stream of a task, with the way of its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stream<'a> {
+    /// Its name in the results.
     pub name: &'a str,
+    /// The other end.
     pub to: IpAddr,
     /// Which way its payload goes.
     pub goes: Goes,
@@ -128,13 +155,16 @@ pub struct Stream<'a> {
 /// Which way a stream's payload goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goes {
+    /// To the other end.
     There,
+    /// From the other end.
     Back,
     /// To the other end, and an answer to each packet back.
     Answered,
 }
 
 impl TaskKind {
+    /// What others have to know of it.
     pub fn about(&self) -> About<'_> {
         let server = About { is_server: true, ..About::default() };
         let client = |streams, linger| About { streams, linger, ..About::default() };
@@ -195,6 +225,7 @@ impl Goes {
 pub struct PingStream {
     /// Name of the stream in the results.
     pub stream: String,
+    /// Destination.
     pub to: IpAddr,
     /// Time between packets.
     pub interval: Span,
@@ -206,6 +237,7 @@ pub struct PingStream {
     pub linger: Span,
 }
 
+/// One stream of TCP connects.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TcpPingStream {
     /// Name of the stream in the results.
@@ -225,6 +257,7 @@ pub struct TcpPingStream {
 pub struct UdpEcho {
     /// Name of the stream in the results.
     pub stream: String,
+    /// The reflector.
     pub to: SocketAddr,
     /// Time between packets.
     pub interval: Span,
@@ -251,6 +284,7 @@ pub enum Direction {
 pub struct TcpClient {
     /// Name of the flow; with several connections `name-1`, `name-2` …
     pub stream: String,
+    /// The server.
     pub to: SocketAddr,
     /// How many connections at once.
     pub connections: u32,
@@ -288,15 +322,18 @@ impl TcpClient {
     }
 }
 
+/// UDP in one direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UdpSend {
     /// Name of the flow.
     pub stream: String,
+    /// The sink.
     pub to: SocketAddr,
     /// Rate of UDP payload while sending.
     pub rate: Rate,
     /// UDP payload in bytes.
     pub size: u32,
+    /// TOS byte.
     pub tos: Tos,
     /// On-off: sends for `on`, is silent for `off`, and so on; none sends all the time.
     pub on_off: Option<OnOff>,
@@ -323,6 +360,7 @@ const BROWSER_MIB: u32 = 1024;
 pub struct PageClient {
     /// Name of the stream in the results.
     pub stream: String,
+    /// The server.
     pub to: SocketAddr,
     /// What the server's certificate comes from.
     pub seed: u64,
@@ -364,6 +402,7 @@ pub enum QuickAck {
 pub struct RrClient {
     /// Name of the stream in the results.
     pub stream: String,
+    /// The server.
     pub to: SocketAddr,
     /// How requests follow each other.
     pub pattern: RrPattern,

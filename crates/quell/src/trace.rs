@@ -6,7 +6,7 @@ use crate::text::columns;
 use clap::Args;
 use quell_sys::input::Input;
 use quell_trace::{
-    CaptureError, Limits, Options, Outcome, analyse, connection_text, overview_text,
+    CaptureError, TraceLimits, TraceOptions, TraceOutcome, analyse, connection_text, overview_text,
 };
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,16 +23,16 @@ pub struct TraceArgs {
     pub json: Json,
 }
 
-/// Marks of a connection that is looked at alone.
-const MARKS_OF_ONE: usize = 10_000;
+/// Moments of a connection that is looked at alone.
+const MOMENTS_OF_ONE: usize = 10_000;
 
 /// `quell trace`.
 pub fn trace(args: &TraceArgs) -> Result<ExitCode, Failure> {
     let limits = match args.connection {
-        Some(_) => Limits { marks: MARKS_OF_ONE, ..Limits::default() },
-        None => Limits::default(),
+        Some(_) => TraceLimits { moments: MOMENTS_OF_ONE, ..TraceLimits::default() },
+        None => TraceLimits::default(),
     };
-    let options = Options { only: args.connection, limits };
+    let options = TraceOptions { only: args.connection, limits };
     let outcome = read(&args.file, &options)?;
     print(&outcome, args)?;
     match outcome.broke_off {
@@ -47,7 +47,7 @@ pub fn trace(args: &TraceArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-fn read(file: &Path, options: &Options) -> Result<Outcome, Failure> {
+fn read(file: &Path, options: &TraceOptions) -> Result<TraceOutcome, Failure> {
     let failed = |error: CaptureError| Failure::usage(format!("{}: {error}", name(file)));
     if file == Path::new("-") {
         return analyse(std::io::stdin().lock(), options).map_err(failed);
@@ -61,7 +61,7 @@ fn name(file: &Path) -> String {
     if file == Path::new("-") { "standard input".into() } else { file.display().to_string() }
 }
 
-fn print(outcome: &Outcome, args: &TraceArgs) -> Result<(), Failure> {
+fn print(outcome: &TraceOutcome, args: &TraceArgs) -> Result<(), Failure> {
     let report = &outcome.report;
     if let (Some(wanted), true) = (args.connection, report.connections.is_empty()) {
         return Err(Failure::usage(format!(

@@ -13,8 +13,11 @@
 //! Where there is a secret, each connection proves it, streams too: a cookie travels in the clear, and whoever saw one gets nothing for it.
 
 use crate::ends;
-use crate::hub::{Accepted, HalfOpen, Hub};
-use crate::limits::{Full, Throttle};
+use crate::guest::Guest;
+use crate::hub::{HalfOpen, Hub};
+use crate::pause::pause;
+use crate::places::Full;
+use crate::rate::Share;
 use crate::session;
 use crate::waiting::{Opened, Stranger, Waiting};
 use crate::web::{self, Web};
@@ -90,7 +93,7 @@ impl From<ExchangeError> for Unwelcome {
 /// Serves a connection to its end.
 pub fn open<'x, 'h: 'x>(
     (hub, web): (&Hub<'_>, Option<&Web<'h>>),
-    guest: Accepted,
+    guest: Guest,
     half_open: HalfOpen<'x>,
 ) {
     let deadline = guest.came_ns.saturating_add(hub.limits.handshake_ns);
@@ -132,7 +135,7 @@ pub fn open<'x, 'h: 'x>(
 }
 
 /// Closes a connection that is not let in.
-fn turn_away(hub: &Hub<'_>, guest: Accepted, why: Unwelcome) {
+fn turn_away(hub: &Hub<'_>, guest: Guest, why: Unwelcome) {
     match why {
         Unwelcome::Stopped => guest.stream.abort(),
         Unwelcome::Denied => {
@@ -150,7 +153,7 @@ fn turn_away(hub: &Hub<'_>, guest: Accepted, why: Unwelcome) {
 fn ask(
     hub: &Hub<'_>,
     has_page: bool,
-    guest: &Accepted,
+    guest: &Guest,
     exchange: &mut Exchange<'_>,
 ) -> Result<Wish, Unwelcome> {
     let mut first = [0; 8];
@@ -196,7 +199,7 @@ fn ask(
 }
 
 /// Answers the calls of one connection.
-fn calls(hub: &Hub<'_>, guest: &Accepted) {
+fn calls(hub: &Hub<'_>, guest: &Guest) {
     let pass = match hub.begin(guest.peer.ip(), &guest.stream, false) {
         Ok(pass) => pass,
         Err(full) => {
@@ -205,13 +208,14 @@ fn calls(hub: &Hub<'_>, guest: &Accepted) {
             return;
         }
     };
-    let throttle = Throttle::new(&hub.rates, guest.peer.ip(), 1);
+    let connection = hub.calls(guest.peer.ip());
+    let share = Share::new(&hub.governor, guest.peer.ip(), None);
     let usual = quell_rr::Limits::default();
     let end_ns = monotonic_ns().saturating_add(hub.limits.time_ns);
     let limits = quell_rr::Limits {
         time: Span::from_nanos(hub.limits.time_ns),
         idle: usual.idle.min(Span::from_nanos(hub.limits.time_ns)),
-        piece: throttle.most().unwrap_or(usual.piece),
+        piece: share.most().unwrap_or(usual.piece),
         ..usual
     };
     let mut calls = 0;
@@ -223,19 +227,22 @@ fn calls(hub: &Hub<'_>, guest: &Accepted) {
         }
         if bytes == 0 {
             calls += 1;
+            pass.rests();
             return Ok(());
         }
-        pass.active().map_err(|_| Errno::EPIPE)?;
-        hub.pause(&guest.stream, &throttle, bytes, end_ns)
+        pass.moved(hub.limits.handshake_ns).map_err(|_| Errno::EPIPE)?;
+        pause(hub, &guest.stream, &share, bytes, end_ns)
     };
     let deadline = monotonic_ns().saturating_add(hub.limits.handshake_ns);
     let answered = Exchange::new(&guest.stream, Some(deadline), hub.stop)
         .map_err(RrError::from)
         .and_then(|mut exchange| {
-            quell_rr::server::answer(&guest.stream, &mut exchange, CALLS, &limits, &mut gate)
+            hub.aborting(&guest.stream, || {
+                quell_rr::server::answer(&guest.stream, &mut exchange, CALLS, &limits, &mut gate)
+            })
         });
     if calls > 0 {
-        hub.calls_end(guest.peer.ip());
+        connection.over();
     }
     guest.stream.abort();
     let why = match answered {
@@ -245,7 +252,7 @@ fn calls(hub: &Hub<'_>, guest: &Accepted) {
     hub.called(guest.peer, &pass, calls, why);
     drop(pass);
     // Without an alarm the server of one test stays: its client's next connection matters more.
-    let _ = hub.calls_ended(guest.peer.ip());
+    let _ = connection.end();
 }
 
 /// A connection is read for so long at most, in nanoseconds.

@@ -1,6 +1,7 @@
 //! What the columns of the tables mean: their units, and what an empty one says. The same words stand in docs/data.md, in the Parquet files
 //! themselves, and nowhere else.
 
+/// A table of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Table {
     /// Probe packets.
@@ -16,9 +17,11 @@ pub enum Table {
 }
 
 impl Table {
+    /// All of them.
     pub const ALL: [Table; 5] =
         [Table::Samples, Table::Flows, Table::Queues, Table::Outputs, Table::Facts];
 
+    /// Its name, as its file has it.
     pub fn name(self) -> &'static str {
         match self {
             Table::Samples => "samples",
@@ -29,6 +32,7 @@ impl Table {
         }
     }
 
+    /// Its columns, in their order.
     pub fn columns(self) -> &'static [ColumnMeaning] {
         match self {
             Table::Samples => &SAMPLES,
@@ -43,9 +47,11 @@ impl Table {
 /// A column, for people and other programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ColumnMeaning {
+    /// Its name.
     pub name: &'static str,
     /// Its unit; empty of names, numbers of order and the like.
     pub unit: &'static str,
+    /// What it says.
     pub meaning: &'static str,
 }
 

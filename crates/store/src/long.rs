@@ -60,6 +60,7 @@ impl Window {
         })
     }
 
+    /// Writes the oldest, at most so many.
     fn write(
         &mut self,
         most: usize,

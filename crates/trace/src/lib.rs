@@ -1,55 +1,54 @@
 //! What captured packets tell about TCP connections: who waited, for what, and what to change.
 //!
 //! ```text
-//!   stream ──capture── Frame ──packet── Packet ──table── connection: state machines ── Summary + Marks
-//!             pcap,             Ethernet … TCP    one of many,                           └─ report ── text, JSON
-//!             pcapng                              the quietest given up
+//!   stream ──capture── Frame ──packet── TcpPacket ──connections── connection: state machines ── counts and moments
+//!             pcap,                Ethernet … TCP       one of many, the quietest given up └─ report ── findings, text, JSON
+//!             pcapng
 //! ```
 //!
 //! One pass, in memory that does not grow with the capture. A capture that breaks off or lies gives an error with its
 //! place, and what was read until then. No clock, no network: only a stream of bytes.
 
-mod advice;
+#![allow(missing_docs)]
+
 pub mod capture;
-mod clock;
 pub mod connection;
-mod found;
-mod looks;
+mod connections;
+pub mod moment;
 pub mod packet;
-pub mod remark;
 mod report;
-mod stretches;
-mod table;
+mod sighting;
 mod text;
 mod time;
 
 pub use capture::CaptureError;
-pub use remark::{Cause, Need, Remark, Side};
-pub use report::{ConnectionReport, MarkReport, Report, Skipped};
-pub use table::Limits;
+pub use connections::TraceLimits;
+pub use moment::{ConnectionEnd, TcpEvent, TcpMoment};
+pub use report::{ConnectionReport, MomentReport, Skipped, TraceReport};
 pub use text::{connection as connection_text, overview as overview_text};
 pub use time::Time;
 
 use capture::Capture;
-use packet::{Other, Packet, Skip};
+use connections::ConnectionTable;
+use packet::{NotTcp, Skip, TcpPacket};
 use std::collections::BTreeMap;
 use std::io::Read;
-use table::Table;
+use time::CaptureClock;
 
 /// What to look for.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Options {
+pub struct TraceOptions {
     /// Only the connection with this number, from 1, in the order of their first packets.
     pub only: Option<u64>,
     /// What is kept in memory.
-    pub limits: Limits,
+    pub limits: TraceLimits,
 }
 
 /// What was found, and why reading ended if it was not the end of the capture.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct TraceOutcome {
     /// All that was found until then.
-    pub report: Report,
+    pub report: TraceReport,
     /// Why it ended early.
     pub broke_off: Option<CaptureError>,
 }
@@ -58,15 +57,15 @@ pub struct Outcome {
 ///
 /// # Errors
 ///
-/// If it is no capture at all. One that can be read in part gives an [`Outcome`] with that part.
-pub fn analyse(reader: impl Read, options: &Options) -> Result<Outcome, CaptureError> {
+/// If it is no capture at all. One that can be read in part gives a [`TraceOutcome`] with that part.
+pub fn analyse(reader: impl Read, options: &TraceOptions) -> Result<TraceOutcome, CaptureError> {
     let mut capture = Capture::open(reader)?;
-    let mut table = Table::new(options.limits, options.only);
-    let mut report = Report { format: capture.format(), ..Report::default() };
+    let mut table = ConnectionTable::new(options.limits, options.only);
+    let mut report = TraceReport { format: capture.format(), ..TraceReport::default() };
     let mut first = None;
     let mut now = Time::default();
-    let mut clock = clock::Clock::default();
-    let mut others = Others::default();
+    let mut clock = CaptureClock::default();
+    let mut others = OtherPackets::default();
     let broke_off = loop {
         let frame = match capture.packet() {
             Ok(Some(frame)) => frame,
@@ -83,7 +82,7 @@ pub fn analyse(reader: impl Read, options: &Options) -> Result<Outcome, CaptureE
             None => report.without_time += 1,
         }
         let number = frame.number;
-        match Packet::read(&frame) {
+        match TcpPacket::read(&frame) {
             Ok(packet) => {
                 report.tcp_packets += 1;
                 if let Some(tunnel) = packet.tunnel {
@@ -122,20 +121,20 @@ pub fn analyse(reader: impl Read, options: &Options) -> Result<Outcome, CaptureE
     if options.only.is_none() {
         report.connections_not_listed = table.begun - report.connections.len() as u64;
     }
-    Ok(Outcome { report, broke_off })
+    Ok(TraceOutcome { report, broke_off })
 }
 
 /// Packets that are no TCP, by what they are; of a capture of nonsense not more kinds than anybody reads.
 #[derive(Default)]
-struct Others {
-    kinds: BTreeMap<Other, u64>,
+struct OtherPackets {
+    kinds: BTreeMap<NotTcp, u64>,
     beyond: u64,
 }
 
-impl Others {
+impl OtherPackets {
     const MOST: usize = 64;
 
-    fn count(&mut self, what: Other) {
+    fn count(&mut self, what: NotTcp) {
         if self.kinds.contains_key(&what) || self.kinds.len() < Self::MOST {
             *self.kinds.entry(what).or_default() += 1;
         } else {

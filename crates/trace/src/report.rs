@@ -1,18 +1,17 @@
 //! What is told about a capture: the one description from which text and JSON come.
 
-use crate::advice;
-use crate::connection::{EndSummary, Ending, Handshake, RttSummary, Summary, Tally};
-use crate::found::{self, Found};
-use crate::remark::{Cause, Held, Need, Remark, Side};
+use crate::connection::{ConnectionSummary, EndSummary, Ending, EventCount, Handshake, RttSummary};
+use crate::moment::{ConnectionEnd, TcpEvent, TcpMoment};
 use crate::time::{Time, millis, millis_or_null};
-use quell_finding::to_do;
+use quell_cause::calls::{EndFinding, Endpoint};
+use quell_cause::capture::costliest_first;
 use quell_units::Span;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// What a capture told. As JSON its keys are a promise: more may join them.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Report {
+pub struct TraceReport {
     /// Format of the file.
     pub format: &'static str,
     /// Packets that were read.
@@ -75,20 +74,18 @@ pub struct Skipped {
 /// A connection.
 #[derive(Debug, Clone, Serialize)]
 pub struct ConnectionReport {
-    /// Its number, from 1.
+    /// From 1, in the order of their first packets.
     pub number: u64,
     /// Who opened it, or was seen first.
     pub client: String,
-    /// The other one.
     pub server: String,
     /// Its opening was captured. If not, windows are not scaled and who is the client is a guess.
     pub opened: bool,
-    /// How it ended.
     pub ending: Ending,
     /// Its first packet, from the capture's first.
     #[serde(rename = "begin_ms", serialize_with = "millis")]
     pub begin: Span,
-    /// Whether the file has a time of each packet: else nothing is known of waits that are not there.
+    /// The file has a time of each packet: else nothing is known of waits that are not there.
     #[serde(skip)]
     pub(crate) timed: bool,
     /// From its first packet to its last, as far as that of the capture is known.
@@ -99,60 +96,33 @@ pub struct ConnectionReport {
     pub handshake_rtt: Option<Span>,
     /// The opening's parts, as seen from where the capture was made.
     pub handshake: Handshake,
-    /// What the client sent.
     pub client_to_server: EndSummary,
-    /// What the server sent.
     pub server_to_client: EndSummary,
     /// Segments that were sent again.
     pub retransmissions: u64,
-    /// Marks by cause, all of them.
-    pub tallies: BTreeMap<Cause, Tally>,
+    /// All that happened, counted.
+    pub events: BTreeMap<TcpEvent, EventCount>,
     /// Packets whose numbers belong to no sense of this connection.
     pub strange_packets: u64,
-    /// Marks that are only counted.
-    pub marks_not_listed: u64,
-    /// Marks in order of time.
-    pub marks: Vec<MarkReport>,
-    /// What they come to: those of one kind and direction are one finding.
-    pub findings: Vec<Found>,
+    /// Moments that are only counted.
+    pub moments_not_listed: u64,
+    /// In order of time.
+    pub moments: Vec<MomentReport>,
+    /// The causes of both directions, the costliest first.
+    pub findings: Vec<EndFinding>,
+    /// For how long the findings were waited for.
+    #[serde(rename = "waited_ms")]
+    pub waited_ms: f64,
 }
 
-/// A mark, with what shows it and what to do, in the words of its finding.
+/// A moment, with its place in the capture.
 #[derive(Debug, Clone, Serialize)]
-pub struct MarkReport {
-    /// When, from the capture's first packet.
+pub struct MomentReport {
+    /// From the capture's first packet.
     #[serde(rename = "at_ms", serialize_with = "millis")]
     pub at: Span,
-    /// Whose data it is about.
-    pub side: Side,
-    /// Why.
-    pub cause: Cause,
-    /// How long was waited.
-    #[serde(rename = "waited_ms", serialize_with = "millis_or_null")]
-    pub waited: Option<Span>,
-    /// Payload of the segment that it is about, in bytes.
-    pub length: u32,
-    /// For a full window: what it was while it was full, all but the smallest and the largest for a tenth of the time each; half of the time
-    /// it was no larger than `length`.
-    pub windows: Option<[u32; 2]>,
-    /// The packets that show it, as tcpdump counts.
-    pub packets: Vec<u64>,
-    /// What was held.
-    pub held: Option<Held>,
-    /// The other end had the data already.
-    pub spurious: bool,
-    /// It had the data before this or before another retransmission of it.
-    pub perhaps_spurious: bool,
-    /// It lasted until the end.
-    pub open: bool,
-    /// In a few words.
-    pub text: String,
-    /// What shows it.
-    pub evidence: String,
-    /// Who waited, and for what.
-    pub who: String,
-    /// What to change.
-    pub advice: Option<String>,
+    #[serde(flatten)]
+    pub moment: TcpMoment,
 }
 
 impl ConnectionReport {
@@ -166,39 +136,22 @@ impl ConnectionReport {
     }
 
     /// Describes a connection of a capture that began at `begin`.
-    pub(crate) fn new(number: u64, begin: Time, summary: Summary) -> Self {
+    pub(crate) fn new(number: u64, begin: Time, summary: ConnectionSummary) -> Self {
         let (client, server) = (summary.client.to_string(), summary.server.to_string());
-        let finding = |mark: &Remark| match mark.side {
-            Side::Client => advice::finding(mark, &client, &server),
-            Side::Server => advice::finding(mark, &server, &client),
-        };
-        let mark = |mark: &Remark| {
-            let told = finding(mark);
-            MarkReport {
-                at: mark.time.since(begin),
-                side: mark.side,
-                cause: mark.cause,
-                waited: mark.waited,
-                length: mark.length,
-                windows: mark.windows,
-                packets: mark.packets.iter().flatten().copied().collect(),
-                held: mark.held,
-                spurious: mark.need.is_needless(),
-                perhaps_spurious: mark.need == Need::OneOfSeveral,
-                open: mark.open,
-                text: advice::text(mark),
-                evidence: told.evidence.first().map(ToString::to_string).unwrap_or_default(),
-                advice: to_do(&told),
-                who: told.says,
-            }
-        };
-        let marks: Vec<_> = summary.marks.iter().map(mark).collect();
-        let each = summary.marks.iter().map(|mark| (mark, finding(mark), mark.time.since(begin)));
-        let findings = found::of(each, number);
-        let all: u64 = summary.tallies.values().map(|tally| tally.count).sum();
-        let again = summary.tallies.iter().filter(|(cause, _)| cause.is_retransmission());
-        ConnectionReport {
+        let subject = format!("connection {number}");
+        let [up, down] = summary.ends;
+        let mut findings = up.facts.findings(&subject, Endpoint::Client, &client, &server);
+        findings.extend(down.facts.findings(&subject, Endpoint::Server, &server, &client));
+        costliest_first(&mut findings);
+        let waited_ms = findings.iter().map(|(_, ms)| ms).sum();
+        let again = summary.events.iter().filter(|(event, _)| event.is_retransmission());
+        let all: u64 = summary.events.values().map(|counted| counted.count).sum();
+        let at = |moment: TcpMoment| MomentReport { at: moment.time.since(begin), moment };
+        let moments: Vec<_> = summary.moments.into_iter().map(at).collect();
+        Self {
             number,
+            client,
+            server,
             opened: summary.opened,
             ending: summary.ending,
             timed: true,
@@ -206,16 +159,23 @@ impl ConnectionReport {
             duration: Some(summary.times.1.since(summary.times.0)),
             handshake_rtt: summary.handshake.rtt(),
             handshake: summary.handshake,
-            retransmissions: again.map(|(_, tally)| tally.count).sum(),
-            client_to_server: summary.up,
-            server_to_client: summary.down,
-            tallies: summary.tallies,
+            retransmissions: again.map(|(_, counted)| counted.count).sum(),
+            client_to_server: up,
+            server_to_client: down,
+            events: summary.events,
             strange_packets: summary.strange,
-            marks_not_listed: all - marks.len() as u64,
-            marks,
-            findings,
-            client,
-            server,
+            moments_not_listed: all - moments.len() as u64,
+            moments,
+            findings: findings.into_iter().map(|(found, _)| found).collect(),
+            waited_ms,
+        }
+    }
+
+    /// What an end is called: its address.
+    pub(crate) fn name(&self, end: ConnectionEnd) -> &str {
+        match end {
+            ConnectionEnd::Client => &self.client,
+            ConnectionEnd::Server => &self.server,
         }
     }
 }

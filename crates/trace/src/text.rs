@@ -5,14 +5,13 @@
 //!   connection  all there is to tell about one
 //! ```
 
-use crate::advice::spoken;
 use crate::connection::{EndSummary, Ending, RttSummary};
-use crate::found::Found;
-use crate::remark::Side;
-use crate::report::{ConnectionReport, Report};
-use quell_finding::{WIDEST, wrapped};
+use crate::moment::{ConnectionEnd, TcpEvent, TcpMoment};
+use crate::report::{ConnectionReport, TraceReport};
+use quell_finding::{Severity, WIDEST, wrapped};
 use quell_units::Span;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Most connections that the overview lists.
@@ -34,7 +33,7 @@ const ENDPOINT: usize = 21;
 const TABLE: usize = 97;
 
 /// The capture as a whole, in lines of so many columns; sixty are enough.
-pub fn overview(report: &Report, width: usize) -> String {
+pub fn overview(report: &TraceReport, width: usize) -> String {
     let mut text = line("", "  ", &headline(report), width);
     text += &notes(report, width);
     if report.connections.is_empty() {
@@ -59,7 +58,7 @@ fn line(head: &str, further: &str, said: &str, width: usize) -> String {
 }
 
 /// What is in a capture in which no connection is, the most frequent first.
-fn what_else(report: &Report, width: usize) -> String {
+fn what_else(report: &TraceReport, width: usize) -> String {
     if report.packets == 0 {
         return "\nNo packet is in it.\n".into();
     }
@@ -79,7 +78,7 @@ fn what_else(report: &Report, width: usize) -> String {
     wrapped(&said, width).iter().fold("\n".to_owned(), |text, line| text + line + "\n")
 }
 
-fn headline(report: &Report) -> String {
+fn headline(report: &TraceReport) -> String {
     let packets = plural(report.packets, "packet");
     let connections = plural(report.connections_seen, "connection");
     let tcp = report.tcp_packets;
@@ -92,7 +91,7 @@ fn headline(report: &Report) -> String {
 }
 
 /// What a reader should know before believing the rest.
-fn notes(report: &Report, width: usize) -> String {
+fn notes(report: &TraceReport, width: usize) -> String {
     let skipped = &report.skipped;
     let link = skipped.link_type.unwrap_or_default();
     let notes = [
@@ -205,29 +204,36 @@ fn figures(cells: [&str; 6]) -> String {
 
 fn nobody(timed: bool, width: usize) -> String {
     let said = match timed {
-        true => "Nobody waited: no stalls, no retransmissions, nothing out of order.",
+        true => "Nobody waited: no stalls, and nothing that was lost.",
         false => "Whether anybody waited is not known: the file has packets without a time.",
     };
     format!("\n{}", line("", "", said, width))
 }
 
-/// What was found, in all connections: what somebody waited for first, and the longest of that.
+/// What was found, in all connections: what somebody waited for longest first. Then what happened beside it, counted.
 fn findings(connections: &[ConnectionReport], width: usize) -> String {
-    let mut found: Vec<&Found> = connections.iter().flat_map(|c| &c.findings).collect();
-    if found.is_empty() {
-        return nobody(connections.iter().all(|c| c.timed), width);
-    }
-    found.sort_by_key(|found| (!found.is_wait, Reverse(found.waited)));
     let mut text = String::new();
+    let mut found: Vec<_> = connections.iter().filter(|c| !c.findings.is_empty()).collect();
+    found.sort_by(|a, b| b.waited_ms.total_cmp(&a.waited_ms));
+    let mut found: Vec<_> = found.iter().flat_map(|c| &c.findings).collect();
+    found.sort_by_key(|one| one.finding.severity == Severity::Note);
+    if found.is_empty() {
+        text += &nobody(connections.iter().all(|c| c.timed), width);
+    }
     for one in found.iter().take(MOST_FINDINGS) {
         let _ = writeln!(text, "\n{}", quell_finding::lines(&one.finding, width).join("\n"));
     }
     if found.len() > MOST_FINDINGS {
         let _ = writeln!(text, "\n… and {} more findings", found.len() - MOST_FINDINGS);
     }
-    let unlisted: u64 = connections.iter().map(|c| c.marks_not_listed).sum();
-    if unlisted > 0 {
-        let _ = writeln!(text, "\n… and {} that are only counted", plural(unlisted, "mark"));
+    let mut events: BTreeMap<TcpEvent, u64> = BTreeMap::new();
+    for (event, counted) in connections.iter().flat_map(|c| &c.events) {
+        *events.entry(*event).or_default() += counted.count;
+    }
+    if !events.is_empty() {
+        let counted = |(event, count): (&TcpEvent, &u64)| format!("{count} {}", event.name());
+        let all: Vec<String> = events.iter().map(counted).collect();
+        let _ = write!(text, "\n{}", line("events: ", "  ", &all.join(", "), width));
     }
     text
 }
@@ -270,36 +276,69 @@ pub fn connection(connection: &ConnectionReport, width: usize) -> String {
     {
         text += &rtt_over_time(name, &end.rtt, width);
     }
-    if c.marks.is_empty() {
+    if !c.moments.is_empty() {
+        let head = format!("{:>12}     ", "at");
+        let what = "what happened (packets as tcpdump --number counts)";
+        text += &format!("\n{}", line(&head, &" ".repeat(17), what, width));
+    }
+    for listed in &c.moments {
+        let head = format!(
+            "  {:>10}  {}  ",
+            format!("+{}", spoken(listed.at)),
+            direction(listed.moment.side)
+        );
+        text += &line(&head, &" ".repeat(head.chars().count()), &moment(c, &listed.moment), width);
+    }
+    if c.moments_not_listed > 0 {
+        let more = plural(c.moments_not_listed, "moment");
+        let _ = writeln!(text, "  … and {more} that are only counted");
+    }
+    if c.findings.is_empty() {
         text += &nobody(c.timed, width);
-        return text;
     }
-    let head = format!("{:>12}     ", "at");
-    let what =
-        line(&head, &" ".repeat(17), "what happened (packets as tcpdump --number counts)", width);
-    text += &format!("\n{what}");
-    for mark in &c.marks {
-        let packets: Vec<String> = mark.packets.iter().map(u64::to_string).collect();
-        let at = format!("+{}", spoken(mark.at));
-        let said = format!("{}  [{}]", mark.text, packets.join(", "));
-        let head = format!("  {at:>10}  {}  ", direction(mark.side));
-        text += &line(&head, &" ".repeat(head.chars().count()), &said, width);
-    }
-    if c.marks_not_listed > 0 {
-        let _ =
-            writeln!(text, "  … and {} that are only counted", plural(c.marks_not_listed, "mark"));
-    }
-    text.push('\n');
-    let mut told = Vec::new();
-    for mark in &c.marks {
-        if let Some(advice) = mark.advice.as_ref().filter(|advice| !told.contains(advice)) {
-            told.push(advice);
-            for (i, line) in wrapped(&format!("change {advice}"), width - 4).iter().enumerate() {
-                let _ = writeln!(text, "{}{line}", if i == 0 { "  " } else { "    " });
-            }
-        }
+    for one in &c.findings {
+        let _ = writeln!(text, "\n{}", quell_finding::lines(&one.finding, width).join("\n"));
     }
     text
+}
+
+/// A moment in a few words.
+fn moment(c: &ConnectionReport, moment: &TcpMoment) -> String {
+    let mut said = moment.event.name().to_owned();
+    match (moment.event, moment.length) {
+        (TcpEvent::Reset | TcpEvent::Refused, _) => {
+            let _ = write!(said, " by {}", c.name(moment.side));
+        }
+        (_, 0) => {}
+        (_, length) => {
+            let _ = write!(said, ", {}", size(length.into()));
+        }
+    }
+    if let Some(waited) = moment.waited {
+        let _ = write!(said, ", waited {}", spoken(waited));
+    }
+    let packets: Vec<String> = moment.packets.iter().flatten().map(u64::to_string).collect();
+    format!("{said}  [{}]", packets.join(", "))
+}
+
+/// A span with three digits, as people say it: "19.6 ms".
+fn spoken(span: Span) -> String {
+    let nanos = span.nanos() as f64;
+    let (value, unit) = match span.nanos() {
+        0..1_000 => return format!("{} ns", span.nanos()),
+        1_000..999_500 => (nanos / 1e3, "µs"),
+        999_500..999_500_000 => (nanos / 1e6, "ms"),
+        // From here on, a capture is more likely to lie than to last.
+        999_500_000..10_000_000_000_000 => (nanos / 1e9, "s"),
+        10_000_000_000_000..1_000_000_000_000_000 => (nanos / 3.6e12, "h"),
+        _ => (nanos / 8.64e13, "d"),
+    };
+    let digits = match value {
+        ..9.995 => 2,
+        ..99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$} {unit}")
 }
 
 fn ends(c: &ConnectionReport, width: usize) -> String {
@@ -312,7 +351,7 @@ fn ends(c: &ConnectionReport, width: usize) -> String {
         ("  with data", &|e| number(e.segments)),
         ("data", &|e| size(e.bytes)),
         ("data sent again", &|e| size(e.bytes_again)),
-        ("sent again needlessly", &|e| number(e.spurious)),
+        ("sent again needlessly", &|e| number(e.needless)),
         ("out of order", &|e| number(e.out_of_order)),
         ("duplicate ACKs received", &|e| number(e.duplicate_acks)),
         ("RTT to the other end, least", &|e| maybe(e.rtt.min)),
@@ -377,10 +416,10 @@ fn rtt_over_time(name: &str, rtt: &RttSummary, width: usize) -> String {
     text
 }
 
-fn direction(side: Side) -> &'static str {
+fn direction(side: ConnectionEnd) -> &'static str {
     match side {
-        Side::Client => "→",
-        Side::Server => "←",
+        ConnectionEnd::Client => "→",
+        ConnectionEnd::Server => "←",
     }
 }
 

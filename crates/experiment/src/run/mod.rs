@@ -32,10 +32,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
+/// How to run.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Where run folders are.
     pub base: PathBuf,
+    /// In what.
     pub carrier: Carrier,
     /// Cells side by side.
     pub jobs: usize,
@@ -43,6 +45,7 @@ pub struct Options {
     pub text: String,
     /// What was changed on the command line.
     pub changes: Vec<String>,
+    /// Version of Quell.
     pub version: String,
 }
 
@@ -51,7 +54,9 @@ pub struct Options {
 pub struct Finished {
     /// The run's folder.
     pub folder: PathBuf,
+    /// Its manifest, as written.
     pub manifest: Manifest,
+    /// Whether it was stopped from outside.
     pub stopped: bool,
 }
 
@@ -72,6 +77,7 @@ pub enum RunError {
     /// The cell's working folder can't be written.
     #[error("{}: {error}", path.display())]
     Folder {
+        /// The folder.
         path: PathBuf,
         /// What the system answered.
         error: std::io::Error,
@@ -225,7 +231,7 @@ fn manifest(experiment: &Experiment, plans: &[CellPlan], options: &Options) -> M
         experiment_text: options.text.clone(),
         changes: options.changes.clone(),
         seed: experiment.seed,
-        started: quell_units::time::rfc3339(SystemTime::now()),
+        started: quell_store::utc_rfc3339(SystemTime::now()),
         kernel: options.carrier.record(),
         machine: machine(),
         clock: "CLOCK_MONOTONIC".into(),

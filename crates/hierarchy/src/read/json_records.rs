@@ -11,6 +11,7 @@ use serde_json::Value;
 
 type Wrong = (usize, String);
 
+/// Reads one output, record by record.
 pub(crate) fn read(
     reader: &mut Reader<'_>,
     context: &Context,

@@ -31,9 +31,9 @@ mod tree;
 mod tune;
 mod view;
 
-#[path = "../../../trace/tests/common/mod.rs"]
+#[path = "../../../trace/tests/all/common.rs"]
 mod captures;
-#[path = "../../../report/tests/all/drawn.rs"]
+#[path = "../../../report/tests/common/drawn.rs"]
 mod drawn;
 #[path = "../../../flow/tests/peer/mod.rs"]
 mod peer;

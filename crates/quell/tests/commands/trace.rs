@@ -32,7 +32,8 @@ fn a_stall_is_told_with_its_cure() {
     let output = trace(&call(), &[]);
     let (out, err) = told_by(&output);
     assert!(output.status.success(), "{err}");
-    assert!(out.contains("stall, 40.0 ms, delayed ACK after a 100-byte segment"), "{out}");
+    assert!(out.contains("held a small segment until"), "{out}");
+    assert!(out.contains("events: 1 held until an ACK came"), "{out}");
     assert!(out.contains("TCP_NODELAY"), "{out}");
 }
 
@@ -40,7 +41,8 @@ fn a_stall_is_told_with_its_cure() {
 fn json_is_for_other_programs() {
     let (out, _) = told_by(&trace(&call(), &["--json", "--connection", "1"]));
     let json: serde_json::Value = serde_json::from_str(&out).expect("it is JSON");
-    assert_eq!(json["connections"][0]["marks"][0]["cause"], "delayed-ack");
+    assert_eq!(json["connections"][0]["moments"][0]["event"], "held");
+    assert_eq!(json["connections"][0]["findings"][0]["id"], "delayed-ack");
 }
 
 #[test]

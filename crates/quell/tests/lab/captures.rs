@@ -13,11 +13,6 @@ const NARROW: &str = "name = \"story\"\nduration = \"20s\"\n[topology]\nhosts = 
 
 /// What `quell trace --json` tells of captures at `a` and at `b` while `a` runs a command of quell, and how many segments `a` sent again.
 fn traced(network: &str, command: &str) -> ([Value; 2], u64) {
-    traced_beside(network, command, &[])
-}
-
-/// The same, while others run beside it: `HOST: COMMAND` each.
-pub fn traced_beside(network: &str, command: &str, beside: &[&str]) -> ([Value; 2], u64) {
     let dir = TestFolder::new();
     let file = dir.file("network.toml", network);
     let serve = format!("b: {QUELL} serve --bind 0.0.0.0");
@@ -33,10 +28,9 @@ pub fn traced_beside(network: &str, command: &str, beside: &[&str]) -> ([Value; 
         near = dump("la", "a"),
     );
     let file = file.to_string_lossy();
-    let with = [&serve, &far].into_iter().map(String::as_str).chain(beside.iter().copied());
-    let with: Vec<&str> = with.flat_map(|one| ["--with", one]).collect();
-    let lab = [&["lab", "exec", &*file, "a"][..], &with, &["--", "sh", "-c", &script]].concat();
-    let output = dir.quell(&lab);
+    let output = dir.quell(&[
+        "lab", "exec", &*file, "a", "--with", &serve, "--with", &far, "--", "sh", "-c", &script,
+    ]);
     let (out, error) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let mut told = serde_json::Deserializer::from_str(&out).into_iter::<Value>();
@@ -50,7 +44,7 @@ pub fn traced_beside(network: &str, command: &str, beside: &[&str]) -> ([Value; 
 }
 
 /// Whether there is no tcpdump here; says so.
-pub fn lacks_tcpdump() -> bool {
+fn lacks_tcpdump() -> bool {
     let lacks = Command::new("tcpdump").arg("--version").output().is_err();
     if lacks {
         left_out::for_want_of("there is no tcpdump on this machine (package tcpdump)");
@@ -71,14 +65,48 @@ fn what_was_too_big_and_came_again_in_pieces_was_overtaken_at_neither_end() {
         let story = format!("at {at}: {connection:#}");
         for way in ["client_to_server", "server_to_client"] {
             assert_eq!(connection[way]["out_of_order"], 0, "{story}");
-            // Of a piece a part had come with the tail; the rest was needed.
-            assert_eq!(connection[way]["spurious"], 0, "{story}");
             // One call that opens the connection, with the hello, and ten that count.
             assert!(connection[way]["bytes"].as_u64() >= Some(33_000), "{story}");
         }
-        let marks = connection["marks"].as_array().expect("marks");
-        let of = |side: &str| marks.iter().filter(|mark| mark["side"] == side).count() as u64;
-        assert_eq!((of("client"), of("server")), (sent_again, 4), "{story}");
         assert_eq!(connection["retransmissions"], sent_again + 4, "{story}");
+    }
+}
+
+/// Two hosts, each behind a router, and a line between these.
+fn network(up: &str, down: &str) -> String {
+    format!(
+        "name = \"story\"\nduration = \"60s\"\n[topology]\nhosts = [\"a\", \"b\"]\nrouters = [\"r\", \"m\"]\n\
+         [[topology.link]]\nname = \"la\"\nends = [\"a\", \"r\"]\n\
+         [[topology.link]]\nname = \"ln\"\nends = [\"r\", \"m\"]\nup = {up}\ndown = {down}\n\
+         [[topology.link]]\nname = \"lb\"\nends = [\"m\", \"b\"]\n{QUIET}{PING}"
+    )
+}
+
+/// Captures at both ends tell the same of calls: what is held, lost, or well.
+#[test]
+fn both_ends_tell_the_same_of_calls() {
+    if lacks_tcpdump() {
+        return;
+    }
+    let still = "{ delay = \"15ms\" }";
+    let lossy = "{ delay = \"15ms\", loss = \"8%\" }";
+    let varies = "{ delay = \"20ms\", jitter = \"8ms\" }";
+    let twice = "--pattern write-write-read --sizes 64 --calls 40";
+    for (up, down, calls, causes) in [
+        (still, still, twice, ["delayed-ack", "delayed-ack"]),
+        (still, still, &format!("{twice} --quickack rearmed"), ["nagle", "nagle"]),
+        (still, still, "--sizes 64 --calls 40", ["", ""]),
+        (varies, varies, "--sizes 64 --calls 40", ["", ""]),
+        (lossy, still, "--sizes 64 --calls 100", ["retransmission-timeout", ""]),
+        (still, lossy, "--sizes 64 --calls 100", ["retransmission-timeout"; 2]),
+    ] {
+        let (reports, _) = traced(&network(up, down), &format!("rr {{b}} {calls}"));
+        for ((report, cause), at) in reports.iter().zip(causes).zip(["a", "b"]) {
+            let connection = &report["connections"][0];
+            let said = connection["findings"][0]["id"].as_str().unwrap_or("");
+            // At b a request that was lost on its way there comes late, and nothing shows it.
+            let good = said == cause || cause.is_empty() && lossy == up;
+            assert!(good, "{up}, {down}, {calls}, at {at}: {cause} is not {connection:#}");
+        }
     }
 }

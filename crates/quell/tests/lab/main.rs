@@ -44,7 +44,6 @@ mod sweep;
 #[path = "../support/terminal.rs"]
 mod terminal;
 mod time;
-mod trace_late_acks;
 mod truth;
 mod truth_flows;
 mod truth_line;

@@ -15,6 +15,7 @@ pub struct Comparison<'a> {
     pub sets: Vec<Set<'a>>,
     /// What has to be known to read it.
     pub notes: Vec<String>,
+    /// How many differences there are.
     pub differences: usize,
 }
 

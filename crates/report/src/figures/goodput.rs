@@ -50,6 +50,7 @@ fn rate() -> Axis {
     Axis::linear("Goodput").unit("Mbit/s")
 }
 
+/// A panel for each scenario.
 fn narrow(
     subject: Subject,
     parts: &[Part<Goodput>],
@@ -71,6 +72,7 @@ fn narrow(
     parts.iter().map(panel).collect()
 }
 
+/// All scenarios in one panel.
 fn wide(subject: Subject, parts: &[Part<Goodput>], names: &[String], way: Option<&str>) -> Panel {
     let mut panel = Panel::new(subject.course_axis(parts), rate());
     if let Some(way) = way {

@@ -5,7 +5,7 @@
 
 use super::error::CaptureError;
 use super::input::Input;
-use super::record::{LONGEST_PACKET, Order, Record};
+use super::record::{ByteOrder, CaptureRecord, LONGEST_PACKET};
 use crate::time::Time;
 use std::io::Read;
 
@@ -15,7 +15,7 @@ const SECOND_NS: i64 = 1_000_000_000;
 /// What the file header told.
 #[derive(Debug)]
 pub(super) struct Classic {
-    order: Order,
+    order: ByteOrder,
     /// Nanoseconds in a unit of the packets' fractions.
     unit: i64,
     link: u32,
@@ -25,7 +25,7 @@ impl Classic {
     /// Reads the file header behind its first four bytes.
     pub(super) fn open<R: Read>(
         input: &mut Input<R>,
-        order: Order,
+        order: ByteOrder,
         unit: i64,
     ) -> Result<Self, CaptureError> {
         let header = input.rest(20, "the file header")?;
@@ -46,7 +46,7 @@ impl Classic {
     pub(super) fn record<R: Read>(
         &self,
         input: &mut Input<R>,
-    ) -> Result<Option<Record>, CaptureError> {
+    ) -> Result<Option<CaptureRecord>, CaptureError> {
         let offset = input.offset();
         let Some(header) = input.record(16, "a packet's header")? else {
             return Ok(None);
@@ -65,6 +65,6 @@ impl Classic {
         // A second and more beside the seconds is no time.
         let fraction = Some(i64::from(fraction) * self.unit).filter(|nanos| *nanos < SECOND_NS);
         let time = fraction.map(|nanos| Time(i64::from(seconds) * SECOND_NS + nanos));
-        Ok(Some(Record { time, link: self.link, length, place: 0..captured as usize }))
+        Ok(Some(CaptureRecord { time, link: self.link, length, place: 0..captured as usize }))
     }
 }

@@ -21,7 +21,7 @@ use classic::Classic;
 use error::Foreign;
 use input::Input;
 use ng::Ng;
-use record::{Order, Record};
+use record::{ByteOrder, CaptureRecord};
 use std::io::Read;
 
 /// A packet as it was captured.
@@ -43,12 +43,12 @@ pub struct Frame<'a> {
 #[derive(Debug)]
 pub struct Capture<R> {
     input: Input<R>,
-    format: Format,
+    format: CaptureFormat,
     read: u64,
 }
 
 #[derive(Debug)]
-enum Format {
+enum CaptureFormat {
     Classic(Classic),
     Ng(Ng),
 }
@@ -67,16 +67,18 @@ impl<R: Read> Capture<R> {
         let magic: [u8; 4] = magic.try_into().unwrap_or_default();
         let format = match magic {
             [0xd4, 0xc3, 0xb2, 0xa1] => {
-                Format::Classic(Classic::open(&mut input, Order::Little, 1000)?)
+                CaptureFormat::Classic(Classic::open(&mut input, ByteOrder::Little, 1000)?)
             }
             [0xa1, 0xb2, 0xc3, 0xd4] => {
-                Format::Classic(Classic::open(&mut input, Order::Big, 1000)?)
+                CaptureFormat::Classic(Classic::open(&mut input, ByteOrder::Big, 1000)?)
             }
             [0x4d, 0x3c, 0xb2, 0xa1] => {
-                Format::Classic(Classic::open(&mut input, Order::Little, 1)?)
+                CaptureFormat::Classic(Classic::open(&mut input, ByteOrder::Little, 1)?)
             }
-            [0xa1, 0xb2, 0x3c, 0x4d] => Format::Classic(Classic::open(&mut input, Order::Big, 1)?),
-            [0x0a, 0x0d, 0x0d, 0x0a] => Format::Ng(Ng::open(&mut input)?),
+            [0xa1, 0xb2, 0x3c, 0x4d] => {
+                CaptureFormat::Classic(Classic::open(&mut input, ByteOrder::Big, 1)?)
+            }
+            [0x0a, 0x0d, 0x0d, 0x0a] => CaptureFormat::Ng(Ng::open(&mut input)?),
             _ => return Err(CaptureError::Foreign { found: magic, looks: Foreign::of(magic) }),
         };
         Ok(Capture { input, format, read: 0 })
@@ -90,10 +92,10 @@ impl<R: Read> Capture<R> {
     /// it can be found, so that no further packet should be asked for.
     pub fn packet(&mut self) -> Result<Option<Frame<'_>>, CaptureError> {
         let record = match &mut self.format {
-            Format::Classic(classic) => classic.record(&mut self.input),
-            Format::Ng(ng) => ng.record(&mut self.input),
+            CaptureFormat::Classic(classic) => classic.record(&mut self.input),
+            CaptureFormat::Ng(ng) => ng.record(&mut self.input),
         }?;
-        let Some(Record { time, link, length, place }) = record else {
+        let Some(CaptureRecord { time, link, length, place }) = record else {
             return Ok(None);
         };
         self.read += 1;
@@ -110,8 +112,8 @@ impl<R: Read> Capture<R> {
     /// Which format this is, in words.
     pub fn format(&self) -> &'static str {
         match &self.format {
-            Format::Classic(classic) => classic.name(),
-            Format::Ng(_) => "pcapng",
+            CaptureFormat::Classic(classic) => classic.name(),
+            CaptureFormat::Ng(_) => "pcapng",
         }
     }
 }

@@ -9,7 +9,7 @@
 
 use super::error::CaptureError;
 use super::input::Input;
-use super::record::{LONGEST_PACKET, Order, Record};
+use super::record::{ByteOrder, CaptureRecord, LONGEST_PACKET};
 use crate::time::Time;
 use std::io::Read;
 
@@ -28,7 +28,7 @@ const MOST_INTERFACES: usize = 65_536;
 /// What the current section told.
 #[derive(Debug)]
 pub(super) struct Ng {
-    order: Order,
+    order: ByteOrder,
     interfaces: Vec<Interface>,
 }
 
@@ -74,7 +74,7 @@ impl Ticks {
 impl Ng {
     /// Reads the first section's header behind its first four bytes.
     pub(super) fn open<R: Read>(input: &mut Input<R>) -> Result<Self, CaptureError> {
-        let mut ng = Ng { order: Order::Little, interfaces: Vec::new() };
+        let mut ng = Ng { order: ByteOrder::Little, interfaces: Vec::new() };
         let length: [u8; 4] = input.rest(4, "the section header")?.try_into().unwrap_or_default();
         ng.section(input, 0, length)?;
         Ok(ng)
@@ -84,7 +84,7 @@ impl Ng {
     pub(super) fn record<R: Read>(
         &mut self,
         input: &mut Input<R>,
-    ) -> Result<Option<Record>, CaptureError> {
+    ) -> Result<Option<CaptureRecord>, CaptureError> {
         loop {
             let offset = input.offset();
             let Some(header) = input.record(8, "a block's header")? else {
@@ -143,8 +143,8 @@ impl Ng {
         length: [u8; 4],
     ) -> Result<(), CaptureError> {
         self.order = match input.rest(4, "the section header")? {
-            [0x4d, 0x3c, 0x2b, 0x1a] => Order::Little,
-            [0x1a, 0x2b, 0x3c, 0x4d] => Order::Big,
+            [0x4d, 0x3c, 0x2b, 0x1a] => ByteOrder::Little,
+            [0x1a, 0x2b, 0x3c, 0x4d] => ByteOrder::Big,
             _ => {
                 let what = "a section header without the number that tells the order of bytes";
                 return Err(CaptureError::Block { offset, what });
@@ -202,8 +202,8 @@ impl Ng {
                 (14, value) => {
                     if let Ok(bytes) = value.try_into() {
                         interface.offset = match self.order {
-                            Order::Little => i64::from_le_bytes(bytes),
-                            Order::Big => i64::from_be_bytes(bytes),
+                            ByteOrder::Little => i64::from_le_bytes(bytes),
+                            ByteOrder::Big => i64::from_be_bytes(bytes),
                         };
                     }
                 }
@@ -222,18 +222,18 @@ impl Ng {
         Some((code, value, bytes.get(4 + length.next_multiple_of(4)..).unwrap_or_default()))
     }
 
-    fn enhanced(&self, offset: u64, body: &[u8]) -> Result<Record, CaptureError> {
+    fn enhanced(&self, offset: u64, body: &[u8]) -> Result<CaptureRecord, CaptureError> {
         let number = self.order.u32_at(body, 0).ok_or(short_packet(offset))?;
         self.timed(offset, body, number)
     }
 
     /// The packet block of older files: a 16-bit interface, then drops, then as in an enhanced one.
-    fn old(&self, offset: u64, body: &[u8]) -> Result<Record, CaptureError> {
+    fn old(&self, offset: u64, body: &[u8]) -> Result<CaptureRecord, CaptureError> {
         let number = self.order.u16_at(body, 0).ok_or(short_packet(offset))?;
         self.timed(offset, body, number.into())
     }
 
-    fn timed(&self, offset: u64, body: &[u8], number: u32) -> Result<Record, CaptureError> {
+    fn timed(&self, offset: u64, body: &[u8], number: u32) -> Result<CaptureRecord, CaptureError> {
         let at = |at| self.order.u32_at(body, at).ok_or(short_packet(offset));
         let (high, low, captured, length) = (at(4)?, at(8)?, at(12)?, at(16)?);
         let interface = self.known(offset, number)?;
@@ -241,15 +241,15 @@ impl Ng {
         let shift = interface.offset.checked_mul(1_000_000_000);
         let time = nanos.zip(shift).and_then(|(nanos, shift)| nanos.checked_add(shift));
         let place = within(offset, body, 20, captured)?;
-        Ok(Record { time: time.map(Time), link: interface.link, length, place })
+        Ok(CaptureRecord { time: time.map(Time), link: interface.link, length, place })
     }
 
-    fn simple(&self, offset: u64, body: &[u8]) -> Result<Record, CaptureError> {
+    fn simple(&self, offset: u64, body: &[u8]) -> Result<CaptureRecord, CaptureError> {
         let length = self.order.u32_at(body, 0).ok_or(short_packet(offset))?;
         let interface = self.known(offset, 0)?;
         let snap = if interface.snap == 0 { u32::MAX } else { interface.snap };
         let place = within(offset, body, 4, length.min(snap))?;
-        Ok(Record { time: None, link: interface.link, length, place })
+        Ok(CaptureRecord { time: None, link: interface.link, length, place })
     }
 
     fn known(&self, offset: u64, interface: u32) -> Result<Interface, CaptureError> {

@@ -7,7 +7,7 @@ use crate::time::Time;
 pub const LONGEST_PACKET: u32 = 1 << 20;
 
 /// What a format's reader knows of a frame, while its bytes lie in the input's buffer.
-pub(super) struct Record {
+pub(super) struct CaptureRecord {
     pub(super) time: Option<Time>,
     pub(super) link: u32,
     pub(super) length: u32,
@@ -17,23 +17,23 @@ pub(super) struct Record {
 
 /// The order of the bytes in a file's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum ByteOrder {
     Little,
     Big,
 }
 
-impl Order {
+impl ByteOrder {
     pub(super) fn u16(self, bytes: [u8; 2]) -> u16 {
         match self {
-            Order::Little => u16::from_le_bytes(bytes),
-            Order::Big => u16::from_be_bytes(bytes),
+            ByteOrder::Little => u16::from_le_bytes(bytes),
+            ByteOrder::Big => u16::from_be_bytes(bytes),
         }
     }
 
     pub(super) fn u32(self, bytes: [u8; 4]) -> u32 {
         match self {
-            Order::Little => u32::from_le_bytes(bytes),
-            Order::Big => u32::from_be_bytes(bytes),
+            ByteOrder::Little => u32::from_le_bytes(bytes),
+            ByteOrder::Big => u32::from_be_bytes(bytes),
         }
     }
 

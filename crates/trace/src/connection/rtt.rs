@@ -18,36 +18,36 @@ const BINS_PER_DOUBLING: u64 = 128;
 #[derive(Debug, Default)]
 pub(super) struct Rtts {
     /// Those that hold any.
-    bins: BTreeMap<u16, Bin>,
+    bins: BTreeMap<u16, RttBin>,
     count: u64,
     min: Option<Span>,
     max: Span,
     begin: Option<Time>,
     stretch: u64,
-    stretches: Vec<Stretch>,
+    stretches: Vec<RttStretch>,
 }
 
 /// Times that are nearly the same.
 #[derive(Debug, Clone, Copy, Default)]
-struct Bin {
+struct RttBin {
     count: u32,
     mean: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Stretch {
+struct RttStretch {
     count: u64,
     sum: u128,
     min: u64,
     max: u64,
 }
 
-impl Stretch {
+impl RttStretch {
     fn join(self, other: Self) -> Self {
         match (self.count, other.count) {
             (0, _) => other,
             (_, 0) => self,
-            _ => Stretch {
+            _ => RttStretch {
                 count: self.count + other.count,
                 sum: self.sum + other.sum,
                 min: self.min.min(other.min),
@@ -123,15 +123,16 @@ impl Rtts {
         let at = now.since(begin).nanos();
         while at / self.stretch >= STRETCHES as u64 {
             self.stretch = self.stretch.saturating_mul(2);
-            let pair = |pair: &[Stretch]| pair.iter().fold(Stretch::default(), |a, b| a.join(*b));
+            let pair =
+                |pair: &[RttStretch]| pair.iter().fold(RttStretch::default(), |a, b| a.join(*b));
             self.stretches = self.stretches.chunks(2).map(pair).collect();
         }
         let place = (at / self.stretch) as usize;
         if self.stretches.len() <= place {
-            self.stretches.resize(place + 1, Stretch::default());
+            self.stretches.resize(place + 1, RttStretch::default());
         }
         if let Some(stretch) = self.stretches.get_mut(place) {
-            let one = Stretch { count: 1, sum: nanos.into(), min: nanos, max: nanos };
+            let one = RttStretch { count: 1, sum: nanos.into(), min: nanos, max: nanos };
             *stretch = stretch.join(one);
         }
     }
@@ -141,12 +142,11 @@ impl Rtts {
         self.min
     }
 
-    /// The median so far.
-    pub(super) fn median(&self) -> Option<Span> {
-        self.quantile(1, 2)
+    pub(super) fn count(&self) -> u64 {
+        self.count
     }
 
-    fn quantile(&self, part: u64, of: u64) -> Option<Span> {
+    pub(super) fn quantile(&self, part: u64, of: u64) -> Option<Span> {
         let (min, rank) =
             (self.min?, (u128::from(self.count) * u128::from(part)).div_ceil(of.into()));
         let mut passed = 0_u128;
@@ -159,7 +159,7 @@ impl Rtts {
 
     /// What there is to tell.
     pub(super) fn summary(&self) -> RttSummary {
-        let point = |(place, s): (usize, &Stretch)| {
+        let point = |(place, s): (usize, &RttStretch)| {
             let mean = s.sum.checked_div(s.count.into())?;
             Some(RttPoint {
                 at: Span::from_nanos((place as u64).saturating_mul(self.stretch)),

@@ -15,7 +15,7 @@ pub(super) struct Window {
     last: Option<u16>,
     /// Where the sequence numbers of its owner stood when it was told last.
     told_at: Option<u32>,
-    zero: Option<Zero>,
+    zero: Option<ZeroWindow>,
     /// Largest window told, in bytes (not scaled if the SYN was not captured).
     pub(super) largest: u64,
     /// How often the window became zero.
@@ -23,12 +23,12 @@ pub(super) struct Window {
     /// For how long in all.
     pub(super) total: Span,
     /// How the other end's data fills it.
-    pub(super) filled: Filled,
+    pub(super) filled: WindowFill,
 }
 
 /// For how long the other end had sent all that a window lets it, and so could only wait.
 #[derive(Debug, Default)]
-pub(super) struct Filled {
+pub(super) struct WindowFill {
     /// Up to where the other end may send, by its own positions.
     edge: Option<i64>,
     /// The last look: when, whether something was under way, and the window, if that filled it.
@@ -45,7 +45,7 @@ pub(super) struct Filled {
     pub(super) busy: Span,
 }
 
-impl Filled {
+impl WindowFill {
     /// Whether it was full at the last look.
     pub(super) fn is_full(&self) -> bool {
         self.last.is_some_and(|(_, _, full)| full.is_some())
@@ -109,7 +109,7 @@ impl Filled {
 
 /// A window that is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Zero {
+pub(super) struct ZeroWindow {
     pub(super) since: Time,
     pub(super) packet: u64,
     /// The last probe that asked.
@@ -143,7 +143,7 @@ impl Window {
         (seq, acked): (u32, i64),
         window: u16,
         scaled: bool,
-    ) -> Option<(Zero, Span)> {
+    ) -> Option<(ZeroWindow, Span)> {
         self.last = Some(window);
         self.told_at = Some(seq);
         let shift = if scaled { self.scale.unwrap_or(0) } else { 0 };
@@ -153,7 +153,7 @@ impl Window {
         match (self.zero, window) {
             (None, 0) => {
                 self.times += 1;
-                self.zero = Some(Zero { since: now, packet, probe: None });
+                self.zero = Some(ZeroWindow { since: now, packet, probe: None });
                 None
             }
             (Some(_), 1..) => self.end(now),
@@ -169,7 +169,7 @@ impl Window {
     }
 
     /// It is over, or there will be no more.
-    pub(super) fn end(&mut self, now: Time) -> Option<(Zero, Span)> {
+    pub(super) fn end(&mut self, now: Time) -> Option<(ZeroWindow, Span)> {
         let zero = self.zero.take()?;
         let waited = now.since(zero.since);
         self.total += waited;

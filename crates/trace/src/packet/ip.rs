@@ -1,7 +1,6 @@
 //! IPv4 (RFC 791) and IPv6 (RFC 8200), as far as it takes to find TCP.
 
-use super::bytes::{u8_at, u16_at};
-use super::{Other, Skip};
+use super::skip::{NotTcp, Skip};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub(super) const TCP: u8 = 6;
@@ -149,7 +148,7 @@ impl<'a> Datagram<'a> {
         match bytes.first().ok_or(Skip::CutShort)? >> 4 {
             4 => Self::read_v4(bytes, length),
             6 => Self::read_v6(bytes, length),
-            other => Err(Skip::NotIp(Other::Version(other))),
+            other => Err(Skip::NotIp(NotTcp::Version(other))),
         }
     }
 
@@ -224,6 +223,19 @@ impl<'a> Datagram<'a> {
 fn between(bytes: &[u8], from: usize, to: u64) -> &[u8] {
     let to = usize::try_from(to).unwrap_or(usize::MAX).min(bytes.len());
     bytes.get(from..to).unwrap_or_default()
+}
+
+/// Numbers in network order at a place, or nothing where the bytes end before it.
+pub(super) fn u8_at(bytes: &[u8], at: usize) -> Option<u8> {
+    bytes.get(at).copied()
+}
+
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|b| u16::from_be_bytes(*b))
+}
+
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|b| u32::from_be_bytes(*b))
 }
 
 #[cfg(test)]

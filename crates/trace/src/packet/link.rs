@@ -2,8 +2,8 @@
 //!
 //! Numbers and layouts: <https://www.tcpdump.org/linktypes.html>.
 
-use super::bytes::{u16_at, u32_at};
-use super::{Other, Skip};
+use super::ip::{u16_at, u32_at};
+use super::skip::{NotTcp, Skip};
 
 const NULL: u32 = 0;
 const ETHERNET: u32 = 1;
@@ -46,7 +46,7 @@ pub(super) fn network_header(link: u32, bytes: &[u8]) -> Result<(usize, Next), S
             match if family > 0xffff { family.swap_bytes() } else { family } {
                 // IPv6 has another number on each system: Linux, NetBSD, FreeBSD, macOS.
                 2 | 10 | 24 | 28 | 30 => Ok((4, Next::Ip)),
-                other => Err(Skip::NotIp(Other::Family(other))),
+                other => Err(Skip::NotIp(NotTcp::Family(other))),
             }
         }
         PPP | PPP_HDLC => Ok((0, Next::Ppp)),
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(network_header(NULL, &[2, 0, 0, 0]), Ok((4, Next::Ip)));
         assert_eq!(network_header(NULL, &[0, 0, 0, 30]), Ok((4, Next::Ip)));
         assert_eq!(network_header(LOOP, &[0, 0, 0, 24]), Ok((4, Next::Ip)));
-        let foreign = Err(Skip::NotIp(Other::Family(7)));
+        let foreign = Err(Skip::NotIp(NotTcp::Family(7)));
         assert_eq!(network_header(NULL, &[0, 0, 0, 7]), foreign);
     }
 

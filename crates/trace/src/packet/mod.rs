@@ -1,7 +1,7 @@
 //! A captured frame as bytes, and as what it means.
 //!
 //! ```text
-//!   Frame ──link, tunnel── innermost IP header ──ip── Datagram ──tcp── Segment  =>  Packet: between whom, what TCP said
+//!   Frame ──link, tunnel── innermost IP header ──ip── Datagram ──tcp── Segment  =>  TcpPacket: between whom, what TCP said
 //! ```
 //!
 //! Tunnels are read through: who talks is whom the innermost header names.
@@ -10,18 +10,15 @@
 //! value is made of them. Readers take any bytes, never panic, and tell why a frame is no TCP packet. Checksums are
 //! not checked: on the machine that sent a packet, the card fills them in after the capture.
 
-mod bytes;
 mod ip;
 mod link;
-mod other;
 mod skip;
 mod tcp;
 mod tunnel;
 
 pub use ip::{Datagram, Ipv4View, Ipv6View};
-pub use other::Other;
-pub use skip::Skip;
-pub use tcp::{Flags, Options, Segment, TcpView};
+pub use skip::{NotTcp, Skip};
+pub use tcp::{Flags, Segment, TcpOptions, TcpView};
 pub use tunnel::{Tunnel, Version};
 
 use crate::capture::Frame;
@@ -29,7 +26,7 @@ use std::net::SocketAddr;
 
 /// A TCP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packet {
+pub struct TcpPacket {
     /// Who sent it.
     pub from: SocketAddr,
     /// To whom.
@@ -44,7 +41,7 @@ pub struct Packet {
     pub segment: Segment,
 }
 
-impl Packet {
+impl TcpPacket {
     /// What a frame means.
     ///
     /// # Errors
@@ -54,7 +51,7 @@ impl Packet {
         let (datagram, tunnel) =
             tunnel::innermost(frame.link, frame.bytes, u64::from(frame.length))?;
         let (source, destination, segment) = Segment::read(datagram.payload, datagram.length)?;
-        Ok(Packet {
+        Ok(Self {
             from: SocketAddr::new(datagram.source, source),
             to: SocketAddr::new(datagram.destination, destination),
             identification: datagram.identification,

@@ -1,7 +1,7 @@
 //! TCP's header and options (RFC 9293, RFC 7323, RFC 2018).
 
-use super::Skip;
-use super::bytes::{u8_at, u16_at, u32_at};
+use super::ip::{u8_at, u16_at, u32_at};
+use super::skip::Skip;
 
 /// The fields of a TCP header where they lie. At least the first 16 bytes are there: all but checksum and urgent pointer.
 #[derive(Debug, Clone, Copy)]
@@ -82,7 +82,7 @@ impl Flags {
 
 /// What options told. Options that were cut off, or are malformed, are as if they were not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Options {
+pub struct TcpOptions {
     /// Largest segment that the sender of this takes, in bytes.
     pub mss: Option<u16>,
     /// Shift of the windows that follow, 0 to 14.
@@ -95,7 +95,7 @@ pub struct Options {
     sacks: u8,
 }
 
-impl Options {
+impl TcpOptions {
     /// What selective acknowledgements cover: pairs of first and one past the last.
     pub fn sack(&self) -> &[(u32, u32)] {
         self.sack.get(..usize::from(self.sacks)).unwrap_or_default()
@@ -103,7 +103,7 @@ impl Options {
 
     /// Reads options, as far as they can be.
     pub fn read(bytes: &[u8]) -> Self {
-        let mut found = Options::default();
+        let mut found = TcpOptions::default();
         let mut rest = bytes;
         while let Some(&kind) = rest.first() {
             let length = match kind {
@@ -153,7 +153,7 @@ pub struct Segment {
     /// Length of its payload on the wire, in bytes.
     pub length: u32,
     /// Its options.
-    pub options: Options,
+    pub options: TcpOptions,
 }
 
 impl Segment {
@@ -180,7 +180,7 @@ impl Segment {
             flags,
             window: view.window(),
             length: u32::try_from(payload).map_err(|_| Skip::Malformed)?,
-            options: Options::read(view.options()),
+            options: TcpOptions::read(view.options()),
         };
         Ok((view.source(), view.destination(), segment))
     }
@@ -202,7 +202,7 @@ mod tests {
             2, 4, 0x05, 0xb4, 4, 2, 8, 10, 0, 0, 0, 7, 0, 0, 0, 9, 1, 3, 3, 15, 1, 5, 10, 0, 0, 0,
             1, 0, 0, 0, 2, 0, 99,
         ];
-        let options = Options::read(&bytes);
+        let options = TcpOptions::read(&bytes);
         assert_eq!(options.mss, Some(1460));
         assert_eq!(options.scale, Some(14));
         assert!(options.sack_permitted);
@@ -212,10 +212,10 @@ mod tests {
 
     #[test]
     fn options_that_lie_about_their_length_end_the_reading() {
-        assert_eq!(Options::read(&[8, 0, 1, 2]), Options::default());
-        assert_eq!(Options::read(&[8, 10, 1]), Options::default());
-        assert_eq!(Options::read(&[2, 4, 5, 0xb4, 8, 200]).mss, Some(1460));
-        assert_eq!(Options::read(&[5, 11, 0, 0, 0, 1, 0, 0, 0, 2, 0]).sack(), &[(1, 2)]);
+        assert_eq!(TcpOptions::read(&[8, 0, 1, 2]), TcpOptions::default());
+        assert_eq!(TcpOptions::read(&[8, 10, 1]), TcpOptions::default());
+        assert_eq!(TcpOptions::read(&[2, 4, 5, 0xb4, 8, 200]).mss, Some(1460));
+        assert_eq!(TcpOptions::read(&[5, 11, 0, 0, 0, 1, 0, 0, 0, 2, 0]).sack(), &[(1, 2)]);
     }
 
     #[test]

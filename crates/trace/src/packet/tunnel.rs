@@ -8,10 +8,9 @@
 //!
 //! Each step takes bytes off the front and says what comes next; after [`DEEPEST`] steps nobody goes on.
 
-use super::bytes::{u8_at, u16_at};
-use super::ip::{self, Datagram};
+use super::ip::{self, Datagram, u8_at, u16_at};
 use super::link::{self, Next};
-use super::{Other, Skip};
+use super::skip::{NotTcp, Skip};
 
 /// More headers inside each other than any network writes.
 const DEEPEST: usize = 24;
@@ -135,7 +134,7 @@ pub(super) fn innermost(
             }
         };
     }
-    Err(Skip::NotTcp(Other::TooDeep))
+    Err(Skip::NotTcp(NotTcp::TooDeep))
 }
 
 impl Rest<'_> {
@@ -186,8 +185,8 @@ impl Rest<'_> {
                 self.take(8);
                 Ok(Next::Type(inner))
             }
-            0..=LONGEST_802_3 => Err(Skip::NotIp(Other::Llc)),
-            other => Err(Skip::NotIp(Other::Type(other))),
+            0..=LONGEST_802_3 => Err(Skip::NotIp(NotTcp::Llc)),
+            other => Err(Skip::NotIp(NotTcp::Type(other))),
         }
     }
 
@@ -210,7 +209,7 @@ impl Rest<'_> {
                 _ => Next::Ethernet,
             });
         }
-        Err(Skip::NotIp(Other::TooDeep))
+        Err(Skip::NotIp(NotTcp::TooDeep))
     }
 
     /// RFC 1661 in the framing of RFC 1662, the address and control fields left out or not.
@@ -231,13 +230,13 @@ impl Rest<'_> {
         match protocol {
             0x0021 | 0x0057 => Ok(Next::Ip),
             0x0281 => Ok(Next::Type(MPLS)),
-            other => Err(Skip::NotIp(Other::Ppp(other))),
+            other => Err(Skip::NotIp(NotTcp::Ppp(other))),
         }
     }
 
     /// What an IP packet carries that is not TCP.
     fn of_protocol(&mut self, protocol: u8, around: Version) -> Result<Next, Skip> {
-        let other = Skip::NotTcp(Other::Protocol(protocol));
+        let other = Skip::NotTcp(NotTcp::Protocol(protocol));
         match protocol {
             IN_IPV4 => {
                 self.through(Tunnel::Ip(Version::V4, around));

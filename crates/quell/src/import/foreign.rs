@@ -1,0 +1,253 @@
+//! Files of Flent, irtt, iperf3 and fping, each as a run.
+//!
+//! ```text
+//!   FILE … ──quell_foreign──► streams, what is known beside them, what is left out ──► a run each, for show, plot, compare, view
+//! ```
+
+use super::{BATCH, contents, plain, time, unlike};
+use crate::failure::Failure;
+use crate::keep::{About, End, Keep, Origin};
+use crate::options::{Json, Place};
+use crate::text::{columns, lines, say};
+use clap::Args;
+use quell_foreign::{Hints, Imported, MOST_BYTES, Stream, Tool};
+use quell_model::{EchoStatus, Event, Fact, Side, Subject, Told, When};
+use quell_units::Span;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Options of `quell import` and of those of its commands that need no more.
+#[derive(Debug, Args)]
+pub struct FilesArgs {
+    /// The files; each becomes a run
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub place: Place,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// Options of `quell import fping`.
+#[derive(Debug, Args)]
+pub struct FpingArgs {
+    #[command(flatten)]
+    pub files: FilesArgs,
+    /// Time between packets to one target, where the lines have no times (fping's -p) [default: 1s]
+    #[arg(long, value_name = "TIME")]
+    pub interval: Option<Span>,
+}
+
+/// `quell import FILE…`: whose the files are is found out.
+pub fn any(args: &FilesArgs) -> Result<ExitCode, Failure> {
+    import(args, None, Hints::default())
+}
+
+/// `quell import flent`.
+pub fn flent(args: &FilesArgs) -> Result<ExitCode, Failure> {
+    import(args, Some(Tool::Flent), Hints::default())
+}
+
+/// `quell import irtt`.
+pub fn irtt(args: &FilesArgs) -> Result<ExitCode, Failure> {
+    import(args, Some(Tool::Irtt), Hints::default())
+}
+
+/// `quell import iperf3`.
+pub fn iperf3(args: &FilesArgs) -> Result<ExitCode, Failure> {
+    import(args, Some(Tool::Iperf3), Hints::default())
+}
+
+/// `quell import fping`.
+pub fn fping(args: &FpingArgs) -> Result<ExitCode, Failure> {
+    let hints = Hints { interval_ns: args.interval.map(Span::nanos) };
+    import(&args.files, Some(Tool::Fping), hints)
+}
+
+/// Imports each file. One that is refused does not keep the others out, and is told at the end.
+fn import(args: &FilesArgs, tool: Option<Tool>, hints: Hints) -> Result<ExitCode, Failure> {
+    let (mut documents, mut refused) = (Vec::new(), Vec::new());
+    for file in &args.files {
+        let read = contents(file, MOST_BYTES).and_then(|bytes| {
+            quell_foreign::read(&bytes, tool, hints)
+                .map_err(|e| Failure::usage(format!("{} is not imported: {e}", file.display())))
+        });
+        let imported = match read {
+            Ok(imported) => imported,
+            Err(failure) => {
+                refused.push(failure.to_string());
+                continue;
+            }
+        };
+        let folder = keep(&args.place.base, file, &imported)?;
+        if args.json.json {
+            documents.push(document(file, &imported, &folder));
+        } else {
+            tell(file, &imported, &folder);
+        }
+    }
+    if args.json.json && !documents.is_empty() {
+        let document = serde_json::json!({ "imported": documents });
+        println!("{}", crate::text::document(&document));
+    }
+    match refused.is_empty() {
+        true => Ok(ExitCode::SUCCESS),
+        false => Err(Failure::usage(refused.join("\n"))),
+    }
+}
+
+/// The file's name without the endings that such files have.
+fn stem(file: &Path) -> String {
+    let name = file.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    let endings = [".gz", ".flent", ".json", ".txt", ".log"];
+    let stem = endings.iter().fold(&*name, |name, end| name.strip_suffix(end).unwrap_or(name));
+    if stem.is_empty() { name } else { stem.to_owned() }
+}
+
+fn keep(base: &Path, file: &Path, imported: &Imported) -> Result<PathBuf, Failure> {
+    let word = imported.tool.word();
+    let name = file.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    let mut text =
+        format!("# imported from a file of {}: {}\n", imported.tool, name.escape_debug());
+    for (key, value) in &imported.about {
+        text.push_str(&format!("# {key}: {}\n", value.escape_debug()));
+    }
+    let of =
+        if imported.test.is_empty() { String::new() } else { format!("{} by ", imported.test) };
+    let what =
+        if imported.title.is_empty() { String::new() } else { format!("{}: ", imported.title) };
+    let about = About {
+        name: stem(file),
+        scenario: if imported.test.is_empty() { word.to_owned() } else { imported.test.clone() },
+        title: format!("{what}{of}{}, from {name}", imported.tool),
+        // Analysis would take the other streams for loads.
+        task: unlike(word, imported.streams.iter().map(|s| &*s.name)),
+        clock: format!("times as {} wrote them", imported.tool),
+        seed: 0,
+        window_ns: imported.window_ns,
+        origin: Origin::Elsewhere {
+            started: imported.started_s.and_then(time),
+            took_s: None,
+            text,
+            program: word,
+        },
+    };
+    let mut keep = Keep::begin(base, &about)?;
+    for stream in &imported.streams {
+        for (what, value) in facts(stream) {
+            let subject = Subject::stream(&*stream.name, what);
+            keep.event(&Fact::new(When::Before, subject, value).into())?;
+        }
+        for samples in stream.packets.chunks(BATCH) {
+            let samples = samples.to_vec();
+            keep.event(&Event::Echo { stream: stream.name.clone(), samples })?;
+        }
+        for samples in stream.flow.chunks(BATCH) {
+            let samples = samples.to_vec();
+            keep.event(&Event::Flow { stream: stream.name.clone(), samples })?;
+        }
+    }
+    keep.finish(End::of(imported.failed.as_deref(), false))
+}
+
+fn facts(stream: &Stream) -> Vec<(Told, String)> {
+    let way = stream.way.map(|way| (Told::Way, way.word().to_owned()));
+    let clocks = stream.two_clocks.then(|| (Told::Clocks, "apart".to_owned()));
+    let other = |(key, value): &(&'static str, String)| (Told::Other((*key).into()), value.clone());
+    way.into_iter().chain(clocks).chain(stream.facts.iter().map(other)).collect()
+}
+
+/// What a stream holds, in numbers.
+struct Counts {
+    sent: usize,
+    answered: usize,
+    again: usize,
+    bytes: u64,
+    seconds: f64,
+}
+
+impl Counts {
+    fn of(stream: &Stream) -> Self {
+        let count =
+            |is: fn(EchoStatus) -> bool| stream.packets.iter().filter(|p| is(p.status)).count();
+        let again = count(|s| s == EchoStatus::Duplicate);
+        let end = |side| stream.flow.iter().rfind(|s| s.side == side);
+        let last = end(Side::Receiver).or(end(Side::Sender));
+        let first = stream.flow.iter().map(|s| s.t_ns).min();
+        let took = last.zip(first).map_or(0, |(last, first)| last.t_ns - first);
+        Self {
+            sent: stream.packets.len() - again,
+            answered: count(EchoStatus::is_answered),
+            again,
+            bytes: last.map_or(0, |last| last.bytes),
+            seconds: took as f64 / 1e9,
+        }
+    }
+}
+
+/// The same as [`tell`] for a program; what the file does not say is null.
+fn document(file: &Path, imported: &Imported, folder: &Path) -> serde_json::Value {
+    let one = |stream: &Stream| {
+        let counts = Counts::of(stream);
+        let packets = !stream.packets.is_empty();
+        serde_json::json!({
+            "stream": stream.name,
+            "way": stream.way.map(quell_foreign::Way::word),
+            "packets": packets.then_some(counts.sent),
+            "answered": packets.then_some(counts.answered),
+            "duplicates": packets.then_some(counts.again),
+            "bytes": (!packets).then_some(counts.bytes),
+            "seconds": (!packets).then_some(counts.seconds),
+        })
+    };
+    let about: serde_json::Map<String, serde_json::Value> =
+        imported.about.iter().map(|(k, v)| ((*k).to_owned(), v.clone().into())).collect();
+    serde_json::json!({
+        "file": file,
+        "program": imported.tool.word(),
+        "test": (!imported.test.is_empty()).then_some(&imported.test),
+        "run": folder.file_name().map(|n| n.to_string_lossy()),
+        "folder": folder,
+        "started": imported.started_s.and_then(time).map(quell_store::utc_rfc3339),
+        "about": about,
+        "streams": imported.streams.iter().map(one).collect::<Vec<_>>(),
+        "notes": imported.notes,
+        "left_out": imported.left_out,
+        "broke_off": imported.failed,
+    })
+}
+
+fn tell(file: &Path, imported: &Imported, folder: &Path) {
+    let test =
+        if imported.test.is_empty() { String::new() } else { format!(" ({})", imported.test) };
+    let from = plain(&file.display().to_string());
+    say(&format!("{from}: a file of {}{}\n", imported.tool, plain(&test)));
+    for stream in &imported.streams {
+        let counts = Counts::of(stream);
+        let name = quell_wire::text::printable(&stream.name, 50);
+        if stream.packets.is_empty() {
+            let way = stream.way.map_or("way unknown", quell_foreign::Way::word);
+            let (mb, s) = (counts.bytes as f64 / 1e6, counts.seconds);
+            say(&format!("  {name}: {way}, {mb:.2} MB in {s:.1} s\n"));
+        } else {
+            let more =
+                if counts.again > 0 { format!(", {} again", counts.again) } else { String::new() };
+            let (answered, sent) = (counts.answered, counts.sent);
+            say(&format!("  {name}: {answered} of {sent} packets answered{more}\n"));
+        }
+    }
+    let sentence = |said: &str| {
+        print!("{}", lines("", &quell_wire::text::printable(said, 1000), columns()));
+    };
+    if let Some(why) = &imported.failed {
+        sentence(&format!("It broke off: {why}"));
+    }
+    imported.notes.iter().for_each(|note| sentence(note));
+    imported.left_out.iter().for_each(|left| sentence(&format!("Left out: {left}")));
+    if imported.started_s.and_then(time).is_none() {
+        sentence("It has no starting time that could be read; the run stands at 1970.");
+    }
+    println!("run     {}", folder.display());
+    let name = folder.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    println!("next    quell show {name}\n");
+}

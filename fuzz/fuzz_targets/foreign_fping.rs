@@ -1,0 +1,11 @@
+//! Any bytes as what fping printed: streams that a run can hold or a refusal, in memory that is bounded.
+
+#![no_main]
+
+#[path = "../../crates/foreign/tests/every/mod.rs"]
+mod foreign;
+
+use libfuzzer_sys::fuzz_target;
+use quell_foreign::Tool;
+
+fuzz_target!(|bytes: &[u8]| foreign::holds(bytes, Some(Tool::Fping)));
