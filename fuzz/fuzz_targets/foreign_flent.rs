@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/foreign/tests/every/mod.rs"]
+#[path = "../../crates/foreign/tests/all/every/mod.rs"]
 mod foreign;
 
 use libfuzzer_sys::fuzz_target;

@@ -28,7 +28,6 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// A linear axis with an automatic range.
     #[must_use]
     pub fn linear(label: impl Into<String>) -> Self {
         Self { label: label.into(), ..Self::default() }

@@ -86,7 +86,6 @@ fn draw(figure: &Figure, theme: Theme) -> Drawing {
     document(canvas, figure.title.trim(), figure.width, layout.height as u32)
 }
 
-/// The SVG of a canvas.
 pub(crate) fn document(canvas: Canvas, title: &str, w: u32, h: u32) -> Drawing {
     let theme = canvas.theme;
     let style = match theme {

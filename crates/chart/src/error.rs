@@ -14,7 +14,6 @@ pub enum ChartError {
          faces, so all text would be missing; the `notosans` crate probably changed its fonts"
     )]
     FontMissing {
-        /// Family asked for.
         family: &'static str,
         /// CSS weight asked for.
         weight: u16,

@@ -136,7 +136,6 @@ impl Asked {
     }
 }
 
-/// Whether a panel has a place for a category.
 pub(crate) fn exists(panel: &Panel, category: usize) -> bool {
     let names = panel.y.names().or_else(|| panel.x.names());
     names.is_some_and(|names| category < names.len())
@@ -151,7 +150,6 @@ pub(crate) fn totals(layers: &[(String, Vec<f64>)], count: usize) -> Vec<f64> {
     (0..count).map(value).collect()
 }
 
-/// Whether a mark has anything to draw in its panel.
 pub(crate) fn has_data(panel: &Panel, mark: &Mark) -> bool {
     let place = |axis: &Axis, v: f64| drawable(v) && !(axis.is_log() && v <= 0.0);
     let point = |x: f64, y: f64| place(&panel.x, x) && place(&panel.y, y);

@@ -13,7 +13,6 @@ pub enum Legend {
     Bottom,
     /// In a column to the right of the panels.
     Right,
-    /// Nowhere.
     Hidden,
 }
 
@@ -28,7 +27,6 @@ pub struct Panel {
 }
 
 impl Panel {
-    /// An empty panel.
     #[must_use]
     pub fn new(x: Axis, y: Axis) -> Self {
         Self { title: String::new(), x, y, marks: Vec::new(), weight: 1.0 }
@@ -48,7 +46,6 @@ impl Panel {
         self
     }
 
-    /// Adds several marks.
     #[must_use]
     pub fn marks<M: Into<Mark>>(mut self, marks: impl IntoIterator<Item = M>) -> Self {
         self.marks.extend(marks.into_iter().map(Into::into));

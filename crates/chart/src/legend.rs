@@ -141,7 +141,6 @@ impl Item {
     }
 }
 
-/// An arranged legend.
 #[derive(Debug)]
 pub(crate) struct Block {
     items: Vec<Item>,

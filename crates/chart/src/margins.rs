@@ -53,7 +53,6 @@ impl Side {
         self.labels.iter().map(|label| label.lines.len()).max().unwrap_or(0)
     }
 
-    /// Height below the plot.
     pub(crate) fn height(&self) -> f64 {
         if self.upwards { self.widest() + 4.0 } else { self.most_lines() as f64 * LINE }
     }
@@ -133,7 +132,6 @@ fn shortened(name: &str) -> String {
     cut(kept)
 }
 
-/// The name of an axis with its unit.
 pub(crate) fn axis_label(axis: &Axis, prefix: &str) -> String {
     match (axis.label.trim(), format!("{prefix}{}", axis.unit.trim())) {
         (label, unit) if unit.is_empty() => label.to_owned(),
@@ -244,7 +242,6 @@ pub(crate) struct Reference {
     pub lines: Vec<String>,
 }
 
-/// The reference lines of a panel that are in sight.
 pub(crate) fn references(panel: &Panel, range: &Range, widest: f64) -> Vec<Reference> {
     let one = |mark: &Mark| match mark {
         Mark::Reference { y, label } if range.contains(*y) => {

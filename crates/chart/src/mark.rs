@@ -47,7 +47,6 @@ pub struct Scatter {
 }
 
 impl Scatter {
-    /// One marker for each point that has a place.
     #[must_use]
     pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self { name: name.into(), points: points.into_iter().collect() }
@@ -109,7 +108,6 @@ pub struct FiveNumbers {
     pub low: f64,
     /// Lower quartile.
     pub q1: f64,
-    /// Median.
     pub median: f64,
     /// Upper quartile.
     pub q3: f64,
@@ -159,11 +157,9 @@ pub(crate) struct Bar {
 /// What is known of the value that a bar stands for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Known {
-    /// It.
     Exactly,
     /// That it is no less than the bar.
     AtLeast,
-    /// Nor more than this.
     UpTo(f64),
 }
 
@@ -174,7 +170,6 @@ impl Bars {
         Self { name: name.into(), items: Vec::new() }
     }
 
-    /// Puts a bar at a category.
     #[must_use]
     pub fn at(mut self, category: usize, value: f64) -> Self {
         self.items.push(Bar { category, value, interval: None, known: Known::Exactly });
@@ -343,23 +338,19 @@ pub enum Mark {
     Band(Band),
     /// A vertical line at x with a label above the panel: an event.
     Event {
-        /// Where.
         x: f64,
         /// What happened; may be empty.
         label: String,
     },
     /// A shaded range of x with a label above the panel.
     Phase {
-        /// Begin.
         from: f64,
-        /// End.
         to: f64,
         /// What went on; may be empty.
         label: String,
     },
     /// A horizontal line at y with a label to its right: a reference.
     Reference {
-        /// Where.
         y: f64,
         /// What it stands for; may be empty.
         label: String,
@@ -367,19 +358,16 @@ pub enum Mark {
 }
 
 impl Mark {
-    /// An event at x.
     #[must_use]
     pub fn event(x: f64, label: impl Into<String>) -> Self {
         Mark::Event { x, label: label.into() }
     }
 
-    /// A phase between two x.
     #[must_use]
     pub fn phase(from: f64, to: f64, label: impl Into<String>) -> Self {
         Mark::Phase { from: from.min(to), to: from.max(to), label: label.into() }
     }
 
-    /// A reference line at y.
     #[must_use]
     pub fn reference(y: f64, label: impl Into<String>) -> Self {
         Mark::Reference { y, label: label.into() }

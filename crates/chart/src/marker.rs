@@ -29,7 +29,6 @@ pub(crate) fn markers(
     }
 }
 
-/// Shape of a marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Disc,

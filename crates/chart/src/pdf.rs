@@ -185,7 +185,6 @@ impl Page<'_> {
         }
     }
 
-    /// Glyphs of one face on one line.
     fn run(&mut self, glyphs: &[usvg::layout::PositionedGlyph]) {
         let Some(first) = glyphs.first() else { return };
         let size = first.font_size();
@@ -365,7 +364,6 @@ fn matrix(t: Transform) -> [f32; 6] {
     [t.sx, t.ky, t.kx, t.sy, t.tx, t.ty]
 }
 
-/// Drawings have plain colours only.
 fn colour(paint: &usvg::Paint) -> [f32; 3] {
     match paint {
         usvg::Paint::Color(c) => [c.red, c.green, c.blue].map(|part| f32::from(part) / 255.0),

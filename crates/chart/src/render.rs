@@ -7,7 +7,6 @@ use crate::theme::Theme;
 use resvg::usvg::{self, fontdb};
 use std::sync::{Arc, OnceLock};
 
-/// The embedded faces.
 pub(crate) fn fonts() -> Arc<fontdb::Database> {
     static FONTS: OnceLock<Arc<fontdb::Database>> = OnceLock::new();
     FONTS

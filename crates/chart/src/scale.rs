@@ -51,7 +51,6 @@ impl Extent {
     }
 }
 
-/// The range of an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Range {
     pub low: f64,

@@ -16,7 +16,6 @@ pub struct Type {
     pub size: f64,
     /// Heavier strokes.
     pub bold: bool,
-    /// Its colour.
     pub tone: Tone,
 }
 
@@ -51,7 +50,6 @@ pub struct Sheet {
 }
 
 impl Sheet {
-    /// An empty one.
     #[must_use]
     pub fn new(width: u32, theme: Theme) -> Self {
         Sheet { canvas: Canvas::new(theme), width }
@@ -94,7 +92,6 @@ impl Sheet {
         self.canvas.path(&d, Some(ground), stroke, 1.0, "");
     }
 
-    /// A straight line.
     pub fn line(&mut self, from: (f64, f64), to: (f64, f64), tone: Tone, width: f64) {
         self.canvas.line(from, to, tone, width, None);
     }

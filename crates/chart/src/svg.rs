@@ -11,26 +11,21 @@ pub struct Rect {
     pub x: f64,
     /// Upper edge.
     pub y: f64,
-    /// Width.
     pub w: f64,
-    /// Height.
     pub h: f64,
 }
 
 impl Rect {
-    /// Right edge.
     #[must_use]
     pub fn right(&self) -> f64 {
         self.x + self.w
     }
 
-    /// Lower edge.
     #[must_use]
     pub fn bottom(&self) -> f64 {
         self.y + self.h
     }
 
-    /// Whether the two share an area.
     #[must_use]
     pub fn overlaps(&self, other: &Rect) -> bool {
         self.x < other.right()
@@ -40,7 +35,6 @@ impl Rect {
     }
 }
 
-/// What a piece of text is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TextRole {
@@ -59,11 +53,8 @@ pub enum TextRole {
 /// A piece of text that was drawn, and the box it takes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TextBox {
-    /// What it says.
     pub text: String,
-    /// What it is for.
     pub role: TextRole,
-    /// Where it stands.
     pub rect: Rect,
 }
 
@@ -109,7 +100,6 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// How a piece of text looks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TextLook {
     pub size: f64,

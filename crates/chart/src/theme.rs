@@ -19,7 +19,6 @@ pub enum Theme {
     Dark,
 }
 
-/// What a shape is painted with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paint {
     /// Behind everything.
@@ -30,11 +29,8 @@ pub enum Paint {
     Soft,
     /// Axis lines and ticks.
     Axis,
-    /// Grid lines.
     Grid,
-    /// Shaded phases.
     Shade,
-    /// A series.
     Slot(usize),
 }
 

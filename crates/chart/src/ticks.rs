@@ -95,7 +95,6 @@ fn linear_label(v: f64, step: f64, most: f64) -> String {
     grouped(v, decimals(step))
 }
 
-/// A label that stands on its own.
 fn log_label(v: f64) -> String {
     let power = (v.log10() + 1e-9).floor();
     if (-3.0..5.0).contains(&power) {

@@ -29,7 +29,6 @@ pub const ALL: [(&str, &str); 25] = [
     ("http", include_str!("../../../experiments/http.toml")),
 ];
 
-/// The text of the one with this name.
 pub fn find(name: &str) -> Option<&'static str> {
     ALL.iter().find(|(n, _)| *n == name).map(|(_, text)| *text)
 }

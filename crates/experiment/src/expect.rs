@@ -21,11 +21,9 @@ use std::fmt;
 pub struct Source {
     /// The scenario; none means every one.
     pub scenario: Option<String>,
-    /// The probe.
     pub probe: String,
     /// The stream; none means every one of the probe.
     pub stream: Option<String>,
-    /// What of it.
     pub metric: Metric,
 }
 
@@ -54,7 +52,6 @@ enum Bound {
     Measured { factor: f64, source: Source, tolerance: f64 },
 }
 
-/// One claim.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
     text: String,
@@ -67,20 +64,15 @@ pub struct Claim {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expect \"{claim}\": {why}")]
 pub struct ClaimError {
-    /// The claim.
     pub claim: String,
-    /// What is wrong with it.
     pub why: String,
 }
 
 /// One measured value, as the results give it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
-    /// The scenario.
     pub scenario: String,
-    /// The stream.
     pub stream: String,
-    /// Which repetition.
     pub repeat: u32,
     /// The value: seconds, bits per second, a ratio or a count; none where there was nothing to measure.
     pub value: Option<Ends>,
@@ -95,7 +87,6 @@ pub trait Evidence {
 /// Whether a claim held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// The claim as it was written.
     pub claim: String,
     /// Whether it held in every case.
     pub held: bool,
@@ -104,7 +95,6 @@ pub struct Verdict {
 }
 
 impl Claim {
-    /// Reads a claim.
     pub fn parse(text: &str) -> Result<Claim, ClaimError> {
         let fail = |why: String| ClaimError { claim: text.escape_debug().to_string(), why };
         if text.chars().any(char::is_control) {

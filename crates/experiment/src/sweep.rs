@@ -30,23 +30,15 @@ pub enum SweepError {
     Point {
         /// The fields with their values.
         point: String,
-        /// What is wrong.
         why: String,
     },
-    /// A field has no values.
     #[error("sweep: {field} has no values; give some, as in [\"1Mbit\", \"10Mbit\"]")]
-    NoValues {
-        /// The field.
-        field: String,
-    },
+    NoValues { field: String },
     /// Two points would be called alike.
     #[error(
         "sweep: two scenarios would be called `{name}`; give each value once, and shorter names to scenarios where it is cut"
     )]
-    SameName {
-        /// The name.
-        name: String,
-    },
+    SameName { name: String },
 }
 
 /// What kernels are called among the fields.
@@ -57,7 +49,6 @@ fn is_swept(experiment: &Experiment) -> bool {
     !experiment.sweep.is_empty() || experiment.kernels.len() > 1
 }
 
-/// Longest name of a scenario.
 const LONGEST: usize = 40;
 
 /// How many combinations of the values there are.
@@ -165,7 +156,6 @@ pub fn spread(
     Ok((whole, plans))
 }
 
-/// The text with these changes, or why it can't have them.
 fn changed(text: &str, changes: &[String]) -> Result<String, String> {
     set::apply(text, changes).map_err(|e| e.why)
 }

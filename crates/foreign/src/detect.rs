@@ -1,4 +1,4 @@
-//! Whose file it is: by the keys of the JSON's outermost object, read as far as it goes, or by the look of its lines.
+//! Whose file it is: by the keys of the JSON's outermost object, read as far as it goes.
 
 use crate::imported::Tool;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -8,8 +8,7 @@ use std::fmt;
 /// The program that writes such files; none where no known one does.
 pub(crate) fn tool(text: &str) -> Option<Tool> {
     if !text.trim_start().starts_with('{') {
-        let mut lines = text.lines().filter(|line| !line.trim().is_empty()).take(50);
-        return lines.any(crate::fping::is_line).then_some(Tool::Fping);
+        return None;
     }
     let keys = RefCell::new(Vec::new());
     // A file that breaks off has told enough by then.

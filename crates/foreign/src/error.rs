@@ -12,7 +12,6 @@ pub enum ForeignError {
         /// As many are read.
         most: usize,
     },
-    /// It unpacks to more than is believed.
     #[error("the file unpacks to more than {MOST_UNPACKED} bytes; larger ones are not read")]
     UnpacksTooLong,
     /// Damaged compression.
@@ -21,7 +20,6 @@ pub enum ForeignError {
         /// What the unpacker says.
         why: String,
     },
-    /// Bytes that are no text.
     #[error("byte {at} is no text in UTF-8")]
     NoText {
         /// Where, in the unpacked file.
@@ -29,58 +27,35 @@ pub enum ForeignError {
     },
     /// It is the file of another of these programs.
     #[error("this is a file of {found}, not of {wanted}; `quell import {}` reads it", found.word())]
-    OtherTool {
-        /// Whose it should be.
-        wanted: Tool,
-        /// Whose it is.
-        found: Tool,
-    },
+    OtherTool { wanted: Tool, found: Tool },
     /// Nobody's.
     #[error(
-        "this looks like no file of Flent (.flent.gz), irtt (-o), iperf3 (-J) or fping (-D, -c, -C)"
+        "this looks like no file of Flent (.flent.gz), irtt (-o), iperf3 (-J) or ping-exp (-w)"
     )]
     Unknown,
-    /// No JSON, or not that of the program.
     #[error("line {line}, column {column}: {why}")]
     Json {
         /// Line from 1, in the unpacked file.
         line: usize,
         /// Column from 1.
         column: usize,
-        /// What is wrong.
         why: String,
     },
-    /// A value that can't be.
     #[error("{place}: {why}")]
     Value {
         /// Where in the JSON, as `round_trips[3].delay.rtt`.
         place: String,
-        /// What is wrong.
         why: String,
     },
-    /// A version that is not known.
     #[error("it has version {found} of its format, where {known} is the newest that is known here")]
-    Version {
-        /// Its version.
-        found: u64,
-        /// Ours.
-        known: u64,
-    },
-    /// A line that no version prints.
-    #[error("line {line}: {why}")]
-    Text {
-        /// From 1.
-        line: usize,
-        /// What is wrong.
-        why: String,
-    },
-    /// More than is believed.
+    Version { found: u64, known: u64 },
+    /// A pickle that is damaged, or no plain data.
+    #[error("it is no file of ping-exp: {why}. Nothing in it was executed")]
+    Pickle { why: String },
     #[error("it has more than {MOST_SAMPLES} packets or intervals; larger files are not read")]
     TooMany,
-    /// Nothing that was measured.
     #[error("there is nothing in it that Quell can show{}", because(why))]
     Nothing {
-        /// Whose file it is.
         tool: Tool,
         /// What the program said of itself; empty where it said nothing.
         why: String,

@@ -12,8 +12,10 @@
 use crate::bounded::{Budget, Few, ListOf, ListsOf};
 use crate::bounds::{MOST_SAMPLES, MOST_STREAMS};
 use crate::error::ForeignError;
-use crate::imported::{Imported, Stream, Tool, Way, delays_contradict, from_ms, from_s, unused};
-use crate::{iso, order};
+use crate::imported::{
+    FlowDirection, Imported, Stream, Tool, delays_contradict, from_ms, from_s, unused,
+};
+use crate::order;
 use quell_model::{EchoSample, EchoStatus, FlowSample, Side};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
@@ -101,16 +103,13 @@ impl<'de> DeserializeSeed<'de> for Whole<'_> {
     }
 }
 
-/// What a series is.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     /// Packets, each with its round trip.
     Packets,
     /// Round trips of netperf: the mean of each interval.
     Means,
-    /// A rate.
     Rate,
-    /// Computed from others.
     Computed,
     /// Something else.
     Other,
@@ -170,7 +169,7 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
                 imported.left_out.extend(untold.said("rate"));
                 let states = sockets::states(&values, zero, &stream.flow);
                 stream.flow.extend(states);
-                let direction = stream.way.map_or("an unknown way", Way::word);
+                let direction = stream.way.map_or("an unknown way", FlowDirection::word);
                 stream
                     .facts
                     .push(("counted-by", format!("the program that measured ({direction})")));
@@ -254,7 +253,11 @@ fn about(metadata: &Metadata) -> Imported {
     let text = |text: &Option<String>| text.clone().map(crate::imported::cut).unwrap_or_default();
     imported.test = text(&metadata.name);
     imported.title = text(&metadata.title);
-    let started = metadata.t0.as_deref().or(metadata.time.as_deref()).and_then(iso::seconds);
+    let started = metadata
+        .t0
+        .as_deref()
+        .or(metadata.time.as_deref())
+        .and_then(quell_units::time::unix_seconds);
     imported.started_s = started;
     let seconds = metadata.total_length.or(metadata.length);
     let window = seconds.and_then(from_s).and_then(|ns| u64::try_from(ns).ok());
@@ -271,7 +274,11 @@ fn about(metadata: &Metadata) -> Imported {
 fn zero(metadata: &Metadata, raw: &[(String, Vec<Raw>)]) -> f64 {
     const QUARTER: f64 = 900.0;
     let first = first(raw.iter().flat_map(|(_, values)| values).filter_map(|v| v.t).collect());
-    let told = metadata.t0.as_deref().or(metadata.time.as_deref()).and_then(iso::seconds);
+    let told = metadata
+        .t0
+        .as_deref()
+        .or(metadata.time.as_deref())
+        .and_then(quell_units::time::unix_seconds);
     match (told, first) {
         (Some(told), Some(first)) => {
             let shift = ((first - told) / QUARTER).round() * QUARTER;
@@ -293,7 +300,6 @@ fn first(mut times: Vec<f64>) -> Option<f64> {
     Some(before.iter().copied().filter(|t| *t >= earliest).fold(*near, f64::min))
 }
 
-/// Series on the grid as if they had been raw.
 fn of_grid(x: &[Option<f64>], results: Vec<(String, Vec<Option<f64>>)>) -> Vec<(String, Vec<Raw>)> {
     let value = |(t, val): (&Option<f64>, Option<f64>)| {
         let t = (*t)?;
@@ -329,13 +335,13 @@ fn kind(name: &str, meta: Option<&SeriesMeta>, values: &[Raw]) -> Kind {
     }
 }
 
-fn way(name: &str, meta: Option<&SeriesMeta>) -> Option<Way> {
+fn way(name: &str, meta: Option<&SeriesMeta>) -> Option<FlowDirection> {
     let name = name.to_ascii_lowercase();
     let command = meta.and_then(|m| m.command.as_deref()).unwrap_or_default();
     if name.contains("download") || command.contains("TCP_MAERTS") {
-        Some(Way::Down)
+        Some(FlowDirection::Down)
     } else if name.contains("upload") || command.contains("TCP_STREAM") {
-        Some(Way::Up)
+        Some(FlowDirection::Up)
     } else {
         None
     }
@@ -360,7 +366,6 @@ impl Untold {
         self.count += 1;
     }
 
-    /// How many, and where.
     fn said(&self, what: &str) -> Option<String> {
         let (series, count) = (crate::imported::cut(self.series.clone()), self.count);
         let values = if count == 1 { "value" } else { "values" };

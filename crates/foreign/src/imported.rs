@@ -3,7 +3,6 @@
 use quell_model::{EchoSample, FlowSample};
 use std::fmt;
 
-/// Whose file it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Tool {
     /// Flent, `.flent.gz`.
@@ -12,61 +11,52 @@ pub enum Tool {
     Irtt,
     /// iperf3, `-J` or `--json-stream`.
     Iperf3,
-    /// fping, what `-D`, `-c` and `-C` print.
-    Fping,
+    /// ping-exp, `-w`.
+    PingExp,
 }
 
 impl Tool {
-    /// All of them.
-    pub const ALL: [Tool; 4] = [Tool::Flent, Tool::Irtt, Tool::Iperf3, Tool::Fping];
+    pub const ALL: [Tool; 4] = [Tool::Flent, Tool::Irtt, Tool::Iperf3, Tool::PingExp];
 
-    /// Its word in commands.
     pub fn word(self) -> &'static str {
         match self {
             Tool::Flent => "flent",
             Tool::Irtt => "irtt",
             Tool::Iperf3 => "iperf3",
-            Tool::Fping => "fping",
+            Tool::PingExp => "pingexp",
         }
     }
 }
 
 impl fmt::Display for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == Tool::Flent { "Flent" } else { self.word() })
+        f.write_str(match self {
+            Tool::Flent => "Flent",
+            Tool::PingExp => "ping-exp",
+            other => other.word(),
+        })
     }
 }
 
 /// Which way a flow's data goes, as seen from who started the test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Way {
-    /// From the client.
+pub enum FlowDirection {
     Up,
-    /// To it.
     Down,
 }
 
-impl Way {
-    /// Its word.
+impl FlowDirection {
     pub fn word(self) -> &'static str {
         match self {
-            Way::Up => "up",
-            Way::Down => "down",
+            FlowDirection::Up => "up",
+            FlowDirection::Down => "down",
         }
     }
-}
-
-/// Options of reading.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Hints {
-    /// Time between packets in nanoseconds, for files that don't tell it (fping without `-D`).
-    pub interval_ns: Option<u64>,
 }
 
 /// What was read of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Imported {
-    /// Whose it is.
     pub tool: Tool,
     /// The test's name there, as `rrul_be`; empty where it has none.
     pub test: String,
@@ -113,10 +103,9 @@ impl Imported {
 /// One stream: packets that were answered or lost, or a flow.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Stream {
-    /// Its name; no two are alike.
     pub name: String,
     /// Which way a flow goes; none of packets that are answered, and where nobody tells.
-    pub way: Option<Way>,
+    pub way: Option<FlowDirection>,
     /// Packets, in the order of their numbers, further answers to one behind it.
     pub packets: Vec<EchoSample>,
     /// States of a flow, in the order of time for each side.
@@ -128,13 +117,11 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Whether it holds nothing.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty() && self.flow.is_empty()
     }
 }
 
-/// A text of a file, as long as it may be.
 pub(crate) fn cut(mut text: String) -> String {
     let most = crate::bounds::LONGEST;
     if text.len() > most {

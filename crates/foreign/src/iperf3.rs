@@ -17,7 +17,7 @@ mod tests;
 use crate::bounded::{AtMost, Budget, ListOf};
 use crate::bounds::{MOST_SAMPLES, MOST_STREAMS};
 use crate::error::ForeignError;
-use crate::imported::{Imported, Stream, Tool, Way, from_s};
+use crate::imported::{FlowDirection, Imported, Stream, Tool, from_s};
 use part::Part;
 use quell_model::{FlowSample, MeasuredDatagrams, MeasuredFlow, Side, TcpState};
 use receiver::{Receiver, Sum};
@@ -127,7 +127,6 @@ struct Named {
     event: String,
 }
 
-/// What it holds.
 #[derive(Deserialize)]
 struct Holds<T> {
     data: T,
@@ -419,7 +418,6 @@ impl Counted {
         less(&mut self.there, more, size.unwrap_or(0));
     }
 
-    /// Takes what the end tells of it.
     fn end(&mut self, part: &Part, what: &str, is_udp: bool, receiver: Option<&Receiver>) {
         let (_, there) = self.sides();
         let theirs = if self.sends { "receiver" } else { "sender" };
@@ -485,13 +483,16 @@ fn measured(part: &Part, size: Option<u64>) -> Option<MeasuredFlow> {
 
 /// Names the streams by their ways, with numbers where there are several.
 fn name(imported: &mut Imported, lanes: Vec<Counted>, is_client: bool) {
-    let way = |lane: &Counted| if lane.sends == is_client { Way::Up } else { Way::Down };
-    let many = [Way::Up, Way::Down].map(|w| lanes.iter().filter(|l| way(l) == w).count() > 1);
+    let way = |lane: &Counted| {
+        if lane.sends == is_client { FlowDirection::Up } else { FlowDirection::Down }
+    };
+    let many = [FlowDirection::Up, FlowDirection::Down]
+        .map(|w| lanes.iter().filter(|l| way(l) == w).count() > 1);
     let (mut only_sent, mut sums) = (false, false);
     let mut count = [0_usize; 2];
     for lane in lanes {
         let way = way(&lane);
-        let index = usize::from(way == Way::Down);
+        let index = usize::from(way == FlowDirection::Down);
         count[index] += 1;
         let name = match many[index] {
             true => format!("{}-{}", way.word(), count[index]),

@@ -6,7 +6,7 @@ use crate::bounded::{Budget, ListOf};
 use crate::bounds::{MOST_SAMPLES, MOST_SECONDS};
 use crate::error::ForeignError;
 use crate::imported::{Imported, Stream, Tool, delays_contradict};
-use crate::{iso, order};
+use crate::order;
 use quell_model::{EchoSample, EchoStatus};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -170,7 +170,7 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
     let clock = |c: Clocks| if monotonic { c.monotonic } else { c.wall };
     let zero = round_trips.iter().filter_map(|trip| clock(sent(trip))).min();
     let first = || round_trips.iter().filter_map(|t| sent(t).wall).min();
-    let started = stats.start_time.as_deref().and_then(iso::seconds);
+    let started = stats.start_time.as_deref().and_then(quell_units::time::unix_seconds);
     imported.started_s = started.or_else(|| first().map(|ns| ns as f64 / 1e9));
     let interval = params.interval.unwrap_or(0);
     let mut stream = Stream { name: "irtt".to_owned(), two_clocks: true, ..Stream::default() };

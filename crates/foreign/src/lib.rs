@@ -3,8 +3,8 @@
 //! ```text
 //!   bytes ──unpack──► text ─┬─► flent   raw values of each series         ┐
 //!          (gzip,           ├─► irtt    round trips                       ├─► Imported: streams of packets and flows,
-//!           bounded)        ├─► iperf3  intervals, whole or line by line  │   what is known beside them, what is left out
-//!                           └─► fping   lines of -D, -c, -C               ┘
+//!           bounded)        └─► iperf3  intervals, whole or line by line  │   what is known beside them, what is left out
+//!         ──serde-pickle──────► pingexp replies of each stream            ┘
 //! ```
 //!
 //! Times are nanoseconds from the first moment that the file tells of, sending times where they are known. What a file does not say is none,
@@ -16,24 +16,26 @@ mod bounds;
 mod detect;
 mod error;
 mod flent;
-mod fping;
 mod imported;
 mod iperf3;
 mod irtt;
-mod iso;
 mod order;
+mod pingexp;
 mod unpack;
 
 pub use bounds::{MOST_BYTES, MOST_SAMPLES, MOST_UNPACKED};
 pub use error::ForeignError;
-pub use imported::{Hints, Imported, Stream, Tool, Way};
-pub use iso::seconds as unix_seconds;
+pub use imported::{FlowDirection, Imported, Stream, Tool};
 
 /// Reads a file of this program; of the one whose it is, where none is named.
 ///
 /// # Errors
 /// [`ForeignError`] says where what stands is not as that program writes it, or what is more than is believed.
-pub fn read(bytes: &[u8], tool: Option<Tool>, hints: Hints) -> Result<Imported, ForeignError> {
+pub fn read(bytes: &[u8], tool: Option<Tool>) -> Result<Imported, ForeignError> {
+    let is_pickle = pingexp::is_pickle(bytes) && tool.is_none();
+    if is_pickle || tool == Some(Tool::PingExp) {
+        return something(pingexp::read(bytes)?);
+    }
     let text = unpack::text(bytes)?;
     let found = detect::tool(&text);
     let tool = match (tool, found) {
@@ -44,14 +46,20 @@ pub fn read(bytes: &[u8], tool: Option<Tool>, hints: Hints) -> Result<Imported, 
         (None, Some(found)) => found,
         (None, None) => return Err(ForeignError::Unknown),
     };
-    let imported = match tool {
+    something(match tool {
         Tool::Flent => flent::read(&text)?,
         Tool::Irtt => irtt::read(&text)?,
         Tool::Iperf3 => iperf3::read(&text)?,
-        Tool::Fping => fping::read(&text, hints)?,
-    };
+        Tool::PingExp => pingexp::read(bytes)?,
+    })
+}
+
+fn something(imported: Imported) -> Result<Imported, ForeignError> {
     match imported.streams.iter().all(Stream::is_empty) {
-        true => Err(ForeignError::Nothing { tool, why: imported.failed.unwrap_or_default() }),
+        true => Err(ForeignError::Nothing {
+            tool: imported.tool,
+            why: imported.failed.unwrap_or_default(),
+        }),
         false => Ok(imported),
     }
 }

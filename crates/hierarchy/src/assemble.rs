@@ -129,7 +129,6 @@ fn whose(
 /// Deepest nesting; the kernel allows eight queues in each other, and htb eight classes.
 const DEEPEST: usize = 128;
 
-/// Kinds that show single flows as classes.
 fn shows_flows(kind: &str) -> bool {
     matches!(kind, "fq_codel" | "fq_pie" | "sfq" | "cake" | "fq")
 }

@@ -8,9 +8,7 @@ use std::collections::HashMap;
 /// Counters per second of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct PerSecond {
-    /// Bits sent.
     pub bits: f64,
-    /// Packets sent.
     pub packets: f64,
     /// Packets lost.
     pub drops: f64,

@@ -8,10 +8,8 @@ use crate::record::Hook;
 use quell_tc::{Handle, Qdisc};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Classes by their names.
 type Classes = BTreeMap<Handle, usize>;
 
-/// The findings about one of the devices.
 pub(crate) fn of(devices: &[Device], index: usize) -> Vec<Finding> {
     let device = &devices[index];
     let mut found = Vec::new();

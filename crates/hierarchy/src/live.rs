@@ -7,15 +7,12 @@ use quell_tc::observed::{ExtraStats, ObservedFilter, Snapshot, Stats};
 use quell_tc::{Action, ClassKind, Filter, FilterKind, FlowMode, Handle, Match, Qdisc};
 use serde_json::{Map, Value};
 
-/// A device with what the kernel has of it.
 pub struct LiveDevice<'a> {
-    /// Its name.
     pub name: &'a str,
     /// Its queues, classes and filters.
     pub snapshot: &'a Snapshot,
 }
 
-/// The records of a device.
 pub fn records_of(device: &LiveDevice<'_>) -> Vec<Record> {
     let LiveDevice { name, snapshot } = device;
     let clsact = snapshot.qdiscs.iter().any(|qdisc| qdisc.kind == "clsact");

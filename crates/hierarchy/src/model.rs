@@ -15,10 +15,8 @@ pub struct Hierarchy {
     pub devices: Vec<Device>,
 }
 
-/// A device and what hangs on it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Device {
-    /// Its name.
     pub name: String,
     /// Whether it is an IFB: what goes out of it comes in by another device.
     pub ifb: bool,
@@ -39,29 +37,24 @@ pub struct Device {
 /// A queue or a class.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Node {
-    /// Whether it is a class.
     pub class: bool,
     /// The kind, as the kernel spells it.
     pub kind: String,
-    /// Its name.
     #[serde(serialize_with = "as_text")]
     pub handle: Handle,
     /// Whose it is, where somebody knows: a subscriber's, a host's.
     pub whose: Option<String>,
     /// Whether only something else speaks of it: a queue's parent that no output listed.
     pub implied: bool,
-    /// Where it hangs.
     pub parent: Option<usize>,
     /// What hangs in it: of a class its queue and its classes.
     pub children: Vec<usize>,
-    /// Its options.
     pub settings: Vec<Setting>,
     /// Whether packets that no filter matches come here.
     pub is_default: bool,
     /// The class for packets that no filter matches.
     #[serde(serialize_with = "as_text_or_null")]
     pub default: Option<Handle>,
-    /// What it has counted.
     pub counters: Option<Counters>,
     /// Active flows in it, of queues that show them as classes.
     pub flows: usize,
@@ -69,12 +62,10 @@ pub struct Node {
     pub chosen_by: Vec<usize>,
 }
 
-/// A filter in its place.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Filter {
     /// The queue or class that it hangs on.
     pub at: Option<usize>,
-    /// The hook that it hangs on.
     pub hook: Option<Hook>,
     /// The protocol that it looks at, in `tc`'s word.
     pub protocol: String,
@@ -88,10 +79,8 @@ pub struct Filter {
     pub matches: Vec<String>,
     /// Whether it matches every packet of its protocol; `None` where nobody can know.
     pub matches_all: Option<bool>,
-    /// The class as it was written.
     #[serde(serialize_with = "as_text_or_null")]
     pub class: Option<Handle>,
-    /// Where that leads.
     pub target: Target,
     /// What is done with a packet that matches.
     pub deeds: Vec<Deed>,
@@ -107,9 +96,7 @@ pub struct Filter {
 pub enum Target {
     /// To no class: it only acts.
     None,
-    /// To this class.
     Class(usize),
-    /// Over these classes.
     Spread(Vec<usize>),
     /// To a flow inside a queue without classes of its own.
     Flow,
@@ -122,11 +109,8 @@ pub enum Target {
 /// Something that will go wrong, in words.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
-    /// What it is.
     pub trouble: Trouble,
-    /// The node that it is about.
     pub node: Option<usize>,
-    /// The filter that it is about.
     pub filter: Option<usize>,
     /// For a person: one sentence or two.
     pub words: String,
@@ -140,7 +124,6 @@ pub enum Trouble {
     DropsUnmatched,
     /// Packets that match no filter go past all classes.
     Unshaped,
-    /// A class is named that is not there.
     NoSuchClass,
     /// Nothing leads packets into a class.
     Unreachable,
@@ -151,7 +134,6 @@ pub enum Trouble {
 }
 
 impl Hierarchy {
-    /// The device of this name.
     pub fn device(&self, name: &str) -> Option<usize> {
         self.devices.iter().position(|device| device.name == name)
     }

@@ -8,22 +8,17 @@ use crate::settings::Setting;
 /// A queue, a class or a filter, on its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// The device, where it was said.
     pub device: Option<String>,
     /// Where it was read: the line of the file, from 1; 0 for what the kernel said.
     pub line: usize,
-    /// What it is.
     pub what: What,
 }
 
-/// What a record is.
 #[derive(Debug, Clone, PartialEq)]
 pub enum What {
     /// A queueing discipline.
     Queue(NodeRecord),
-    /// A class.
     Class(NodeRecord),
-    /// A filter.
     Filter(FilterRecord),
 }
 
@@ -34,13 +29,10 @@ pub struct NodeRecord {
     pub kind: String,
     /// Its name; `0:` for a queue that the kernel made by itself.
     pub handle: Handle,
-    /// Where it hangs.
     pub place: Place,
     /// The class for packets that no filter matches: its minor.
     pub default: Option<u16>,
-    /// Its options.
     pub settings: Vec<Setting>,
-    /// What it has counted, where that was said.
     pub counters: Option<Counters>,
 }
 
@@ -58,9 +50,7 @@ pub enum Place {
 /// Counters of a queue or class since it was made, but for what waits now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Counters {
-    /// Bytes sent.
     pub bytes: u64,
-    /// Packets sent.
     pub packets: u64,
     /// Packets lost here.
     pub drops: u64,
@@ -86,7 +76,6 @@ pub enum Hook {
     Egress,
 }
 
-/// A filter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FilterRecord {
     /// The queue or class that it hangs on, where that was said.
@@ -105,7 +94,6 @@ pub struct FilterRecord {
     pub matches: Vec<String>,
     /// Whether it matches every packet of its protocol; `None` where nobody can know.
     pub matches_all: Option<bool>,
-    /// The class that it chooses.
     pub class: Option<Handle>,
     /// How many classes it spreads packets over, from `class` on; `None` for one.
     pub spread: Option<u32>,

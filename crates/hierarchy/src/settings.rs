@@ -322,7 +322,6 @@ fn curve_of(m1: &str, d: &str, m2: &str) -> String {
     if matches!(m1, "" | "0bit") { m2.to_owned() } else { format!("{m1} {d} {m2}") }
 }
 
-/// Why a value is refused.
 fn impossible(name: &str, value: &str) -> String {
     format!("{name}: {value} can't be")
 }

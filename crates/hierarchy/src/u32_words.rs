@@ -58,7 +58,6 @@ fn ipv4(key: &Key) -> Option<String> {
     }
 }
 
-/// A byte, and which of its bits count.
 fn byte(what: &str, value: u32, mask: u32) -> String {
     if mask == 0xff { format!("{what} {value:#x}") } else { format!("{what} {value:#x} {mask:#x}") }
 }

@@ -6,7 +6,7 @@
 //!   2  probe  load  rr  page  act  lab  shaper  treeview  host
 //!      classify  tls               below others of their layer: a program for the kernel, over netlink; TLS over a socket
 //!   1  sys  netlink  store  chart  trace  hierarchy  foreign  web   one system thing each
-//!   0  model  stats  wire  tc  pingexp  tune  cause   pure: no I/O, no clock, no randomness
+//!   0  model  stats  wire  tc  tune  cause   pure: no I/O, no clock, no randomness
 //!      units  finding              below all of them
 //! ```
 
@@ -16,18 +16,7 @@ use cargo_metadata::Metadata;
 pub const LAYERS: &[(&str, &[&str])] = &[
     ("0, units", &["quell-units"]),
     ("0, below", &["quell-finding"]),
-    (
-        "0",
-        &[
-            "quell-model",
-            "quell-stats",
-            "quell-wire",
-            "quell-tc",
-            "quell-pingexp",
-            "quell-tune",
-            "quell-cause",
-        ],
-    ),
+    ("0", &["quell-model", "quell-stats", "quell-wire", "quell-tc", "quell-tune", "quell-cause"]),
     (
         "1",
         &[
@@ -74,11 +63,11 @@ pub const LAYERS: &[(&str, &[&str])] = &[
 /// Crates that may use fewer than their layer allows: these and no others.
 pub const ONLY: &[(&str, &[&str])] = &[
     ("quell-netlink", &["quell-units", "quell-tc"]),
-    ("quell-store", &["quell-model"]),
+    ("quell-store", &["quell-model", "quell-units"]),
     ("quell-chart", &[]),
     ("quell-trace", &["quell-cause", "quell-finding", "quell-units"]),
     ("quell-web", &["quell-wire"]),
-    ("quell-foreign", &["quell-model"]),
+    ("quell-foreign", &["quell-model", "quell-units"]),
     ("quell-hierarchy", &["quell-units", "quell-wire", "quell-tc"]),
     ("quell-finding", &[]),
     ("quell-cause", &["quell-finding"]),

@@ -13,7 +13,7 @@ const SYSTEM: [&str; 3] = ["\"/proc/", "\"/sys/", "\"/etc/"];
 const OURS: [&str; 2] = ["crates/bench/", "crates/house/"];
 
 /// Files that may, how often, and why.
-const MAY: [(&str, usize, &str); 26] = [
+const MAY: [(&str, usize, &str); 27] = [
     ("crates/act/src/annex.rs", 1, "the log of changes, root's alone"),
     ("crates/act/src/kernel.rs", 2, "settings of the kernel, and a folder to sync"),
     ("crates/act/src/log.rs", 2, "the log of changes, root's alone"),
@@ -36,7 +36,12 @@ const MAY: [(&str, usize, &str); 26] = [
     ("crates/netlink/src/sysctl.rs", 1, "settings of the kernel"),
     ("crates/quell/src/shape/hold.rs", 3, "locks beside the log of changes"),
     ("crates/quell/src/tune/files.rs", 3, "the system's sysctl.d, and the record of tune"),
-    ("crates/store/src/files.rs", 2, "folders to sync"),
+    (
+        "crates/store/src/files.rs",
+        3,
+        "folders to sync, and what is known to be a regular file of a run",
+    ),
+    ("crates/store/src/list.rs", 1, "the folder whose lock is asked for"),
     ("crates/store/src/writer.rs", 1, "a folder to sync"),
     ("crates/sys/src/netns.rs", 2, "network namespaces: opened, not read"),
     ("crates/sys/src/socket/stream.rs", 1, "what the kernel says of itself"),

@@ -6,7 +6,6 @@ use std::fmt;
 /// Names one cell of the matrix scenarios × probes × repeats.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CellId {
-    /// Name of the scenario.
     pub scenario: String,
     /// Name of the probe, or [`CellId::TOGETHER`] where the experiment runs its probes together.
     pub probe: String,
@@ -18,7 +17,6 @@ impl CellId {
     /// What stands for the probe where all of them run together. No probe may have this name.
     pub const TOGETHER: &str = "all";
 
-    /// Whether this probe runs in the cell.
     pub fn has_probe(&self, probe: &str) -> bool {
         self.probe == probe || self.probe == Self::TOGETHER
     }

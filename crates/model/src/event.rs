@@ -20,7 +20,6 @@ pub enum Outcome {
 pub enum Event {
     /// First event of a journal: which cell this is.
     Begin {
-        /// The cell.
         cell: CellId,
         /// The cell's seed.
         seed: u64,
@@ -32,30 +31,25 @@ pub enum Event {
         /// The task's id.
         task: String,
     },
-    /// The task ended.
     Ended {
         /// The task's id.
         task: String,
         /// When: nanoseconds since the start of the measurement.
         t_ns: i64,
-        /// How.
         outcome: Outcome,
     },
     /// Probe packets of one stream.
     Echo {
         /// The stream's name.
         stream: String,
-        /// The packets.
         samples: Vec<EchoSample>,
     },
-    /// The state of one flow.
     Flow {
         /// The flow's name.
         stream: String,
         /// Its states, in order of time.
         samples: Vec<FlowSample>,
     },
-    /// The state of queues.
     Queues {
         /// The states, in order of time.
         samples: Vec<QueueSample>,

@@ -13,9 +13,7 @@ use std::str::FromStr;
 /// One thing that is known of a cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact {
-    /// When it was so.
     pub when: When,
-    /// What is described.
     #[serde(rename = "key")]
     pub subject: Subject,
     /// The description: a JSON text or a plain value.
@@ -23,7 +21,6 @@ pub struct Fact {
 }
 
 impl Fact {
-    /// This is so of that.
     pub fn new(when: When, subject: Subject, value: impl Into<String>) -> Self {
         Fact { when, subject, value: value.into() }
     }
@@ -33,15 +30,12 @@ impl Fact {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum When {
-    /// Before it began.
     Before,
     /// While it ran.
     During,
-    /// After its end.
     After,
 }
 
-/// A text that is no moment of a fact.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no moment of a fact; there are before, during and after")]
 pub struct NoMoment(String);
@@ -84,7 +78,6 @@ macro_rules! words {
 
 words! { When { Before "before", During "during", After "after", } }
 
-/// What is told of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
     /// The line that it has to share, as `dsl up`.
@@ -160,7 +153,6 @@ words! {
 }
 
 impl Subject {
-    /// What is told of a stream.
     pub fn stream(name: impl Into<String>, what: Told) -> Self {
         Subject::Stream(name.into(), what)
     }
@@ -254,7 +246,6 @@ impl From<Subject> for String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Event;
 
     const KEYS: [&str; 14] = [
         "sysctl/net.ipv4.tcp_rmem",
@@ -282,30 +273,6 @@ mod tests {
         assert_eq!(subject(KEYS[2]), Subject::Change(Span::from_secs(2)));
         assert_eq!(subject(KEYS[7]), Subject::stream("a/b", Told::ReceivedBefore));
         assert_eq!(subject(KEYS[9]), Subject::Other(KEYS[9].into()), "spelt otherwise");
-    }
-
-    #[test]
-    fn journals_of_versions_whose_facts_were_three_texts_are_read_and_written_the_same() {
-        #[derive(Serialize)]
-        enum Before {
-            #[allow(dead_code, reason = "only the places of the variants matter")]
-            A,
-            B {
-                when: &'static str,
-                key: &'static str,
-                value: &'static str,
-            },
-        }
-        for key in KEYS {
-            let old =
-                postcard::to_allocvec(&Before::B { when: "during", key, value: "v" }).unwrap();
-            let subject = Subject::from(key.to_owned());
-            let fact = Fact { when: When::During, subject, value: "v".into() };
-            let new = postcard::to_allocvec(&Event::Fact(fact.clone())).unwrap();
-            // The first byte is the variant's number.
-            assert_eq!(new[1..], old[1..], "{key}");
-            assert_eq!(postcard::from_bytes::<Event>(&new), Ok(Event::Fact(fact)));
-        }
     }
 
     #[test]

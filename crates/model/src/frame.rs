@@ -34,7 +34,6 @@ pub enum FrameError {
     Encode(String),
 }
 
-/// A value as a frame.
 pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, FrameError> {
     let buffer = vec![0; HEADER];
     let mut bytes =
@@ -70,7 +69,6 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// An empty decoder.
     pub fn new() -> Self {
         Self::default()
     }

@@ -5,14 +5,7 @@ use crate::event::Outcome;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Version of the run folder's layout that this program writes.
-///
-/// | version | change |
-/// |---|---|
-/// | 1 | manifest.json, samples.parquet, flows.parquet, queues.parquet, journal/ while it runs |
-/// | 2 | samples: added queued_ns, sent_late_ns. Tables of version 1 are read as if both were empty; unfinished runs of version 1, which still are journals, are not read |
-/// | 3 | samples: the status `late`; a fact `stream/NAME/losses`; the end `stopped` of a cell |
-/// | 4 | samples: the statuses `unsure`, `not-sent`; facts `stream/NAME/held-back` and `stream/NAME/measured`; flows: retransmits may be empty beside a window, of imported files |
+/// Version of the run folder's layout that this program writes and reads.
 pub const FORMAT_VERSION: u32 = 4;
 
 /// `manifest.json` of a run folder.
@@ -20,11 +13,9 @@ pub const FORMAT_VERSION: u32 = 4;
 pub struct Manifest {
     /// Version of the layout, [`FORMAT_VERSION`].
     pub format: u32,
-    /// Version of Quell.
     pub quell: String,
     /// Name of the run: its folder's name.
     pub run: String,
-    /// Name of the experiment.
     pub experiment: String,
     /// The experiment's title, for people.
     pub title: String,
@@ -79,7 +70,6 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// Its name, as it stands in manifests.
     pub fn name(self) -> &'static str {
         match self {
             Backend::Guest => "guest",
@@ -105,26 +95,21 @@ impl From<Backend> for String {
 /// The kernel that carried the traffic.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelRecord {
-    /// Whose it was.
     pub backend: Backend,
     /// `uname -r`.
     pub version: String,
-    /// Whether time was virtual.
     pub virtual_time: bool,
     /// Key of the kernel build (source version and configuration); empty for the host's.
     pub key: String,
 }
 
-/// What is known of one cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Flat")]
 pub struct CellRecord {
-    /// The cell.
     #[serde(flatten)]
     pub id: CellId,
     /// The cell's own seed.
     pub seed: u64,
-    /// How it ended.
     pub status: CellStatus,
     /// Why, where it did not end well.
     pub reason: Option<String>,
@@ -135,7 +120,6 @@ pub struct CellRecord {
     /// How long the measurement is planned to take in nanoseconds: rates count from 0 to here, without warm-up and linger. None where
     /// it is not known; analysis then takes the last time at which anything was sent.
     pub window_ns: Option<u64>,
-    /// Its tasks.
     pub tasks: Vec<TaskRecord>,
 }
 
@@ -181,11 +165,9 @@ impl From<Flat> for CellRecord {
     }
 }
 
-/// How a cell ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CellStatus {
-    /// Not begun.
     Planned,
     /// Begun, and no end was seen: the program was killed, or it still runs.
     Partial,
@@ -197,12 +179,10 @@ pub enum CellStatus {
     Stopped,
 }
 
-/// How a task ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskRecord {
     /// The task's id.
     pub id: String,
-    /// The host that did it.
     pub host: String,
     /// How it ended; none while it runs or when it was killed.
     pub outcome: Option<Outcome>,
@@ -213,7 +193,6 @@ pub struct TaskRecord {
 pub struct ExpectationRecord {
     /// The claim as it stands in the experiment file.
     pub claim: String,
-    /// Whether it held.
     pub held: bool,
     /// What was measured, for a person.
     pub found: String,

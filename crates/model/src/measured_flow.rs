@@ -5,7 +5,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One stream of a flow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredFlow {
     /// Seconds in which its payload came; none where that is no time, as of one datagram.
@@ -21,7 +20,6 @@ pub struct MeasuredFlow {
 /// What became of datagrams.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredDatagrams {
-    /// Sent.
     pub sent: u64,
     /// Arrived, copies not counted.
     pub arrived: u64,
@@ -33,7 +31,6 @@ pub struct MeasuredDatagrams {
 }
 
 impl MeasuredFlow {
-    /// What a fact says, if it can be.
     pub fn believed(self) -> Option<Self> {
         let found = self;
         let is_time = |time: f64| time.is_finite() && time >= 0.0;

@@ -38,7 +38,6 @@ pub enum Metric {
     Goodput,
     /// Share of all that was delivered in the cell over the same line in the same direction, 0 to 1.
     Share,
-    /// Packets sent.
     Sent,
     /// Packets that came back or arrived.
     Received,
@@ -108,7 +107,6 @@ impl Metric {
         ("load.sd", Metric::LoadSd),
     ];
 
-    /// The metric with this name.
     pub fn parse(text: &str) -> Option<Metric> {
         Self::NAMES.iter().find(|(n, _)| *n == text).map(|(_, m)| *m)
     }
@@ -118,7 +116,6 @@ impl Metric {
         Self::NAMES.iter().find(|(_, m)| *m == self).map_or("?", |(n, _)| n)
     }
 
-    /// In what it is measured.
     pub fn unit(self) -> Unit {
         match self {
             Metric::Loss | Metric::LossUp | Metric::LossDown | Metric::Share => Unit::Ratio,
@@ -147,12 +144,10 @@ impl Metric {
     }
 }
 
-/// In what a metric is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// 0 to 1.
     Ratio,
-    /// Seconds.
     Time,
     /// Bits per second.
     Rate,

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// A version of HTTP.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HttpVersion {
     /// HTTP/1.1 (RFC 9112).
@@ -19,7 +18,6 @@ pub enum HttpVersion {
 }
 
 impl HttpVersion {
-    /// As people write it.
     pub fn number(self) -> &'static str {
         match self {
             Self::One => "1.1",
@@ -57,7 +55,6 @@ pub struct PageLoad {
     pub warm: bool,
     /// When it began: nanoseconds since the start of the measurement.
     pub t_ns: i64,
-    /// How it ended.
     pub end: PageEnd,
     /// When the document was read and parsed: the end of `DOMContentLoaded`.
     pub doc_ms: Option<f64>,
@@ -133,11 +130,9 @@ pub struct PageMove {
     pub url: String,
 }
 
-/// How a page load ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PageEnd {
-    /// All was there.
     Loaded,
     /// Time was over; what is known is of what came until then.
     TimedOut,
@@ -162,7 +157,6 @@ impl PageEnd {
     }
 }
 
-/// One request of a page.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct PageRequest {
     /// The whole address, cut where it is very long.
@@ -173,7 +167,6 @@ pub struct PageRequest {
     pub protocol: String,
     /// The answer's status; none where none came.
     pub status: Option<u16>,
-    /// When the page asked for it.
     pub start_ms: f64,
     /// How long it stood in the browser's own queue, as for a free connection.
     pub queued_ms: Option<f64>,

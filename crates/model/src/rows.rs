@@ -47,12 +47,10 @@ impl EchoStatus {
         (EchoStatus::NotSent, "not-sent"),
     ];
 
-    /// The name in tables and JSON.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(s, _)| *s == self).map_or("lost", |(_, n)| n)
     }
 
-    /// The status with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(_, n)| *n == name).map(|(s, _)| *s)
     }
@@ -62,7 +60,6 @@ impl EchoStatus {
         matches!(self, EchoStatus::Ok | EchoStatus::Late)
     }
 
-    /// Whether the packet counts as lost.
     pub fn is_lost(self) -> bool {
         matches!(self, EchoStatus::Lost | EchoStatus::LostUp | EchoStatus::LostDown)
     }
@@ -99,7 +96,6 @@ pub struct EchoSample {
     pub sent_late_ns: Option<u64>,
     /// Size in bytes: UDP or ICMP payload.
     pub bytes: u32,
-    /// What became of it.
     pub status: EchoStatus,
 }
 
@@ -144,7 +140,6 @@ pub enum Side {
 }
 
 impl Side {
-    /// The name in tables and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Side::Sender => "sender",
@@ -157,7 +152,6 @@ impl Side {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpState {
     /// Segments retransmitted so far (`tcpi_total_retrans`); none where who wrote it did not tell, as Flent.
-    #[serde(with = "or_most")]
     pub retransmits: Option<u64>,
     /// Congestion window in segments; 0 where not known.
     pub cwnd: u32,
@@ -175,25 +169,11 @@ pub struct TcpState {
     pub notsent_bytes: u32,
 }
 
-/// A count that may be unknown, in frames as the largest number: so those of journals stay as they were when it always was known.
-mod or_most {
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(count: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_u64(count.unwrap_or(u64::MAX))
-    }
-
-    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Option<u64>, D::Error> {
-        u64::deserialize(from).map(|count| Some(count).filter(|count| *count < u64::MAX))
-    }
-}
-
 /// The state of a flow at one time. Bytes and packets are cumulative from the flow's start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowSample {
     /// Nanoseconds since the start of the measurement.
     pub t_ns: i64,
-    /// Who reports.
     pub side: Side,
     /// Payload bytes sent (sender: handed to the kernel and, for TCP, acknowledged) or received so far.
     pub bytes: u64,
@@ -214,16 +194,12 @@ pub struct QueueSample {
     pub handle: String,
     /// Kind: `fq_codel`, `htb` …; for a class, `htb class`.
     pub kind: String,
-    /// Bytes waiting.
     pub backlog_bytes: u64,
-    /// Packets waiting.
     pub backlog_packets: u64,
     /// Packets dropped.
     pub drops: u64,
     /// Packets marked CE (RFC 3168), where the queue counts them.
     pub marks: u64,
-    /// Packets sent on.
     pub packets: u64,
-    /// Bytes sent on.
     pub bytes: u64,
 }

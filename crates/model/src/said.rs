@@ -22,11 +22,9 @@ pub enum Said<E = Event> {
         /// Its `CLOCK_MONOTONIC` as it says so, in nanoseconds.
         monotonic_ns: u64,
     },
-    /// What it reports.
     Event {
         /// Counts up from 0.
         sequence: u64,
-        /// The report.
         event: E,
     },
 }

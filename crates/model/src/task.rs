@@ -38,11 +38,9 @@ pub struct Task {
     pub duration: Span,
     /// Seed for the task's own randomness (jitter of sending times, payload).
     pub seed: u64,
-    /// What to do.
     pub kind: TaskKind,
 }
 
-/// What a task does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum TaskKind {
     /// ICMP echo to one or several destinations.
@@ -56,22 +54,15 @@ pub enum TaskKind {
         streams: Vec<TcpPingStream>,
     },
     /// Listens, and lets [`TaskKind::TcpPing`] connect.
-    TcpListener {
-        /// Where to listen.
-        bind: SocketAddr,
-    },
+    TcpListener { bind: SocketAddr },
     /// A UDP stream against a [`TaskKind::UdpReflector`]: STAMP packets (RFC 8762) at a constant rate.
     UdpEcho(UdpEcho),
     /// Answers [`TaskKind::UdpEcho`].
-    UdpReflector {
-        /// Where to listen.
-        bind: SocketAddr,
-    },
+    UdpReflector { bind: SocketAddr },
     /// TCP connections to a [`TaskKind::TcpServer`], each sending or receiving as much as goes.
     Tcp(TcpClient),
     /// The other end of [`TaskKind::Tcp`].
     TcpServer {
-        /// Where to listen.
         bind: SocketAddr,
         /// How often a receiving connection reports its bytes.
         report: Span,
@@ -81,13 +72,7 @@ pub enum TaskKind {
     /// UDP in one direction to a [`TaskKind::UdpSink`]: constant rate, or as fast as the rate says (a flood), or on-off.
     UdpSend(UdpSend),
     /// Receives and counts [`TaskKind::UdpSend`].
-    UdpSink {
-        /// Where to listen.
-        bind: SocketAddr,
-        /// How often it reports.
-        report: Span,
-    },
-    /// Any program.
+    UdpSink { bind: SocketAddr, report: Span },
     Command {
         /// Program and arguments; no shell.
         argv: Vec<String>,
@@ -96,30 +81,20 @@ pub enum TaskKind {
     SampleQueues {
         /// Device names in this host; none means all.
         devices: Vec<String>,
-        /// How often.
         interval: Span,
     },
     /// Samples every TCP connection of this host over sock_diag, so that flows of foreign programs are seen too.
-    SampleSockets {
-        /// How often.
-        interval: Span,
-    },
+    SampleSockets { interval: Span },
     /// Request and response over TCP, one call after the other, against a [`TaskKind::RrServer`].
     Rr(RrClient),
     /// Answers [`TaskKind::Rr`].
-    RrServer {
-        /// Where to listen.
-        bind: SocketAddr,
-    },
+    RrServer { bind: SocketAddr },
     /// Loads of the lab's own page in a browser, one after the other, from a [`TaskKind::PageServer`].
     Page(PageClient),
-    /// Serves that page.
     PageServer {
-        /// Where to listen.
         bind: SocketAddr,
         /// What its certificate comes from.
         seed: u64,
-        /// What it speaks.
         http: HttpVersion,
     },
 }
@@ -144,9 +119,7 @@ pub struct About<'a> {
 /// A stream of a task, with the way of its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stream<'a> {
-    /// Its name in the results.
     pub name: &'a str,
-    /// The other end.
     pub to: IpAddr,
     /// Which way its payload goes.
     pub goes: Goes,
@@ -155,16 +128,13 @@ pub struct Stream<'a> {
 /// Which way a stream's payload goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goes {
-    /// To the other end.
     There,
-    /// From the other end.
     Back,
     /// To the other end, and an answer to each packet back.
     Answered,
 }
 
 impl TaskKind {
-    /// What others have to know of it.
     pub fn about(&self) -> About<'_> {
         let server = About { is_server: true, ..About::default() };
         let client = |streams, linger| About { streams, linger, ..About::default() };
@@ -225,7 +195,6 @@ impl Goes {
 pub struct PingStream {
     /// Name of the stream in the results.
     pub stream: String,
-    /// Destination.
     pub to: IpAddr,
     /// Time between packets.
     pub interval: Span,
@@ -237,7 +206,6 @@ pub struct PingStream {
     pub linger: Span,
 }
 
-/// One stream of TCP connects.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TcpPingStream {
     /// Name of the stream in the results.
@@ -257,7 +225,6 @@ pub struct TcpPingStream {
 pub struct UdpEcho {
     /// Name of the stream in the results.
     pub stream: String,
-    /// The reflector.
     pub to: SocketAddr,
     /// Time between packets.
     pub interval: Span,
@@ -284,7 +251,6 @@ pub enum Direction {
 pub struct TcpClient {
     /// Name of the flow; with several connections `name-1`, `name-2` …
     pub stream: String,
-    /// The server.
     pub to: SocketAddr,
     /// How many connections at once.
     pub connections: u32,
@@ -322,18 +288,15 @@ impl TcpClient {
     }
 }
 
-/// UDP in one direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UdpSend {
     /// Name of the flow.
     pub stream: String,
-    /// The sink.
     pub to: SocketAddr,
     /// Rate of UDP payload while sending.
     pub rate: Rate,
     /// UDP payload in bytes.
     pub size: u32,
-    /// TOS byte.
     pub tos: Tos,
     /// On-off: sends for `on`, is silent for `off`, and so on; none sends all the time.
     pub on_off: Option<OnOff>,
@@ -360,7 +323,6 @@ const BROWSER_MIB: u32 = 1024;
 pub struct PageClient {
     /// Name of the stream in the results.
     pub stream: String,
-    /// The server.
     pub to: SocketAddr,
     /// What the server's certificate comes from.
     pub seed: u64,
@@ -402,7 +364,6 @@ pub enum QuickAck {
 pub struct RrClient {
     /// Name of the stream in the results.
     pub stream: String,
-    /// The server.
     pub to: SocketAddr,
     /// How requests follow each other.
     pub pattern: RrPattern,

@@ -602,7 +602,7 @@ quell show calls; quell plot calls --figure rtt-cdf -o cdf.png",
         notes: "Whose a file is, is found out: Flent, irtt (-o), iperf3 (-J, --json-stream) or fping (-D, -c, -C). What is in \
                 a file and not in its run is told. An imported run is as old as its measurement: name it.",
         fails: Fails::Never,
-        call: calls!(import::foreign::FilesArgs, import::foreign::any),
+        call: calls!(import::FilesArgs, import::any),
     },
     Command {
         name: "import flent",
@@ -612,7 +612,7 @@ quell show calls; quell plot calls --figure rtt-cdf -o cdf.png",
         examples: "quell import flent rrul_be-2026-11-22T101503.flent.gz",
         notes: "Pings become packets, rates become flows. docs/from-flent.md tells more.",
         fails: Fails::Never,
-        call: calls!(import::foreign::FilesArgs, import::foreign::flent),
+        call: calls!(import::FilesArgs, import::flent),
     },
     Command {
         name: "import irtt",
@@ -624,7 +624,7 @@ irtt client -d 30s -i 20ms -o calls.json.gz 192.0.2.7
 quell import irtt calls.json.gz",
         notes: "",
         fails: Fails::Never,
-        call: calls!(import::foreign::FilesArgs, import::foreign::irtt),
+        call: calls!(import::FilesArgs, import::irtt),
     },
     Command {
         name: "import iperf3",
@@ -636,20 +636,7 @@ iperf3 -c 192.0.2.7 -R -J > down.json
 quell import iperf3 down.json",
         notes: "",
         fails: Fails::Never,
-        call: calls!(import::foreign::FilesArgs, import::foreign::iperf3),
-    },
-    Command {
-        name: "import fping",
-        about: "What fping printed with -D, -c or -C",
-        group: Group::Results,
-        prints: Prints::Report,
-        examples: "\
-fping -D -c 100 -p 200 192.0.2.7 > pings.txt 2>&1
-quell import fping pings.txt
-quell import fping old.txt --interval 200ms   (lines without -D)",
-        notes: "",
-        fails: Fails::Never,
-        call: calls!(import::foreign::FpingArgs, import::foreign::fping),
+        call: calls!(import::FilesArgs, import::iperf3),
     },
     Command {
         name: "import pingexp",
@@ -662,7 +649,7 @@ quell plot vpn-2009 --figure rtt-averages -o vpn.png
 quell view vpn-2009",
         notes: "",
         fails: Fails::Never,
-        call: calls!(import::PingExpArgs, import::pingexp),
+        call: calls!(import::FilesArgs, import::pingexp),
     },
     Command {
         name: "export csv",
@@ -688,16 +675,6 @@ flent -p all_scaled -o cake.png cake.flent.gz",
         notes: "",
         fails: Fails::Never,
         call: calls!(export::FlentArgs, export::flent),
-    },
-    Command {
-        name: "export influx",
-        about: "All rows of a run in InfluxDB's line protocol",
-        group: Group::Results,
-        prints: Prints::Text,
-        examples: "quell export influx -o home.lp; influx write -b net -f home.lp",
-        notes: "Times are nanoseconds since 1970, from the start of the run, of which the second is kept.",
-        fails: Fails::Never,
-        call: calls!(export::PlainArgs, export::influx),
     },
     Command {
         name: "export prometheus",

@@ -46,7 +46,7 @@ pub enum Named {
     Facts,
 }
 
-/// Options of `quell export influx` and `prometheus`.
+/// Options of `quell export prometheus`.
 #[derive(Debug, Args)]
 pub struct PlainArgs {
     #[command(flatten)]
@@ -81,12 +81,6 @@ pub fn csv(args: &CsvArgs) -> Result<ExitCode, Failure> {
     let mut text = Vec::new();
     quell_store::csv(&run, table, &mut text).map_err(Failure::system)?;
     put(args.output.output.as_deref(), &text)
-}
-
-/// `quell export influx`.
-pub fn influx(args: &PlainArgs) -> Result<ExitCode, Failure> {
-    let run = read_named(&args.run)?;
-    put(args.output.output.as_deref(), export::influx(&run, zero(&run)?).as_bytes())
 }
 
 /// `quell export prometheus`.
@@ -128,7 +122,7 @@ fn cell<'a>(run: &'a Run, wanted: Option<&str>) -> Result<(&'a CellRecord, &'a C
 /// The Unix time at which the run's times begin.
 fn zero(run: &Run) -> Result<f64, Failure> {
     let started = &run.manifest.started;
-    quell_foreign::unix_seconds(started)
+    quell_units::time::unix_seconds(started)
         .ok_or_else(|| Failure::unusable(format!("the run's start {started:?} is no time")))
 }
 

@@ -1,78 +1,247 @@
-//! `quell import`: what other programs measured, as a run of Quell.
+//! `quell import`: what other programs measured, as runs of Quell.
 //!
 //! ```text
-//!   file of ping-exp ──► streams: numbers, round-trip times ──► a run, for show, plot, view and report
-//!   files of Flent, irtt, iperf3, fping (foreign.rs) ─────────► a run each
+//!   FILE … ──quell_foreign──► streams, what is known beside them, what is left out ──► a run each, for show, plot, compare, view
 //! ```
-
-pub mod foreign;
 
 use crate::failure::Failure;
 use crate::keep::{About, End, Keep, Origin};
 use crate::options::{Json, Place};
-use crate::text::say;
+use crate::text::{columns, lines, say};
 use clap::Args;
-use quell_model::{EchoSample, EchoStatus, Event, Fact, Subject, Told, When};
-use quell_pingexp::{Experiment, Fate, MOST_BYTES, Packet, PingExp};
+use quell_foreign::{FlowDirection, Imported, MOST_BYTES, Stream, Tool};
+use quell_model::{EchoStatus, Event, Fact, Side, Subject, Told, When};
 use quell_sys::input::Input;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Options of `quell import pingexp`.
+/// Packets in one event: a frame stays small.
+const BATCH: usize = 4096;
+
+/// Options of `quell import` and of those of its commands that need no more.
 #[derive(Debug, Args)]
-pub struct PingExpArgs {
-    /// The file
-    pub file: PathBuf,
+pub struct FilesArgs {
+    /// The files; each becomes a run
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
     #[command(flatten)]
     pub place: Place,
     #[command(flatten)]
     pub json: Json,
 }
 
-/// Between packets, where the file does not say it: ping-exp's own default.
-const USUAL_INTERVAL_S: f64 = 0.2;
+/// `quell import FILE…`: whose the files are is found out.
+pub fn any(args: &FilesArgs) -> Result<ExitCode, Failure> {
+    import(args, None)
+}
 
-/// Packets in one event: a frame stays small.
-const BATCH: usize = 4096;
+/// `quell import flent`.
+pub fn flent(args: &FilesArgs) -> Result<ExitCode, Failure> {
+    import(args, Some(Tool::Flent))
+}
 
-/// One stream with its packets.
-struct ImportedStream<'a> {
-    experiment: &'a Experiment,
-    packets: Vec<Packet>,
+/// `quell import irtt`.
+pub fn irtt(args: &FilesArgs) -> Result<ExitCode, Failure> {
+    import(args, Some(Tool::Irtt))
+}
+
+/// `quell import iperf3`.
+pub fn iperf3(args: &FilesArgs) -> Result<ExitCode, Failure> {
+    import(args, Some(Tool::Iperf3))
 }
 
 /// `quell import pingexp`.
-pub fn pingexp(args: &PingExpArgs) -> Result<ExitCode, Failure> {
-    let refused = |e: &dyn std::fmt::Display| {
-        Failure::usage(format!("{} is not imported: {e}", args.file.display()))
-    };
-    let bytes = contents(&args.file, MOST_BYTES)?;
-    let file = quell_pingexp::read(&bytes).map_err(|e| refused(&e))?;
-    let mut streams = Vec::new();
-    let mut left = quell_pingexp::MOST_PACKETS;
-    for experiment in &file.experiments {
-        let packets = experiment.packets(file.count).map_err(|e| refused(&e))?;
-        let too_many = quell_pingexp::PickleError::TooMany;
-        left = left.checked_sub(packets.len()).ok_or_else(|| refused(&too_many))?;
-        streams.push(ImportedStream { experiment, packets });
+pub fn pingexp(args: &FilesArgs) -> Result<ExitCode, Failure> {
+    import(args, Some(Tool::PingExp))
+}
+
+/// Imports each file. One that is refused does not keep the others out, and is told at the end.
+fn import(args: &FilesArgs, tool: Option<Tool>) -> Result<ExitCode, Failure> {
+    let (mut documents, mut refused) = (Vec::new(), Vec::new());
+    for file in &args.files {
+        let read = contents(file, MOST_BYTES).and_then(|bytes| {
+            quell_foreign::read(&bytes, tool)
+                .map_err(|e| Failure::usage(format!("{} is not imported: {e}", file.display())))
+        });
+        let imported = match read {
+            Ok(imported) => imported,
+            Err(failure) => {
+                refused.push(failure.to_string());
+                continue;
+            }
+        };
+        let folder = keep(&args.place.base, file, &imported)?;
+        if args.json.json {
+            documents.push(document(file, &imported, &folder));
+        } else {
+            tell(file, &imported, &folder);
+        }
     }
-    if streams.iter().all(|s| s.packets.is_empty()) {
-        return Err(refused(&"it holds no packets"));
-    }
-    let interval = file.interval_s.filter(|s| (1e-6..=86_400.0).contains(s));
-    let step_ns = (interval.unwrap_or(USUAL_INTERVAL_S) * 1e9).round() as i64;
-    let started = file.started.and_then(time);
-    let about = about(args, &file, &streams, step_ns, started);
-    let folder = keep(&args.place.base, &about, &streams, step_ns)?;
-    if args.json.json {
-        let document = document(&streams, interval, started, &folder);
+    if args.json.json && !documents.is_empty() {
+        let document = serde_json::json!({ "imported": documents });
         println!("{}", crate::text::document(&document));
-    } else {
-        tell(&streams, interval, started, &folder);
     }
-    Ok(ExitCode::SUCCESS)
+    match refused.is_empty() {
+        true => Ok(ExitCode::SUCCESS),
+        false => Err(Failure::usage(refused.join("\n"))),
+    }
+}
+
+/// The file's name without the endings that such files have.
+fn stem(file: &Path) -> String {
+    let name = file.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    let endings = [".gz", ".flent", ".json", ".pickle"];
+    let stem = endings.iter().fold(&*name, |name, end| name.strip_suffix(end).unwrap_or(name));
+    if stem.is_empty() { name } else { stem.to_owned() }
+}
+
+fn keep(base: &Path, file: &Path, imported: &Imported) -> Result<PathBuf, Failure> {
+    let word = imported.tool.word();
+    let name = file.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    let mut text =
+        format!("# imported from a file of {}: {}\n", imported.tool, name.escape_debug());
+    for (key, value) in &imported.about {
+        text.push_str(&format!("# {key}: {}\n", value.escape_debug()));
+    }
+    let of =
+        if imported.test.is_empty() { String::new() } else { format!("{} by ", imported.test) };
+    let what =
+        if imported.title.is_empty() { String::new() } else { format!("{}: ", imported.title) };
+    let about = About {
+        name: stem(file),
+        scenario: if imported.test.is_empty() { word.to_owned() } else { imported.test.clone() },
+        title: format!("{what}{of}{}, from {name}", imported.tool),
+        // Analysis would take the other streams for loads.
+        task: unlike(word, imported.streams.iter().map(|s| &*s.name)),
+        clock: format!("times as {} wrote them", imported.tool),
+        seed: 0,
+        window_ns: imported.window_ns,
+        origin: Origin::Elsewhere {
+            started: imported.started_s.and_then(time),
+            text,
+            program: word,
+        },
+    };
+    let mut keep = Keep::begin(base, &about)?;
+    for stream in &imported.streams {
+        for (what, value) in facts(stream) {
+            let subject = Subject::stream(&*stream.name, what);
+            keep.event(&Fact::new(When::Before, subject, value).into())?;
+        }
+        for samples in stream.packets.chunks(BATCH) {
+            let samples = samples.to_vec();
+            keep.event(&Event::Echo { stream: stream.name.clone(), samples })?;
+        }
+        for samples in stream.flow.chunks(BATCH) {
+            let samples = samples.to_vec();
+            keep.event(&Event::Flow { stream: stream.name.clone(), samples })?;
+        }
+    }
+    keep.finish(End::of(imported.failed.as_deref(), false))
+}
+
+fn facts(stream: &Stream) -> Vec<(Told, String)> {
+    let way = stream.way.map(|way| (Told::Way, way.word().to_owned()));
+    let clocks = stream.two_clocks.then(|| (Told::Clocks, "apart".to_owned()));
+    let other = |(key, value): &(&'static str, String)| (Told::Other((*key).into()), value.clone());
+    way.into_iter().chain(clocks).chain(stream.facts.iter().map(other)).collect()
+}
+
+/// What a stream holds, in numbers.
+struct Counts {
+    sent: usize,
+    answered: usize,
+    again: usize,
+    bytes: u64,
+    seconds: f64,
+}
+
+impl Counts {
+    fn of(stream: &Stream) -> Self {
+        let count =
+            |is: fn(EchoStatus) -> bool| stream.packets.iter().filter(|p| is(p.status)).count();
+        let again = count(|s| s == EchoStatus::Duplicate);
+        let end = |side| stream.flow.iter().rfind(|s| s.side == side);
+        let last = end(Side::Receiver).or(end(Side::Sender));
+        let first = stream.flow.iter().map(|s| s.t_ns).min();
+        let took = last.zip(first).map_or(0, |(last, first)| last.t_ns - first);
+        Self {
+            sent: stream.packets.len() - again,
+            answered: count(EchoStatus::is_answered),
+            again,
+            bytes: last.map_or(0, |last| last.bytes),
+            seconds: took as f64 / 1e9,
+        }
+    }
+}
+
+/// The same as [`tell`] for a program; what the file does not say is null.
+fn document(file: &Path, imported: &Imported, folder: &Path) -> serde_json::Value {
+    let one = |stream: &Stream| {
+        let counts = Counts::of(stream);
+        let packets = !stream.packets.is_empty();
+        serde_json::json!({
+            "stream": stream.name,
+            "way": stream.way.map(FlowDirection::word),
+            "packets": packets.then_some(counts.sent),
+            "answered": packets.then_some(counts.answered),
+            "duplicates": packets.then_some(counts.again),
+            "bytes": (!packets).then_some(counts.bytes),
+            "seconds": (!packets).then_some(counts.seconds),
+        })
+    };
+    let about: serde_json::Map<String, serde_json::Value> =
+        imported.about.iter().map(|(k, v)| ((*k).to_owned(), v.clone().into())).collect();
+    serde_json::json!({
+        "file": file,
+        "program": imported.tool.word(),
+        "test": (!imported.test.is_empty()).then_some(&imported.test),
+        "run": folder.file_name().map(|n| n.to_string_lossy()),
+        "folder": folder,
+        "started": imported.started_s.and_then(time).map(quell_units::time::rfc3339),
+        "about": about,
+        "streams": imported.streams.iter().map(one).collect::<Vec<_>>(),
+        "notes": imported.notes,
+        "left_out": imported.left_out,
+        "broke_off": imported.failed,
+    })
+}
+
+fn tell(file: &Path, imported: &Imported, folder: &Path) {
+    let test =
+        if imported.test.is_empty() { String::new() } else { format!(" ({})", imported.test) };
+    let from = plain(&file.display().to_string());
+    say(&format!("{from}: a file of {}{}\n", imported.tool, plain(&test)));
+    for stream in &imported.streams {
+        let counts = Counts::of(stream);
+        let name = quell_wire::text::printable(&stream.name, 50);
+        if stream.packets.is_empty() {
+            let way = stream.way.map_or("way unknown", FlowDirection::word);
+            let (mb, s) = (counts.bytes as f64 / 1e6, counts.seconds);
+            say(&format!("  {name}: {way}, {mb:.2} MB in {s:.1} s\n"));
+        } else {
+            let more =
+                if counts.again > 0 { format!(", {} again", counts.again) } else { String::new() };
+            let (answered, sent) = (counts.answered, counts.sent);
+            say(&format!("  {name}: {answered} of {sent} packets answered{more}\n"));
+        }
+    }
+    let sentence = |said: &str| {
+        print!("{}", lines("", &quell_wire::text::printable(said, 1000), columns()));
+    };
+    if let Some(why) = &imported.failed {
+        sentence(&format!("It broke off: {why}"));
+    }
+    imported.notes.iter().for_each(|note| sentence(note));
+    imported.left_out.iter().for_each(|left| sentence(&format!("Left out: {left}")));
+    if imported.started_s.and_then(time).is_none() {
+        sentence("It has no starting time that could be read; the run stands at 1970.");
+    }
+    println!("run     {}", folder.display());
+    let name = folder.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    println!("next    quell show {name}\n");
 }
 
 /// What stands in a file, one byte more than is read at most: a longer file is refused by its reader, and not cut.
@@ -98,170 +267,6 @@ fn unlike<'a>(name: &str, streams: impl Iterator<Item = &'a str> + Clone) -> Str
         name.push('\'');
     }
     name
-}
-
-/// What was measured, and what the file does not say of it.
-fn about(
-    args: &PingExpArgs,
-    file: &PingExp,
-    streams: &[ImportedStream],
-    step_ns: i64,
-    started: Option<SystemTime>,
-) -> About {
-    let stem = args.file.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
-    let name = args.file.file_name().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
-    let sent = streams.iter().filter_map(|s| s.packets.last()).map(|p| p.seq + 1).max();
-    let took_s = file.started.zip(file.ended).map(|(from, to)| to - from).filter(|s| *s >= 0.0);
-    let mut text = format!("# imported from a file of ping-exp: {}\n", name.escape_debug());
-    for stream in streams {
-        let e = stream.experiment;
-        let tos = e.tos.as_deref().unwrap_or("none");
-        let line = format!("# -t {:?},{:?},{:?}\n", e.id, e.host, tos);
-        text.push_str(&line);
-    }
-    About {
-        name: if stem.is_empty() { "ping-exp".into() } else { stem },
-        scenario: "ping-exp".into(),
-        title: format!("Pings by ping-exp, from {name}"),
-        task: unlike("ping-exp", streams.iter().map(|s| &*s.experiment.id)),
-        clock: "round-trip times as ping printed them; sending times are number times interval, as ping-exp kept none".into(),
-        seed: 0,
-        window_ns: sent.and_then(|n| n.checked_mul(step_ns.unsigned_abs())),
-        origin: Origin::Elsewhere { started, took_s, text, program: "ping-exp" },
-    }
-}
-
-fn keep(
-    base: &Path,
-    about: &About,
-    streams: &[ImportedStream],
-    step_ns: i64,
-) -> Result<PathBuf, Failure> {
-    let mut keep = Keep::begin(base, about)?;
-    for stream in streams {
-        let e = stream.experiment;
-        for (key, value) in facts(e) {
-            let subject = Subject::stream(&*e.id, Told::Other(key.into()));
-            keep.event(&Fact::new(When::Before, subject, value).into())?;
-        }
-        for packets in stream.packets.chunks(BATCH) {
-            let samples = packets.iter().map(|p| sample(p, step_ns)).collect();
-            keep.event(&Event::Echo { stream: e.id.clone(), samples })?;
-        }
-    }
-    keep.finish(End::Done)
-}
-
-/// What the file says of a stream beside its packets.
-fn facts(e: &Experiment) -> Vec<(&'static str, String)> {
-    let mut facts = vec![("host", e.host.clone())];
-    facts.extend(e.tos.clone().map(|tos| ("tos", tos)));
-    let ttls = || e.replies.iter().filter_map(|r| r.ttl);
-    if let Some((least, most)) = ttls().min().zip(ttls().max()) {
-        let words = if least == most { least.to_string() } else { format!("{least} to {most}") };
-        facts.push(("ttl", words));
-    }
-    if let Some(summary) = e.summary {
-        facts.push(("transmitted", summary.transmitted.to_string()));
-        facts.push(("received", summary.received.to_string()));
-    }
-    facts
-}
-
-fn sample(packet: &Packet, step_ns: i64) -> EchoSample {
-    let (status, ms) = match packet.fate {
-        Fate::Answered(ms) => (EchoStatus::Ok, Some(ms)),
-        Fate::Duplicate(ms) => (EchoStatus::Duplicate, Some(ms)),
-        Fate::Lost => (EchoStatus::Lost, None),
-    };
-    EchoSample {
-        t_ns: i64::try_from(packet.seq).unwrap_or(i64::MAX).saturating_mul(step_ns),
-        seq: packet.seq,
-        rtt_ns: ms.map(|ms| (ms * 1e6).round() as u64),
-        up_ns: None,
-        down_ns: None,
-        up_order: None,
-        down_order: None,
-        seen_late_ns: None,
-        queued_ns: None,
-        sent_late_ns: None,
-        bytes: 0,
-        status,
-    }
-}
-
-impl ImportedStream<'_> {
-    /// Packets that were answered, and answers that came again.
-    fn counts(&self) -> (usize, usize) {
-        let count = |is: fn(&Fate) -> bool| self.packets.iter().filter(|p| is(&p.fate)).count();
-        (count(|f| matches!(f, Fate::Answered(_))), count(|f| matches!(f, Fate::Duplicate(_))))
-    }
-}
-
-/// The same as [`tell`] for a program; what the file does not say is null.
-fn document(
-    streams: &[ImportedStream],
-    interval: Option<f64>,
-    started: Option<SystemTime>,
-    folder: &Path,
-) -> serde_json::Value {
-    let one = |stream: &ImportedStream| {
-        let (answered, again) = stream.counts();
-        serde_json::json!({
-            "stream": stream.experiment.id,
-            "host": stream.experiment.host,
-            "tos": stream.experiment.tos,
-            "packets": stream.packets.len() - again,
-            "answered": answered,
-            "duplicates": again,
-        })
-    };
-    serde_json::json!({
-        "run": folder.file_name().map(|n| n.to_string_lossy()),
-        "folder": folder,
-        "started": started.map(quell_store::utc_rfc3339),
-        "interval_s": interval,
-        "streams": streams.iter().map(one).collect::<Vec<_>>(),
-    })
-}
-
-fn tell(
-    streams: &[ImportedStream],
-    interval: Option<f64>,
-    started: Option<SystemTime>,
-    folder: &Path,
-) {
-    for stream in streams {
-        let e = stream.experiment;
-        let (answered, again) = stream.counts();
-        let mut line = format!(
-            "{}: {}, {} of {} packets answered",
-            plain(&e.id),
-            if e.host.is_empty() { "host unknown".into() } else { plain(&e.host) },
-            answered,
-            stream.packets.len() - again,
-        );
-        if let Some(tos) = &e.tos {
-            line += &format!(", TOS {}", plain(tos));
-        }
-        if again > 0 {
-            line += &format!(", {again} answered again");
-        }
-        say(&format!("{line}\n"));
-    }
-    let every = interval.unwrap_or(USUAL_INTERVAL_S);
-    let whose = if interval.is_some() { "" } else { " (ping-exp's default; the file has none)" };
-    println!();
-    say("ping-exp kept no sending times: packets stand in the order of their numbers,\n");
-    say(&format!("every {every} s{whose}.\n"));
-    say("It kept neither sizes nor the direction of loss; missing numbers count as lost.\n");
-    match started {
-        Some(time) => println!("It was started at {}.", quell_store::utc_rfc3339(time)),
-        None => say("It has no starting time that could be read; the run stands at 1970.\n"),
-    }
-    println!("\nrun     {}", folder.display());
-    let name = folder.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-    println!("next    quell show {name}");
 }
 
 /// A name from a file, without what would command the terminal.

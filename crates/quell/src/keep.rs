@@ -44,8 +44,6 @@ pub enum Origin {
     Elsewhere {
         /// When it started, where that is known.
         started: Option<SystemTime>,
-        /// How long it took in seconds, where that is known.
-        took_s: Option<f64>,
         /// What it said of itself, in lines that are comments.
         text: String,
         /// Who said too little of the machine.
@@ -156,22 +154,20 @@ pub fn command_line() -> String {
 fn manifest(about: &About) -> Manifest {
     let id = CellId { scenario: about.scenario.clone(), probe: about.task.clone(), repeat: 0 };
     let now = SystemTime::now();
-    let (started, wall_s, host, text, kernel, machine) = match &about.origin {
+    let (started, host, text, kernel, machine) = match &about.origin {
         Origin::Here(since) => {
             let version = nix::sys::utsname::uname()
                 .map_or_else(|_| String::new(), |u| u.release().to_string_lossy().into_owned());
             (
                 now.checked_sub(*since).unwrap_or(now),
-                None,
                 "here",
                 format!("# measured by hand\n# {}\n", command_line()),
                 (Backend::Host, version),
                 quell_experiment::run::machine(),
             )
         }
-        Origin::Elsewhere { started, took_s, text, program } => (
+        Origin::Elsewhere { started, text, program } => (
             started.unwrap_or(SystemTime::UNIX_EPOCH),
-            *took_s,
             "unknown",
             text.clone(),
             (Backend::Unknown, format!("(not kept by {program})")),
@@ -187,7 +183,7 @@ fn manifest(about: &About) -> Manifest {
         experiment_text: text,
         changes: Vec::new(),
         seed: about.seed,
-        started: quell_store::utc_rfc3339(started),
+        started: quell_units::time::rfc3339(started),
         kernel: KernelRecord { backend: kernel.0, version: kernel.1, ..KernelRecord::default() },
         machine,
         clock: about.clock.clone(),
@@ -196,13 +192,13 @@ fn manifest(about: &About) -> Manifest {
             seed: about.seed,
             status: CellStatus::Planned,
             reason: None,
-            wall_s,
+            wall_s: None,
             virtual_s: None,
             window_ns: about.window_ns,
             tasks: vec![TaskRecord { id: about.task.clone(), host: host.into(), outcome: None }],
         }],
         complete: false,
-        wall_s,
+        wall_s: None,
         virtual_s: None,
         sysctls: BTreeMap::new(),
         queues: BTreeMap::new(),

@@ -10,10 +10,10 @@ use quell_experiment::run::Finished;
 use quell_experiment::spec::{Experiment, load_file};
 use quell_model::manifest::ExpectationRecord;
 use quell_model::{CellStatus, Manifest};
-use quell_report::analysis::Results;
+use quell_report::analysis::{Results, Summary};
 use quell_report::figures::Capacity;
 use quell_report::figures::sweep::Sweep;
-use quell_report::{html, json, table};
+use quell_report::{html, insight, json, table};
 use quell_store::{Run, RunState, RunSummary};
 use quell_sys::memory;
 use quell_wire::text::{self, printable};
@@ -54,6 +54,15 @@ struct Opened {
 }
 
 impl Opened {
+    /// What it shows, in the sentences that open it, and an empty line.
+    fn opening(&self) -> String {
+        let manifest = &self.run.manifest;
+        let said = insight::opening(manifest, &Summary::of(&self.results, manifest));
+        let all = said.iter().map(|said| lines("", &printable(said, 500), columns()));
+        let text: String = all.collect();
+        if text.is_empty() { text } else { text + "\n" }
+    }
+
     fn page(&self) -> String {
         let given = html::Given {
             published: &self.published,
@@ -151,6 +160,7 @@ pub fn after_run(
         let document = json::render(manifest, &opened.results).map_err(Failure::system)?;
         print!("{}", text::json(&document));
     } else {
+        print!("{}", opened.opening());
         print!("{}", table::render_in(columns(), manifest, &opened.results, &opened.published));
         say(&opened.footnote);
         say(&verdicts(&manifest.expectations));
@@ -346,7 +356,8 @@ pub fn whole(run: Run, form: Json) -> Result<String, Failure> {
         let document = json::render(manifest, &opened.results).map_err(Failure::system)?;
         return Ok(text::json(&document));
     }
-    let mut out = table::render_in(columns(), manifest, &opened.results, &opened.published);
+    let mut out = opened.opening();
+    out += &table::render_in(columns(), manifest, &opened.results, &opened.published);
     let mut more = opened.footnote.clone() + &verdicts(&manifest.expectations);
     if let Some(failed) = failed_tasks(manifest) {
         more += &format!("\n{failed}\n");

@@ -134,7 +134,7 @@ fn answer(args: &ServeArgs) -> Result<(), Failure> {
             "-D: in the background it is a service (systemctl enable --now quell-serve), or `quell serve … >serve.log 2>&1 &`"
         }
         (false, Some(_)) => {
-            "--idle-timeout: needless, since tests that stand still give way to others; --for TIME ends the server by itself"
+            "--idle-timeout: needless, since tests that are idle for 5 s give way to others; --for TIME ends the server by itself"
         }
         (false, None) => return Ok(()),
     };

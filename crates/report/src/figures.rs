@@ -47,7 +47,6 @@ const fn entry(
     Entry { name: Name { name, shows }, make, streams }
 }
 
-/// All figures, in the order of the page.
 const ALL: [Entry; 14] = [
     entry(
         "totals",
@@ -120,7 +119,6 @@ const ALL: [Entry; 14] = [
     ),
 ];
 
-/// The names of all figures.
 pub const NAMES: [Name; ALL.len()] = {
     let mut names = [ALL[0].name; ALL.len()];
     let mut index = 0;
@@ -131,11 +129,9 @@ pub const NAMES: [Name; ALL.len()] = {
     names
 };
 
-/// There is no figure of this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no figure {name:?}; there are {}", list())]
 pub struct UnknownFigure {
-    /// What was asked for.
     pub name: String,
 }
 
@@ -182,29 +178,19 @@ fn known(name: &str) -> Result<&'static Entry, UnknownFigure> {
 /// Why there is no figure of the streams that were named.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoFigure {
-    /// There is no figure of this name.
     #[error(transparent)]
     Unknown(#[from] UnknownFigure),
-    /// There is no stream of this name.
     #[error("there is no stream {name:?} in this run; there are {}", known.join(", "))]
     UnknownStream {
-        /// What was asked for.
         name: String,
         /// The run's streams.
         known: Vec<String>,
     },
     /// The run has nothing that the figure shows.
     #[error("the figure {figure} would be empty: {why}")]
-    Nothing {
-        /// The figure.
-        figure: String,
-        /// What is not there.
-        why: String,
-    },
-    /// There is no scenario of this name.
+    Nothing { figure: String, why: String },
     #[error("there is no scenario {name:?} in this run; there are {}", known.join(", "))]
     UnknownScenario {
-        /// What was asked for.
         name: String,
         /// The run's scenarios.
         known: Vec<String>,
@@ -215,9 +201,7 @@ pub enum NoFigure {
         beside(shown)
     )]
     NotShown {
-        /// The figure.
         figure: String,
-        /// The stream.
         name: String,
         /// Those of the named streams that it can show.
         shown: Vec<String>,

@@ -107,7 +107,6 @@ struct Pages {
     load_ms: Option<f64>,
     load_sd_ms: Option<f64>,
     each_load_ms: Vec<Option<f64>>,
-    /// Answers by protocol.
     protocols: BTreeMap<String, u64>,
     failed_requests: u64,
 }

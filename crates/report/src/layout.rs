@@ -13,20 +13,16 @@ pub(crate) struct Layout {
     pub rows: Vec<Row>,
 }
 
-/// A column of figures.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Column {
-    /// What it shows.
     pub name: &'static str,
     /// What of it: a direction, or a quantile.
     pub of: String,
-    /// Its unit.
     pub unit: &'static str,
     /// The probe that it comes from, where a row is a scenario.
     pub from: Option<String>,
 }
 
-/// A row of the table.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
     pub scenario: String,
@@ -34,7 +30,6 @@ pub(crate) struct Row {
     pub stream: Option<(String, String)>,
     /// The line that the stream's data shares with others, where a row is a stream.
     pub way: Option<String>,
-    /// One for each column.
     pub cells: Vec<Option<Value>>,
 }
 
@@ -82,7 +77,6 @@ impl Value {
         }
     }
 
-    /// The ends of the interval.
     fn ends(&self) -> Option<Ends> {
         let low = self.estimate.interval?.low;
         Some(Ends { low, high: self.at_most.unwrap_or(self.estimate).interval?.high })
@@ -100,7 +94,6 @@ impl Value {
         })
     }
 
-    /// Whether the interval is open to a side.
     fn is_open(&self) -> bool {
         self.ends().is_some_and(|ends| ends.low.is_none() || ends.high.is_none())
     }
@@ -236,14 +229,12 @@ impl Layout {
         layout
     }
 
-    /// Some of its columns.
     pub fn part(&self, columns: std::ops::Range<usize>) -> Self {
         let row = |row: &Row| Row { cells: row.cells[columns.clone()].to_vec(), ..row.clone() };
         let rows = self.rows.iter().map(row).collect();
         Self { columns: self.columns[columns.clone()].to_vec(), rows }
     }
 
-    /// The table of a run.
     pub fn of(manifest: &Manifest, results: &Results, summary: &Summary) -> Self {
         match Sources::of(results, manifest) {
             Some(sources) => by_scenario(manifest, summary, &sources),

@@ -16,6 +16,7 @@ pub mod compare;
 pub mod export;
 pub mod figures;
 pub mod html;
+pub mod insight;
 pub mod json;
 mod layout;
 pub mod table;

@@ -178,7 +178,6 @@ pub fn runs_in(width: usize, runs: &[RunSummary]) -> String {
     text
 }
 
-/// The state of a run, with its mark.
 fn state(state: &RunState) -> String {
     match state {
         RunState::Complete => "✓ complete".to_owned(),
@@ -216,7 +215,6 @@ fn fitting(layout: &Layout, width: usize) -> Vec<(Layout, Grid)> {
     blocks
 }
 
-/// Which run it is, of which kernel.
 fn identity(manifest: &Manifest) -> String {
     let kernel = &manifest.kernel;
     let time = if kernel.virtual_time { "virtual time" } else { "real time" };

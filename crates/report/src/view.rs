@@ -137,7 +137,6 @@ impl Slots {
     }
 }
 
-/// The page as HTML.
 pub fn render(run: &Run) -> String {
     let m = &run.manifest;
     let title = if m.title.is_empty() { &m.experiment } else { &m.title };

@@ -13,11 +13,8 @@
 //! Where there is a secret, each connection proves it, streams too: a cookie travels in the clear, and whoever saw one gets nothing for it.
 
 use crate::ends;
-use crate::guest::Guest;
-use crate::hub::{HalfOpen, Hub};
-use crate::pause::pause;
-use crate::places::Full;
-use crate::rate::Share;
+use crate::hub::{Accepted, HalfOpen, Hub};
+use crate::limits::{Full, Throttle};
 use crate::session;
 use crate::waiting::{Opened, Stranger, Waiting};
 use crate::web::{self, Web};
@@ -93,7 +90,7 @@ impl From<ExchangeError> for Unwelcome {
 /// Serves a connection to its end.
 pub fn open<'x, 'h: 'x>(
     (hub, web): (&Hub<'_>, Option<&Web<'h>>),
-    guest: Guest,
+    guest: Accepted,
     half_open: HalfOpen<'x>,
 ) {
     let deadline = guest.came_ns.saturating_add(hub.limits.handshake_ns);
@@ -135,7 +132,7 @@ pub fn open<'x, 'h: 'x>(
 }
 
 /// Closes a connection that is not let in.
-fn turn_away(hub: &Hub<'_>, guest: Guest, why: Unwelcome) {
+fn turn_away(hub: &Hub<'_>, guest: Accepted, why: Unwelcome) {
     match why {
         Unwelcome::Stopped => guest.stream.abort(),
         Unwelcome::Denied => {
@@ -153,7 +150,7 @@ fn turn_away(hub: &Hub<'_>, guest: Guest, why: Unwelcome) {
 fn ask(
     hub: &Hub<'_>,
     has_page: bool,
-    guest: &Guest,
+    guest: &Accepted,
     exchange: &mut Exchange<'_>,
 ) -> Result<Wish, Unwelcome> {
     let mut first = [0; 8];
@@ -199,7 +196,7 @@ fn ask(
 }
 
 /// Answers the calls of one connection.
-fn calls(hub: &Hub<'_>, guest: &Guest) {
+fn calls(hub: &Hub<'_>, guest: &Accepted) {
     let pass = match hub.begin(guest.peer.ip(), &guest.stream, false) {
         Ok(pass) => pass,
         Err(full) => {
@@ -208,14 +205,13 @@ fn calls(hub: &Hub<'_>, guest: &Guest) {
             return;
         }
     };
-    let connection = hub.calls(guest.peer.ip());
-    let share = Share::new(&hub.governor, guest.peer.ip(), None);
+    let throttle = Throttle::new(&hub.rates, guest.peer.ip(), 1);
     let usual = quell_rr::Limits::default();
     let end_ns = monotonic_ns().saturating_add(hub.limits.time_ns);
     let limits = quell_rr::Limits {
         time: Span::from_nanos(hub.limits.time_ns),
         idle: usual.idle.min(Span::from_nanos(hub.limits.time_ns)),
-        piece: share.most().unwrap_or(usual.piece),
+        piece: throttle.most().unwrap_or(usual.piece),
         ..usual
     };
     let mut calls = 0;
@@ -227,22 +223,19 @@ fn calls(hub: &Hub<'_>, guest: &Guest) {
         }
         if bytes == 0 {
             calls += 1;
-            pass.rests();
             return Ok(());
         }
-        pass.moved(hub.limits.handshake_ns).map_err(|_| Errno::EPIPE)?;
-        pause(hub, &guest.stream, &share, bytes, end_ns)
+        pass.active().map_err(|_| Errno::EPIPE)?;
+        hub.pause(&guest.stream, &throttle, bytes, end_ns)
     };
     let deadline = monotonic_ns().saturating_add(hub.limits.handshake_ns);
     let answered = Exchange::new(&guest.stream, Some(deadline), hub.stop)
         .map_err(RrError::from)
         .and_then(|mut exchange| {
-            hub.aborting(&guest.stream, || {
-                quell_rr::server::answer(&guest.stream, &mut exchange, CALLS, &limits, &mut gate)
-            })
+            quell_rr::server::answer(&guest.stream, &mut exchange, CALLS, &limits, &mut gate)
         });
     if calls > 0 {
-        connection.over();
+        hub.calls_end(guest.peer.ip());
     }
     guest.stream.abort();
     let why = match answered {
@@ -252,7 +245,7 @@ fn calls(hub: &Hub<'_>, guest: &Guest) {
     hub.called(guest.peer, &pass, calls, why);
     drop(pass);
     // Without an alarm the server of one test stays: its client's next connection matters more.
-    let _ = connection.end();
+    let _ = hub.calls_ended(guest.peer.ip());
 }
 
 /// A connection is read for so long at most, in nanoseconds.

@@ -9,11 +9,8 @@
 //!
 //! Nothing larger goes to an address than to the one that opened the connection, whose UDP sockets prove a token.
 
-use crate::guest::Guest;
-use crate::hub::{Hub, Pass};
-use crate::pause::pause;
-use crate::places::Full;
-use crate::rate::Share;
+use crate::hub::{Accepted, Hub, Pass};
+use crate::limits::{Full, Throttle};
 use crate::waiting::{Opened, Streams};
 use nix::errno::Errno;
 use quell_host::end;
@@ -51,7 +48,7 @@ enum Ended {
 }
 
 /// Answers until the client has no more questions.
-pub fn answer(hub: &Hub<'_>, guest: &Guest) {
+pub fn answer(hub: &Hub<'_>, guest: &Accepted) {
     let pass = match hub.begin(guest.peer.ip(), &guest.stream, false) {
         Ok(pass) => pass,
         Err(full) => {
@@ -60,9 +57,9 @@ pub fn answer(hub: &Hub<'_>, guest: &Guest) {
         }
     };
     let end_ns = monotonic_ns().saturating_add(hub.limits.time_ns);
-    let share = Share::new(&hub.governor, guest.peer.ip(), None);
+    let throttle = Throttle::new(&hub.rates, guest.peer.ip(), 1);
     let flows = Vec::new();
-    let mut talk = Talk { hub, guest, pass: &pass, share, flows, end_ns, has_rested: false };
+    let mut talk = Talk { hub, guest, pass: &pass, throttle, flows, end_ns, has_rested: false };
     let ended = talk.run();
     guest.stream.abort();
     let why = match ended {
@@ -82,10 +79,10 @@ pub fn answer(hub: &Hub<'_>, guest: &Guest) {
 
 struct Talk<'a> {
     hub: &'a Hub<'a>,
-    guest: &'a Guest,
+    guest: &'a Accepted,
     pass: &'a Pass<'a>,
     /// Its part of the server's rate.
-    share: Share<'a>,
+    throttle: Throttle<'a>,
     flows: Vec<Udp>,
     /// When its time is up.
     end_ns: u64,
@@ -106,7 +103,7 @@ impl Talk<'_> {
             exchange.read(&mut head)?;
             let mut text = vec![0; ends::length(head).ok_or(Ended::Strange)?];
             exchange.read(&mut text)?;
-            self.pass.heard();
+            self.pass.active()?;
             let refused = |why: &str| Answer::Refused { why: why.to_owned() };
             match ends::read::<Ask>(&text) {
                 None => exchange.write(&ends::framed(&refused("it does not know that")))?,
@@ -182,7 +179,7 @@ impl Talk<'_> {
         count: usize,
     ) -> Result<Vec<std::net::SocketAddr>, Ended> {
         self.flows.clear();
-        self.hub.streams(self.pass, count)?;
+        self.pass.streams(count)?;
         let ip = self.guest.peer.ip().to_canonical();
         // By its token it is known; the cookie is only what it is kept under.
         let random = quell_sys::secret::nonce()?;
@@ -345,7 +342,7 @@ impl Talk<'_> {
         exchange: &mut Exchange<'e>,
         mut each: impl FnMut(&mut [u8], &mut Exchange<'e>) -> Result<(), ExchangeError>,
     ) -> Result<(), Ended> {
-        for piece in vec![0; bytes].chunks_mut(self.share.most().unwrap_or(usize::MAX)) {
+        for piece in vec![0; bytes].chunks_mut(self.throttle.most().unwrap_or(usize::MAX)) {
             self.pay(piece.len())?;
             exchange.until(Some(self.soon(self.hub.limits.handshake_ns)))?;
             each(piece, exchange)?;
@@ -355,7 +352,7 @@ impl Talk<'_> {
 
     /// Waits until so many bytes may move, while the client is there and has time.
     fn pay(&self, bytes: usize) -> Result<(), Ended> {
-        match pause(self.hub, &self.guest.stream, &self.share, bytes, self.end_ns) {
+        match self.hub.pause(&self.guest.stream, &self.throttle, bytes, self.end_ns) {
             Ok(()) => Ok(()),
             Err(Errno::ECANCELED) => Err(ExchangeError::Stopped.into()),
             Err(Errno::ETIMEDOUT) => Err(Ended::TooLong),

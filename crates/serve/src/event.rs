@@ -134,43 +134,66 @@ pub fn reason(why: &impl ToString) -> String {
     printable(&why.to_string(), LONGEST_REASON)
 }
 
-/// Holds back events beyond what a person can use, so that a flood of strangers fills no disk: some at once, and so many a second after
-/// that. Pure.
+/// Holds back events beyond what a person can use, so that a flood of strangers fills no disk: twenty refusals and a hundred sessions at once, and
+/// one and five a second after that. Pure.
 #[derive(Debug)]
 pub struct Quiet {
-    burst: u64,
+    refused: Allowance,
+    sessions: Allowance,
+    /// Of what was held back, a line a second.
+    held: Allowance,
+}
+
+#[derive(Debug)]
+struct Allowance {
+    most: u64,
     every_ns: u64,
-    tokens: u64,
+    left: u64,
     filled_ns: u64,
     held: u64,
 }
 
-impl Quiet {
-    /// Nothing told yet.
-    pub fn new(now_ns: u64, burst: u64, a_second: u64) -> Self {
-        let every_ns = 1_000_000_000 / a_second.max(1);
-        Self { burst, every_ns, tokens: burst, filled_ns: now_ns, held: 0 }
+impl Allowance {
+    fn new(now_ns: u64, most: u64, a_second: u64) -> Self {
+        Self { most, every_ns: 1_000_000_000 / a_second, left: most, filled_ns: now_ns, held: 0 }
     }
 
-    /// Whether to tell of one more.
-    pub fn ask(&mut self, now_ns: u64) -> bool {
+    fn ask(&mut self, now_ns: u64) -> bool {
         let more = now_ns.saturating_sub(self.filled_ns) / self.every_ns;
         self.filled_ns += more * self.every_ns;
-        self.tokens = self.tokens.saturating_add(more).min(self.burst);
-        let left = self.tokens.checked_sub(1);
-        self.tokens = left.unwrap_or(0);
-        self.held += u64::from(left.is_none());
-        left.is_some()
+        self.left = self.left.saturating_add(more).min(self.most);
+        let may = self.left > 0;
+        self.left -= u64::from(may);
+        self.held += u64::from(!may);
+        may
+    }
+}
+
+impl Quiet {
+    /// Nothing told yet.
+    pub fn new(now_ns: u64) -> Self {
+        Self {
+            refused: Allowance::new(now_ns, 20, 1),
+            sessions: Allowance::new(now_ns, 100, 5),
+            held: Allowance::new(now_ns, 1, 1),
+        }
     }
 
-    /// Whether some were held back and not told of yet.
-    pub fn holds(&self) -> bool {
-        self.held > 0
+    /// Whether to tell of this, and what of before was held back.
+    pub fn ask(&mut self, event: &Event, now_ns: u64) -> (bool, Option<Event>) {
+        let may = match event {
+            Event::Refused { .. } => self.refused.ask(now_ns),
+            _ => self.sessions.ask(now_ns),
+        };
+        let holds = self.refused.held + self.sessions.held > 0;
+        (may, if may && holds && self.held.ask(now_ns) { self.rest() } else { None })
     }
 
-    /// How many were held back and not told of yet.
-    pub fn rest(&mut self) -> u64 {
-        std::mem::take(&mut self.held)
+    /// What was held back and not told of yet.
+    pub fn rest(&mut self) -> Option<Event> {
+        let refused = std::mem::take(&mut self.refused.held);
+        let sessions = std::mem::take(&mut self.sessions.held);
+        (refused + sessions > 0).then_some(Event::Silenced { refused, sessions })
     }
 }
 
@@ -357,15 +380,15 @@ mod tests {
 
     #[test]
     fn a_flood_of_events_becomes_a_count() {
-        let mut quiet = Quiet::new(0, 20, 2);
-        assert_eq!((0..1000).filter(|_| quiet.ask(1)).count(), 20);
-        assert_eq!(
-            [0, 0, 0].map(|_| quiet.ask(1_100_000_000)),
-            [true, true, false],
-            "two a second"
-        );
-        assert_eq!(quiet.rest(), 981);
-        assert_eq!(quiet.rest(), 0);
-        assert!(quiet.ask(1_500_000_000), "what is left of a step is not lost");
+        let mut quiet = Quiet::new(0);
+        let refused = Event::Refused { client: client(), why: "x".into() };
+        let ask = |quiet: &mut Quiet, now| quiet.ask(&refused, now);
+        assert_eq!((0..1000).filter(|_| ask(&mut quiet, 1).0).count(), 20);
+        let told = Event::Silenced { refused: 980, sessions: 0 };
+        assert_eq!(ask(&mut quiet, 1_100_000_000), (true, Some(told)));
+        assert_eq!(ask(&mut quiet, 1_100_000_000), (false, None));
+        assert_eq!(quiet.rest(), Some(Event::Silenced { refused: 1, sessions: 0 }));
+        assert_eq!(quiet.rest(), None);
+        assert!(ask(&mut quiet, 2_000_000_000).0, "what is left of a second is not lost");
     }
 }

@@ -1,15 +1,15 @@
-//! What the parts of a server share: who is there, which tests wait for their streams, what is told.
+//! What the parts of a server share: who is connected, which tests wait for their streams, what is told.
 
 use crate::event::{Event, Quiet, Test, reason};
-use crate::lock::lock;
-use crate::places::{Full, Limits, PlaceTable, Silence, client};
-use crate::rate::Governor;
+use crate::limits::{Clients, Full, Limits, Rates, Throttle, client, lock};
 use crate::waiting::{Stranger, Streams, Waiting};
+use nix::errno::Errno;
+use quell_load::bulk::Gate;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
-use quell_sys::socket::option::waiting;
+use quell_sys::socket::option::set;
 use quell_sys::socket::stream::TcpSocket;
-use quell_sys::wait::{Alarm, Bell, readable, wait};
+use quell_sys::wait::{Alarm, Bell, came, ending, readable, wait};
 use quell_wire::auth::Secret;
 use quell_wire::iperf3::{Cookie, HelloToken};
 use std::collections::HashMap;
@@ -19,8 +19,25 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Who has a place, with how to send each away.
-type Places = PlaceTable<Handle>;
+/// After so long without another connection of calls the client is through, where the server ends after the first test.
+const LULL_NS: u64 = 1_000_000_000;
+/// How often it looks then whether those that are under way are idle.
+const LOOK_NS: u64 = 100_000_000;
+/// Streams at once that receive whole trains of datagrams. Each has a megabyte of room for them, the others 1 KiB for heads.
+const TRAINS: usize = 16;
+
+/// Takes events, on the thread where they happen.
+pub type Tell<'a> = &'a (dyn Fn(&Event) + Sync);
+
+/// A connection that was accepted.
+pub struct Accepted {
+    pub stream: TcpSocket,
+    pub peer: SocketAddr,
+    /// How many came before it.
+    pub number: u64,
+    /// When, by the monotonic clock.
+    pub came_ns: u64,
+}
 
 /// A second handle on a connection that may be sent away.
 #[derive(Debug)]
@@ -33,10 +50,10 @@ pub struct Handle {
 impl Handle {
     /// None where the system has no descriptor left for one: who can't be sent away would hold its own for as long as it likes.
     pub fn new(stream: &TcpSocket, hears: bool) -> Option<Self> {
-        Some(Self { stream: second(stream)?, hears })
+        let second = stream.as_fd().try_clone_to_owned().ok()?;
+        Some(Self { stream: TcpSocket::accepted(second), hears })
     }
 
-    /// Sends it away.
     pub fn send_away(&self) {
         match self.hears {
             true => self.stream.close_ear(),
@@ -45,37 +62,20 @@ impl Handle {
     }
 }
 
-impl Silence for Handle {
-    fn is_silent(&self) -> bool {
-        waiting(self.stream.as_fd()) == 0
-    }
-}
-
-/// After so long without another connection of calls the client is through, where the server ends after the first test.
-const LULL_NS: u64 = 1_000_000_000;
-/// How often it looks then whether those that are under way only rest.
-const LOOK_NS: u64 = 100_000_000;
-/// Streams at once that receive whole trains of datagrams. Each has a megabyte of room for them, the others 1 KiB for heads.
-const TRAINS: usize = 16;
-
-/// Takes events, on the thread where they happen.
-pub type Tell<'a> = &'a (dyn Fn(&Event) + Sync);
-
 /// What all connections share.
 pub struct Hub<'a> {
-    /// What clients may use.
     pub limits: Limits,
     /// What clients must know.
     pub secret: Option<Secret>,
     /// Rings when the server ends.
     pub stop: &'a Bell,
-    /// What all may send and be sent together.
-    pub governor: Governor,
+    /// What may be sent and taken.
+    pub rates: Mutex<Rates>,
     tell: Tell<'a>,
-    places: Mutex<Places>,
-    /// Unknown connections that hold descriptors, with those that were sent away and have not seen it.
-    unknown: AtomicUsize,
-    quiet: Mutex<Quiets>,
+    clients: Mutex<Clients<Handle>>,
+    /// Half-open connections that hold descriptors, with those that were sent away and have not seen it.
+    half_open: AtomicUsize,
+    quiet: Mutex<Quiet>,
     waiting: Mutex<HashMap<Cookie, Arc<Waiting>>>,
     /// Addresses that a test of is being given its UDP streams.
     turns: Mutex<Vec<IpAddr>>,
@@ -85,42 +85,12 @@ pub struct Hub<'a> {
     one_off: bool,
     /// The first one is over: nothing new is taken.
     over: AtomicBool,
-    /// Somebody's place is free again.
+    /// A session is over.
     left: Condvar,
-    callers: Mutex<Callers>,
-    numbers: AtomicU64,
+    /// With `one_off`, whose calls were over first.
+    caller: Mutex<Option<IpAddr>>,
     /// Streams that may still take whole trains of datagrams.
     trains: AtomicUsize,
-    blocked: Mutex<HashMap<u64, TcpSocket>>,
-}
-
-/// How much is told of each kind.
-struct Quiets {
-    refused: Quiet,
-    sessions: Quiet,
-    /// Of what was held back, a line a second.
-    held: Quiet,
-}
-
-impl Quiets {
-    fn new(now: u64) -> Self {
-        // Twenty refusals at once and one a second; of sessions, a hundred and five.
-        Self {
-            refused: Quiet::new(now, 20, 1),
-            sessions: Quiet::new(now, 100, 5),
-            held: Quiet::new(now, 1, 1),
-        }
-    }
-
-    fn silent(&self) -> bool {
-        self.refused.holds() || self.sessions.holds()
-    }
-
-    /// What was held back and not told of yet, as an event.
-    fn rest(&mut self) -> Option<Event> {
-        let (refused, sessions) = (self.refused.rest(), self.sessions.rest());
-        (refused + sessions > 0).then_some(Event::Silenced { refused, sessions })
-    }
 }
 
 impl<'a> Hub<'a> {
@@ -133,14 +103,14 @@ impl<'a> Hub<'a> {
         tell: Tell<'a>,
     ) -> Self {
         Self {
-            governor: Governor::new(&limits),
+            rates: Mutex::new(Rates::new(&limits)),
             limits,
             secret,
             stop,
             tell,
-            places: Mutex::default(),
-            unknown: AtomicUsize::new(0),
-            quiet: Mutex::new(Quiets::new(monotonic_ns())),
+            clients: Mutex::default(),
+            half_open: AtomicUsize::new(0),
+            quiet: Mutex::new(Quiet::new(monotonic_ns())),
             waiting: Mutex::default(),
             turns: Mutex::default(),
             turned: Condvar::new(),
@@ -148,41 +118,28 @@ impl<'a> Hub<'a> {
             one_off,
             over: AtomicBool::new(false),
             left: Condvar::new(),
-            callers: Mutex::default(),
-            numbers: AtomicU64::new(0),
+            caller: Mutex::default(),
             trains: AtomicUsize::new(TRAINS),
-            blocked: Mutex::default(),
         }
     }
 
-    /// Tells of an event.
     pub fn tell(&self, event: &Event) {
         (self.tell)(event);
     }
 
-    /// Tells of an event of this kind, unless too much of the kind was told lately; whether it did.
-    fn tell_some(
-        &self,
-        kind: fn(&mut Quiets) -> &mut Quiet,
-        event: impl FnOnce() -> Event,
-    ) -> bool {
-        let held = {
-            let mut quiets = lock(&self.quiet);
-            match kind(&mut quiets).ask(monotonic_ns()) {
-                true if quiets.silent() && quiets.held.ask(monotonic_ns()) => quiets.rest(),
-                true => None,
-                false => return false,
-            }
-        };
+    /// Tells of an event, unless too much was told lately; whether it did.
+    fn tell_some(&self, event: &Event) -> bool {
+        let (may, held) = lock(&self.quiet).ask(event, monotonic_ns());
         held.iter().for_each(|held| self.tell(held));
-        self.tell(&event());
-        true
+        if may {
+            self.tell(event);
+        }
+        may
     }
 
     /// Tells that somebody was turned away.
     pub fn refuse(&self, client: SocketAddr, why: impl ToString) {
-        let event = || Event::Refused { client, why: reason(&why) };
-        self.tell_some(|quiets| &mut quiets.refused, event);
+        self.tell_some(&Event::Refused { client, why: reason(&why) });
     }
 
     /// Tells of what was held back.
@@ -191,54 +148,47 @@ impl<'a> Hub<'a> {
         held.iter().for_each(|held| self.tell(held));
     }
 
-    /// Lets an unknown connection in, until the pass is dropped; another may have to go for it.
+    /// Lets a connection in that said nothing yet, until the pass is dropped; another may have to go for it.
     pub fn half_open(&self, ip: IpAddr, stream: &TcpSocket) -> Option<HalfOpen<'_>> {
         let handle = Handle::new(stream, false)?;
-        let (number, gone) = lock(&self.places).half_open(&self.limits, ip, handle);
+        let (number, gone) = lock(&self.clients).half_open(&self.limits, ip, handle);
         // Without the lock from here on: a HalfOpen that is dropped takes it.
         gone.iter().for_each(Handle::send_away);
-        self.unknown.fetch_add(1, Ordering::Relaxed);
-        Some(HalfOpen { places: &self.places, unknown: &self.unknown, number })
+        self.half_open.fetch_add(1, Ordering::Relaxed);
+        Some(HalfOpen { hub: self, number })
     }
 
-    /// Whether more unknown connections hold descriptors than may be there: some were sent away, and are about to end.
+    /// Whether more half-open connections hold descriptors than may be there: some were sent away, and are about to end.
     pub fn is_crowded(&self) -> bool {
-        self.unknown.load(Ordering::Relaxed) > self.limits.crowd()
+        let most = self.limits.half_open.max(1) + self.limits.half_open / 8;
+        self.half_open.load(Ordering::Relaxed) > most
     }
 
-    /// Begins a session; it ends when the pass is dropped. While nothing of it moves it may lose its place again: then the connection is
-    /// broken off, or ends for one that `hears`.
+    /// Begins a session; it ends when the pass is dropped. While it is idle it may lose its place: then the connection is broken off, or ends for
+    /// one that `hears`.
     pub fn begin(&self, ip: IpAddr, stream: &TcpSocket, hears: bool) -> Result<Pass<'_>, Full> {
         let handle = Handle::new(stream, hears).ok_or(Full::Descriptors)?;
         let (place, gone) = {
-            let mut places = lock(&self.places);
-            if self.over.load(Ordering::Relaxed) {
+            let mut clients = lock(&self.clients);
+            // Who comes behind `abort_all` would be ended by nobody.
+            if self.over.load(Ordering::Relaxed) || self.stop.rings() {
                 return Err(Full::Over);
             }
-            places.begin(&self.limits, ip, monotonic_ns(), handle)?
+            clients.begin(&self.limits, ip, monotonic_ns(), handle)?
         };
         self.send_away(&gone);
         let number = self.sessions.fetch_add(1, Ordering::Relaxed) + 1;
-        let (places, left) = (&self.places, &self.left);
-        Ok(Pass { places, left, place, number, longest_ns: self.limits.time_ns })
+        Ok(Pass { hub: self, place, number })
     }
 
-    /// A session wants so many streams; others may have to go for it.
-    pub fn streams(&self, pass: &Pass<'_>, streams: usize) -> Result<(), Full> {
-        let now = monotonic_ns();
-        let gone = lock(&self.places).streams(&self.limits, pass.place, now, streams);
-        self.send_away(&gone?);
-        Ok(())
-    }
-
-    /// How many sessions have a place.
+    /// How many sessions there are.
     pub fn tests(&self) -> usize {
-        lock(&self.places).begun()
+        lock(&self.clients).count(None)
     }
 
-    /// Sends somebody away who does nothing, for the system has no descriptor left; whether there was one.
+    /// Sends somebody away, for the system has no descriptor left; whether there was one.
     pub fn relieve(&self) -> bool {
-        let gone = lock(&self.places).relieve(monotonic_ns());
+        let gone = lock(&self.clients).relieve(monotonic_ns());
         self.send_away(gone.as_slice());
         gone.is_some()
     }
@@ -260,52 +210,57 @@ impl<'a> Hub<'a> {
 
     /// Tells that a test runs; whether its end shall be told too.
     pub fn began(&self, client: SocketAddr, pass: &Pass<'_>, test: Test) -> bool {
-        let event = || Event::Began { session: pass.number, client, test };
-        self.tell_some(|quiets| &mut quiets.sessions, event)
-    }
-
-    /// Tells that a test is over, if that it ran was told.
-    pub fn ended(&self, ended: Option<Event>) {
-        ended.iter().for_each(|event| self.tell(event));
+        self.tell_some(&Event::Began { session: pass.number, client, test })
     }
 
     /// Tells that a connection of calls is over.
     pub fn called(&self, client: SocketAddr, pass: &Pass<'_>, calls: u64, why: Option<String>) {
         let why = why.as_ref().map(reason);
-        let event = || Event::Called { session: pass.number, client, calls, why };
-        self.tell_some(|quiets| &mut quiets.sessions, event);
+        self.tell_some(&Event::Called { session: pass.number, client, calls, why });
     }
 
     /// Tells that somebody was told of the path.
     pub fn told(&self, client: SocketAddr, pass: &Pass<'_>, why: Option<String>) {
         let why = why.as_ref().map(reason);
-        let event = || Event::Told { session: pass.number, client, why };
-        self.tell_some(|quiets| &mut quiets.sessions, event);
+        self.tell_some(&Event::Told { session: pass.number, client, why });
     }
 
-    /// A client's connection of calls, from now on.
-    pub fn calls(&self, ip: IpAddr) -> Calls<'_> {
-        let mut callers = lock(&self.callers);
-        let of = callers.of.entry(client(ip)).or_default();
-        of.open += 1;
-        of.came += 1;
-        Calls { hub: self, client: client(ip) }
+    /// With `one_off`: a connection of calls, of which some were answered, is about to end. Noted before its client can know, so that who was first
+    /// does not depend on which thread runs first.
+    pub fn calls_end(&self, ip: IpAddr) {
+        if self.one_off {
+            lock(&self.caller).get_or_insert(client(ip));
+        }
     }
 
-    /// A session is over, and has given back all that it had. A server of one ends by it, when those are over that others have under way: who
-    /// only rests is not waited for.
+    /// It has ended. A client has a connection for each size, or each call: the server ends when the first caller has opened none for a while.
+    pub fn calls_ended(&self, ip: IpAddr) -> Result<(), SysError> {
+        let of_client = || lock(&self.clients).count(Some(client(ip)));
+        if *lock(&self.caller) != Some(client(ip)) || of_client() > 0 {
+            return Ok(());
+        }
+        let mut alarm = Alarm::new()?;
+        alarm.set(Some(monotonic_ns().saturating_add(LULL_NS)))?;
+        wait(&mut [readable(self.stop), readable(&alarm)])?;
+        if of_client() == 0 {
+            self.completed();
+        }
+        Ok(())
+    }
+
+    /// A session is over, and has given back all that it had. A server of one ends by it, when those are over that others have under way.
     pub fn completed(&self) {
         if !self.one_off {
             return;
         }
-        let mut places = lock(&self.places);
+        let mut clients = lock(&self.clients);
         if self.over.swap(true, Ordering::Relaxed) {
             // Whoever came first waits.
             return;
         }
-        while places.is_under_way(monotonic_ns(), self.limits.handshake_ns) && !self.stop.rings() {
-            let waited = self.left.wait_timeout(places, Duration::from_nanos(LOOK_NS));
-            places = waited.unwrap_or_else(PoisonError::into_inner).0;
+        while clients.is_under_way(monotonic_ns()) && !self.stop.rings() {
+            let waited = self.left.wait_timeout(clients, Duration::from_nanos(LOOK_NS));
+            clients = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         self.stop.ring();
     }
@@ -317,28 +272,47 @@ impl<'a> Hub<'a> {
         Some(Room { trains: &self.trains })
     }
 
-    /// Does work that may block in a connection, which is ended when the server ends.
-    pub fn aborting<T>(&self, stream: &TcpSocket, work: impl FnOnce() -> T) -> T {
-        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        if let Some(second) = second(stream) {
-            lock(&self.blocked).insert(number, second);
-        }
-        if self.stop.rings() {
-            stream.abort();
-        }
-        let done = work();
-        lock(&self.blocked).remove(&number);
-        done
-    }
-
-    /// Ends what threads are blocked in: connections, and waiting for a turn.
+    /// Ends what threads are blocked in: connections that don't hear the bell, and waiting for a turn.
     pub fn abort_all(&self) {
         // Under the lock, so that nobody is between looking at the bell and waiting.
         drop(lock(&self.turns));
         self.turned.notify_all();
-        drop(lock(&self.places));
+        let clients = lock(&self.clients);
         self.left.notify_all();
-        lock(&self.blocked).values().for_each(TcpSocket::abort);
+        clients.handles().filter(|handle| !handle.hears).for_each(Handle::send_away);
+    }
+
+    /// Waits until so many bytes of a connection may move. `ECANCELED`: the server ended before that; `EPIPE`: its client went, and takes no turn
+    /// from others; `ETIMEDOUT`: that time came.
+    pub fn pause(
+        &self,
+        stream: &TcpSocket,
+        throttle: &Throttle<'_>,
+        bytes: usize,
+        end_ns: u64,
+    ) -> Result<(), Errno> {
+        let mut alarm = None;
+        loop {
+            let now = monotonic_ns();
+            let Err(at) = throttle.pass(bytes, now) else { return Ok(()) };
+            if now >= end_ns {
+                return Err(Errno::ETIMEDOUT);
+            }
+            let alarm = match &mut alarm {
+                Some(alarm) => alarm,
+                none => none.insert(Alarm::new().map_err(|e| e.errno)?),
+            };
+            alarm.set(Some(at.min(end_ns))).map_err(|e| e.errno)?;
+            // A client that closed is heard of by this alone while what it sent before lies unread.
+            let mut fds = [readable(self.stop), ending(stream), readable(alarm)];
+            wait(&mut fds).map_err(|e| e.errno)?;
+            if came(&fds[0]) {
+                return Err(Errno::ECANCELED);
+            }
+            if came(&fds[1]) {
+                return Err(Errno::EPIPE);
+            }
+        }
     }
 
     /// Enters a test that waits for so many streams, until the entry is dropped. None when another test has this cookie.
@@ -348,7 +322,7 @@ impl<'a> Hub<'a> {
         ip: IpAddr,
         streams: Streams,
         wanted: usize,
-    ) -> Result<Option<Entry<'_>>, quell_sys::SysError> {
+    ) -> Result<Option<Entry<'_>>, SysError> {
         let waiting = Arc::new(Waiting::new(ip, streams, wanted)?);
         let mut all = lock(&self.waiting);
         if all.contains_key(&cookie) {
@@ -397,123 +371,71 @@ impl<'a> Hub<'a> {
     }
 }
 
-/// Who calls, by client, and whose calls were over first.
-#[derive(Debug, Default)]
-struct Callers {
-    of: HashMap<IpAddr, CallsOf>,
-    first: Option<IpAddr>,
+/// What is sent in small pieces is not to wait in a connection's socket for more.
+pub fn at_once(stream: &TcpSocket) -> Result<(), SysError> {
+    set(stream.as_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1, "TCP_NODELAY")
 }
 
-/// A client's connections of calls: how many there are, and how many there were.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct CallsOf {
-    open: usize,
-    came: u64,
-}
-
-/// One connection of calls.
-pub struct Calls<'a> {
-    hub: &'a Hub<'a>,
-    client: IpAddr,
-}
-
-impl Calls<'_> {
-    /// Its calls are over, and one was answered: a stranger who only says hello ends nothing. Said before its client can know that it is over, so that who
-    /// was first does not depend on which thread runs first.
-    pub fn over(&self) {
-        if self.hub.one_off {
-            lock(&self.hub.callers).first.get_or_insert(self.client);
-        }
-    }
-
-    /// It is gone. A client has a connection for each size, or each call: the first test is over where none of its client has come for a while,
-    /// whoever else calls.
-    pub fn end(self) -> Result<(), SysError> {
-        let (left, is_first) = {
-            let mut callers = lock(&self.hub.callers);
-            let Some(of) = callers.of.get_mut(&self.client) else { return Ok(()) };
-            of.open -= 1;
-            let left = *of;
-            let is_first = callers.first == Some(self.client);
-            if left.open == 0 && !is_first {
-                callers.of.remove(&self.client);
-            }
-            (left, is_first)
-        };
-        if !is_first || left.open > 0 {
-            return Ok(());
-        }
-        let mut alarm = Alarm::new()?;
-        alarm.set(Some(monotonic_ns().saturating_add(LULL_NS)))?;
-        wait(&mut [readable(self.hub.stop), readable(&alarm)])?;
-        let now = lock(&self.hub.callers).of.get(&self.client).copied();
-        if now == Some(left) {
-            self.hub.completed();
-        }
-        Ok(())
-    }
-}
-
-/// An unknown connection.
-#[derive(Debug)]
+/// A connection that said nothing yet.
 pub struct HalfOpen<'a> {
-    places: &'a Mutex<Places>,
-    unknown: &'a AtomicUsize,
+    hub: &'a Hub<'a>,
     number: u64,
 }
 
 impl HalfOpen<'_> {
     /// Whether another got its place.
     pub fn lost(&self) -> bool {
-        !lock(self.places).has(self.number)
+        !lock(&self.hub.clients).has(self.number)
     }
 }
 
 impl Drop for HalfOpen<'_> {
     fn drop(&mut self) {
-        drop(lock(self.places).leave(self.number));
-        self.unknown.fetch_sub(1, Ordering::Relaxed);
+        drop(lock(&self.hub.clients).leave(self.number));
+        self.hub.half_open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// A session.
-#[derive(Debug)]
 pub struct Pass<'a> {
-    places: &'a Mutex<Places>,
-    left: &'a Condvar,
+    hub: &'a Hub<'a>,
     place: u64,
     /// Its number since the start, from 1.
     pub number: u64,
-    /// How long its data may flow, in nanoseconds.
-    pub longest_ns: u64,
 }
 
 impl Pass<'_> {
     /// Whether another got its place.
     pub fn lost(&self) -> bool {
-        !lock(self.places).has(self.place)
+        !lock(&self.hub.clients).has(self.place)
     }
 
-    /// Its client has done its part of what comes before it runs.
-    pub fn heard(&self) {
-        lock(self.places).heard(self.place, monotonic_ns());
+    /// It did something. Errors when another has its place.
+    pub fn active(&self) -> Result<(), Full> {
+        lock(&self.hub.clients).active(self.place, monotonic_ns())
     }
 
-    /// Its bytes moved: nobody gets its place until none have for so long. Errors when somebody has it already.
-    pub fn moved(&self, patience_ns: u64) -> Result<(), Full> {
-        lock(self.places).moved(self.place, monotonic_ns(), patience_ns)
+    /// It wants so many streams; others may have to go for it.
+    pub fn streams(&self, streams: usize) -> Result<(), Full> {
+        let hub = self.hub;
+        let gone = lock(&hub.clients).streams(&hub.limits, self.place, monotonic_ns(), streams);
+        hub.send_away(&gone?);
+        Ok(())
     }
 
-    /// It has nothing to do at the moment.
-    pub fn rests(&self) {
-        lock(self.places).rests(self.place, monotonic_ns());
+    /// It is to be sent datagrams at this rate, or at whatever is left: at which it may.
+    pub fn datagrams(&self, asked: Option<u64>) -> Result<Option<u64>, Full> {
+        let (hub, now) = (self.hub, monotonic_ns());
+        let (rate, gone) = lock(&hub.clients).datagrams(&hub.limits, self.place, now, asked)?;
+        hub.send_away(&gone);
+        Ok(rate)
     }
 }
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        drop(lock(self.places).leave(self.place));
-        self.left.notify_all();
+        drop(lock(&self.hub.clients).leave(self.place));
+        self.hub.left.notify_all();
     }
 }
 
@@ -527,11 +449,6 @@ impl Drop for Room<'_> {
     fn drop(&mut self) {
         self.trains.fetch_add(1, Ordering::Relaxed);
     }
-}
-
-/// A second handle on a connection.
-fn second(stream: &TcpSocket) -> Option<TcpSocket> {
-    stream.as_fd().try_clone_to_owned().ok().map(TcpSocket::accepted)
 }
 
 /// A test that is entered as waiting.
@@ -576,38 +493,6 @@ mod tests {
     use quell_sys::socket::stream::StreamOptions;
 
     const IP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
-
-    fn stream() -> TcpSocket {
-        TcpSocket::new(false, &StreamOptions::default()).unwrap()
-    }
-
-    #[test]
-    fn what_ends_gives_back_what_it_had() {
-        let stop = Bell::new().unwrap();
-        let limits = Limits { sessions: 1, ..Limits::default() };
-        let hub = Hub::new(limits, None, false, &stop, &|_| {});
-        let first = hub.begin(IP, &stream(), true).unwrap();
-        first.moved(u64::MAX).unwrap();
-        assert_eq!(hub.begin(IP, &stream(), true).map(drop), Err(Full::Sessions));
-        drop(first);
-        let second = hub.begin(IP, &stream(), true).unwrap();
-        assert_eq!(second.number, 2);
-    }
-
-    #[test]
-    fn one_knock_too_many_sends_the_oldest_away_and_holds_nobody_up() {
-        let stop = Bell::new().unwrap();
-        let limits = Limits { half_open: 2, half_open_of_one: 2, ..Limits::default() };
-        let hub = Hub::new(limits, None, false, &stop, &|_| {});
-        let knocks = [0; 3].map(|_| hub.half_open(IP, &stream()).unwrap());
-        assert_eq!(knocks.each_ref().map(HalfOpen::lost), [true, false, false]);
-        assert!(hub.is_crowded(), "who was sent away holds its descriptors until it has seen that");
-        let [first, others @ ..] = knocks;
-        drop(first);
-        assert!(!hub.is_crowded());
-        drop(others);
-        assert!(!hub.half_open(IP, &stream()).unwrap().lost());
-    }
 
     #[test]
     fn a_test_gets_as_many_streams_as_it_wants_and_no_more() {
@@ -684,7 +569,8 @@ mod tests {
     fn an_address_has_one_turn_at_a_time() {
         let stop = Bell::new().unwrap();
         let hub = Hub::new(Limits::default(), None, false, &stop, &|_| {});
-        let pass = hub.begin(IP, &stream(), true).unwrap();
+        let stream = TcpSocket::new(false, &StreamOptions::default()).unwrap();
+        let pass = hub.begin(IP, &stream, true).unwrap();
         let turn = hub.turn(IP, 0, &pass).unwrap();
         assert!(hub.turn(IP, monotonic_ns(), &pass).is_none());
         std::thread::scope(|scope| {

@@ -8,7 +8,7 @@
 //! A reader who does not read stops that thread, and nothing else: neither a session nor the server's end.
 
 use crate::Event;
-use crate::lock::lock;
+use crate::limits::lock;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

@@ -2,9 +2,8 @@
 
 use crate::admission;
 use crate::event::Event;
-use crate::guest::Guest;
-use crate::hub::{Hub, Tell};
-use crate::places::Limits;
+use crate::hub::{Accepted, Hub, Tell};
+use crate::limits::Limits;
 use crate::privileges::{self, Account, PrivilegeError};
 use crate::udp;
 use crate::web::{Web, WebConfig, WebError};
@@ -189,7 +188,7 @@ impl Server {
                         return Ok(());
                     }
                 };
-                let guest = Guest { stream, peer, number, came_ns: monotonic_ns() };
+                let guest = Accepted { stream, peer, number, came_ns: monotonic_ns() };
                 number += 1;
                 let thread = Builder::new().name("guest".into()).stack_size(512 * 1024);
                 // Without a thread the connection closes, and the client sees that.
@@ -276,7 +275,7 @@ mod tests {
             let limits = within(descriptors, Limits::default());
             let streams = 2 * limits.streams_of_all;
             // Some unknown connections more, that were sent away for newcomers and have not seen it.
-            let unknown = 3 * (limits.crowd() + 1);
+            let unknown = 3 * (limits.half_open + limits.half_open / 8 + 1);
             let all = 8 + unknown + 8 * limits.sessions + streams;
             assert!(all as u64 <= descriptors, "{all} of {descriptors}");
         }

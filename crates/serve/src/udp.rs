@@ -12,16 +12,13 @@
 //! An answer is never answered, so that one forged datagram can't set two servers on each other: a reflected packet is no sender's packet (it
 //! says when it was received where a sender's is zero), and a stream is greeted a few times at most.
 //!
-//! Who asks for what is reflected says by its address, which anybody can forge. So an answer carries a mark of the address ([`Presence`]); who brings
-//! it back has had an answer there, and is known: the others, however many addresses they are, share one part of what may be reflected
-//! ([`reflections`](crate::reflections)), and none of the room in which sessions of the known are counted.
-//!
 //! What the socket has no room for was lost on no way, and nobody knows whose it was. So each session is told of it as of what was left unanswered.
 //!
 //! No answer is larger than its question, so that forged addresses gain nothing: only one who has a TCP connection to the server, and so
 //! has proven an address, gets more, and gets it there.
 
 use crate::hub::Hub;
+use crate::limits::lock;
 use quell_probe::sessions::Sessions;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
@@ -32,27 +29,17 @@ use quell_sys::wait::{came, readable, wait};
 use quell_sys::wall::realtime_ns;
 use quell_wire::iperf3::{Greeting, HELLO, Hello};
 use quell_wire::stamp::{Presence, ReflectorPacket, SenderPacket};
-use std::hash::{BuildHasher, RandomState};
-use std::net::IpAddr;
 use std::os::fd::AsFd;
 
 /// Datagrams taken in one call.
 const BATCH: usize = 8;
 /// Largest datagram.
 const LARGEST: usize = 65_535;
-/// Sessions of those that are known.
-const KNOWN: usize = 4096;
 
 /// Serves the port until the server ends; how many packets it reflected.
 pub fn run(hub: &Hub<'_>, port: &SharedUdp) -> Result<u64, SysError> {
     let mut inbox = Inbox::new(BATCH, LARGEST);
-    let mut server_port = ServerPort {
-        hub,
-        port,
-        strangers: Sessions::new(),
-        known: Sessions::with_room(KNOWN),
-        marks: Marks::default(),
-    };
+    let mut server_port = ServerPort { hub, port, sessions: Sessions::new() };
     let mut reflected = 0;
     loop {
         let mut fds = [readable(hub.stop), readable(port.socket())];
@@ -71,33 +58,16 @@ pub fn run(hub: &Hub<'_>, port: &SharedUdp) -> Result<u64, SysError> {
     }
 }
 
-/// The port, and what is known of who asks there.
 struct ServerPort<'a> {
     hub: &'a Hub<'a>,
     port: &'a SharedUdp,
-    strangers: Sessions,
-    known: Sessions,
-    marks: Marks,
-}
-
-/// The marks of addresses: a keyed hash (SipHash), whose key is this process's own.
-#[derive(Debug, Default)]
-struct Marks(RandomState);
-
-impl Marks {
-    /// Of this address.
-    fn of(&self, ip: IpAddr) -> u32 {
-        // 0 says that there is none.
-        ((self.0.hash_one(ip.to_canonical()) >> 32) as u32).max(1)
-    }
+    sessions: Sessions,
 }
 
 impl ServerPort<'_> {
     /// The socket had no room for so many datagrams, in all.
     fn dropped(&mut self, in_all: u32) {
-        let at = monotonic_ns();
-        self.strangers.dropped(in_all, at);
-        self.known.dropped(in_all, at);
+        self.sessions.dropped(in_all, monotonic_ns());
     }
 
     /// Takes one datagram; whether it was reflected.
@@ -148,31 +118,25 @@ impl ServerPort<'_> {
     fn reflect(&mut self, arrival: &Arrival, bytes: &mut [u8]) -> bool {
         let Some(from) = arrival.from else { return false };
         let Some(packet) = SenderPacket::read(bytes) else { return false };
-        let mark = self.marks.of(from.ip());
-        let is_known = Presence::mark(bytes) == Some(mark);
         let at = monotonic_ns();
-        if is_known {
-            self.known.adopt(from, packet.ssid, &mut self.strangers, at);
-        }
-        // What was sent before the first answer came, and overtaken, is of the same count.
-        let is_kept = is_known || self.known.holds(from, packet.ssid);
-        let sessions = if is_kept { &mut self.known } else { &mut self.strangers };
         // What there is no room to count is answered in the stateless mode: with the sender's number.
-        let number = sessions.number_behind(packet.seq, (from, packet.ssid), at);
+        let number = self.sessions.number_behind(packet.seq, (from, packet.ssid), at);
         let seq = number.unwrap_or(packet.seq);
-        if !self.hub.governor.reflects(from.ip(), is_known, bytes.len(), at) {
+        let mut rates = lock(&self.hub.rates);
+        if !rates.prompt(from.ip(), bytes.len(), at) {
             // It came, and there is no answer to be lost: a count would say that it was lost on the way back.
-            sessions.left_unanswered(from, packet.ssid);
+            self.sessions.left_unanswered(from, packet.ssid);
             return false;
         }
-        let unanswered = match self.hub.governor.reflects_all() && sessions.none_dropped() {
+        let unanswered = match !rates.is_limited() && self.sessions.none_dropped() {
             true => Some(0),
-            false => sessions.unanswered(from, packet.ssid),
+            false => self.sessions.unanswered(from, packet.ssid),
         };
+        drop(rates);
         let now = realtime_ns();
         let received = arrival.stamp_ns.unwrap_or(now);
         ReflectorPacket::reflect(bytes, seq, received, now, arrival.ttl.unwrap_or(0));
-        Presence { mark, unanswered }.tell(bytes);
+        Presence { mark: 0, unanswered }.tell(bytes);
         let tos = quell_probe::reflector::answer_tos(arrival.tos.unwrap_or(0));
         // What can't be sent is a loss on the way back, which the asker finds out by the count.
         self.port.socket().reply(bytes, from, arrival.to, tos).is_ok()

@@ -1,6 +1,6 @@
 //! A test that waits for its streams, and who may bring them.
 
-use crate::lock::lock;
+use crate::limits::lock;
 use quell_sys::SysError;
 use quell_sys::socket::Udp;
 use quell_sys::socket::stream::TcpSocket;

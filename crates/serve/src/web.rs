@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   admission ── GET, POST … ──► converse  heads, answers, one after the other; an unknown connection all the while
-//!        ── TLS ────────► secure    HTTP/2: the draft's addresses alone; many requests at once (handshakes: how many a second; crowd: how many connections; unasked: what nobody takes)
+//!        ── TLS ────────► secure    HTTP/2: the draft's addresses alone; many requests at once (crowd: how many connections)
 //!                                  │
 //!                                route    what is asked for, by whom
 //!                                  ├─► the page, small answers
 //!                                  ├─► control   a page's test: its turn, then what this end sees of it, line by line
 //!                                  └─► carry     its data, down or up ──┐
-//!                                tests    who measures (queue: who is next) ◄─ a session's place, its rates, its time ┘
+//!                                tests    who measures  ◄─ a session's place, its rates, its time ┘
 //! ```
 //!
 //! A page's test lives as long as its control connection: when a phone leaves, all that it had ends with that. A client of the draft has none;
@@ -18,17 +18,13 @@ mod carry;
 mod control;
 mod converse;
 mod crowd;
-mod handshakes;
-mod queue;
 mod route;
 mod secure;
 mod talk;
 mod tests;
-mod unasked;
 
 use crate::hub::Hub;
-use crate::lock::lock;
-use crate::places::wide;
+use crate::limits::{client, lock};
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_tls::identity::{Identity, Name};
@@ -74,8 +70,7 @@ pub struct Web<'h> {
     keys: Keys,
     /// How a connection over TLS begins.
     tls: Arc<rustls::ServerConfig>,
-    secure: crowd::Crowd,
-    handshakes: handshakes::Handshakes,
+    secure: crowd::SecureCrowd,
     tests: tests::Tests<'h>,
     results: Mutex<VecDeque<(IpAddr, Sent)>>,
 }
@@ -93,8 +88,7 @@ impl<'h> Web<'h> {
         Ok(Self {
             hub,
             tls,
-            secure: crowd::Crowd::new(&hub.limits),
-            handshakes: handshakes::Handshakes::new(hub.limits.handshakes_cpu_ns),
+            secure: crowd::SecureCrowd::new(&hub.limits),
             config,
             keys: Keys::new(own),
             tests: tests::Tests::new(hub),
@@ -102,12 +96,16 @@ impl<'h> Web<'h> {
         })
     }
 
-    /// Keeps a result. Another may have to go for it.
+    /// Keeps a result: the last eight of a client, and the last of all.
     fn keep(&self, ip: IpAddr, sent: Sent) {
-        let client = crate::places::client(ip);
+        let client = client(ip);
         let mut results = lock(&self.results);
-        let clients: Vec<IpAddr> = results.iter().map(|(ip, _)| *ip).collect();
-        gives_way(&clients, client).and_then(|at| results.remove(at));
+        let of_one = results.iter().filter(|(ip, _)| *ip == client).count();
+        let oldest = match of_one >= MOST_OF_ONE {
+            true => results.iter().position(|(ip, _)| *ip == client),
+            false => (results.len() >= MOST_RESULTS).then_some(0),
+        };
+        oldest.and_then(|at| results.remove(at));
         results.push_back((client, sent));
     }
 
@@ -115,20 +113,6 @@ impl<'h> Web<'h> {
     fn results(&self) -> Vec<Sent> {
         lock(&self.results).iter().map(|(_, sent)| sent.clone()).collect()
     }
-}
-
-/// Which of these results, of these clients, the oldest first, goes for one more of this client, if one has to: the oldest of the same client, else the oldest
-/// of the network that has the most. So nobody's many push out others' few.
-fn gives_way(clients: &[IpAddr], client: IpAddr) -> Option<usize> {
-    let of_one = clients.iter().filter(|ip| **ip == client).count();
-    if of_one >= MOST_OF_ONE {
-        return clients.iter().position(|ip| *ip == client);
-    }
-    if clients.len() < MOST_RESULTS {
-        return None;
-    }
-    let of = |ip: &IpAddr| clients.iter().filter(|other| wide(**other) == wide(*ip)).count();
-    (0..clients.len()).rev().max_by_key(|at| of(&clients[*at]))
 }
 
 /// A certificate that nobody vouches for, with a key that nobody knows.
@@ -144,28 +128,4 @@ fn on_the_spot(names: &[String], bind: IpAddr) -> Result<Shown, SysError> {
 /// Seconds of the clock that runs on.
 fn now_s() -> u64 {
     monotonic_ns() / 1_000_000_000
-}
-
-#[cfg(test)]
-mod stories {
-    use super::*;
-
-    #[test]
-    fn results_of_few_clients_push_out_their_own_and_nobody_elses() {
-        let honest = IpAddr::from([192, 0, 2, 1]);
-        let mut kept = vec![honest];
-        let many = (0..20).flat_map(|n| [IpAddr::from([198, 51, 100 + n % 2, n / 2]); 9]);
-        for client in many {
-            if let Some(at) = gives_way(&kept, client) {
-                kept.remove(at);
-            }
-            kept.push(client);
-        }
-        assert_eq!((kept.len(), kept[0]), (MOST_RESULTS, honest));
-        let of = |ip: IpAddr| kept.iter().filter(|kept| **kept == ip).count();
-        assert!((0..20).all(|n| of(IpAddr::from([198, 51, 100 + n % 2, n / 2])) <= MOST_OF_ONE));
-        // Where each has one, the oldest goes.
-        let each: Vec<_> = (0..64).map(|n| IpAddr::from([10, 0, n, 1])).collect();
-        assert_eq!(gives_way(&each, honest), Some(0));
-    }
 }

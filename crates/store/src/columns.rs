@@ -1,7 +1,6 @@
 //! What the columns of the tables mean: their units, and what an empty one says. The same words stand in docs/data.md, in the Parquet files
 //! themselves, and nowhere else.
 
-/// A table of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Table {
     /// Probe packets.
@@ -17,11 +16,9 @@ pub enum Table {
 }
 
 impl Table {
-    /// All of them.
     pub const ALL: [Table; 5] =
         [Table::Samples, Table::Flows, Table::Queues, Table::Outputs, Table::Facts];
 
-    /// Its name, as its file has it.
     pub fn name(self) -> &'static str {
         match self {
             Table::Samples => "samples",
@@ -32,7 +29,6 @@ impl Table {
         }
     }
 
-    /// Its columns, in their order.
     pub fn columns(self) -> &'static [ColumnMeaning] {
         match self {
             Table::Samples => &SAMPLES,
@@ -47,11 +43,9 @@ impl Table {
 /// A column, for people and other programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ColumnMeaning {
-    /// Its name.
     pub name: &'static str,
     /// Its unit; empty of names, numbers of order and the like.
     pub unit: &'static str,
-    /// What it says.
     pub meaning: &'static str,
 }
 

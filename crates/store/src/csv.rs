@@ -2,8 +2,8 @@
 
 use crate::columns::Table;
 use crate::run::Run;
-use crate::table::{Column, Value};
-use crate::tables::{Row, flow_columns, queue_columns, row, sample_columns};
+use crate::table::{Column, ColumnValue};
+use crate::tables::{TableRow, flow_columns, queue_columns, row, sample_columns};
 use quell_model::CellId;
 use std::io::{self, Write};
 
@@ -64,21 +64,21 @@ pub fn csv(run: &Run, table: Table, out: &mut dyn Write) -> io::Result<u64> {
 
 fn line<'a, S>(
     out: &mut dyn Write,
-    columns: &[Column<Row<'a, S>>],
-    row: &Row<'a, S>,
+    columns: &[Column<TableRow<'a, S>>],
+    row: &TableRow<'a, S>,
 ) -> io::Result<u64> {
     for (index, column) in columns.iter().enumerate() {
         if index > 0 {
             out.write_all(b",")?;
         }
         match column.value {
-            Value::Text(of) => text(out, of(row))?,
-            Value::Time(of) => write!(out, "{}", of(row))?,
-            Value::Count(of) => write!(out, "{}", of(row))?,
-            Value::Small(of) => write!(out, "{}", of(row))?,
-            Value::OptTime(of) => of(row).map_or(Ok(()), |v| write!(out, "{v}"))?,
-            Value::OptCount(of) => of(row).map_or(Ok(()), |v| write!(out, "{v}"))?,
-            Value::OptSmall(of) => of(row).map_or(Ok(()), |v| write!(out, "{v}"))?,
+            ColumnValue::Text(of) => text(out, of(row))?,
+            ColumnValue::Time(of) => write!(out, "{}", of(row))?,
+            ColumnValue::Count(of) => write!(out, "{}", of(row))?,
+            ColumnValue::Small(of) => write!(out, "{}", of(row))?,
+            ColumnValue::OptTime(of) => of(row).map_or(Ok(()), |v| write!(out, "{v}"))?,
+            ColumnValue::OptCount(of) => of(row).map_or(Ok(()), |v| write!(out, "{v}"))?,
+            ColumnValue::OptSmall(of) => of(row).map_or(Ok(()), |v| write!(out, "{v}"))?,
         }
     }
     out.write_all(b"\r\n")?;

@@ -35,9 +35,7 @@ pub struct EchoSeries {
 pub struct FlowSeries {
     /// The flow's name.
     pub stream: String,
-    /// Which end.
     pub side: Side,
-    /// Its states.
     pub samples: Vec<FlowSample>,
 }
 
@@ -50,7 +48,6 @@ pub struct QueueSeries {
     pub handle: String,
     /// Kind, as `fq_codel`.
     pub kind: String,
-    /// Its states.
     pub points: Vec<QueuePoint>,
 }
 
@@ -59,9 +56,7 @@ pub struct QueueSeries {
 pub struct QueuePoint {
     /// Nanoseconds since the start of the measurement.
     pub t_ns: i64,
-    /// Bytes waiting.
     pub backlog_bytes: u64,
-    /// Packets waiting.
     pub backlog_packets: u64,
     /// Packets dropped so far.
     pub drops: u64,
@@ -94,27 +89,22 @@ pub struct OutputLine {
     pub task: String,
     /// Whether it came from standard error.
     pub stderr: bool,
-    /// The line.
     pub line: String,
 }
 
 impl CellData {
-    /// What is told of a subject; the first, if it is told more than once.
     pub fn told(&self, subject: &Subject) -> Option<&str> {
         self.facts.iter().find(|fact| fact.subject == *subject).map(|fact| fact.value.as_str())
     }
 
-    /// The packets of a stream.
     pub fn echo(&self, stream: &str) -> Option<&EchoSeries> {
         self.echoes.iter().find(|s| s.stream == stream)
     }
 
-    /// A flow as one of its ends saw it.
     pub fn flow(&self, stream: &str, side: Side) -> Option<&FlowSeries> {
         self.flows.iter().find(|s| s.stream == stream && s.side == side)
     }
 
-    /// Whether nothing was measured.
     pub fn is_empty(&self) -> bool {
         self.echoes.is_empty() && self.flows.is_empty() && self.queues.is_empty()
     }
@@ -144,7 +134,6 @@ impl CellData {
         }
     }
 
-    /// Takes a flow's state.
     pub(crate) fn take_flow(&mut self, stream: &str, sample: FlowSample) {
         self.flows_of(stream, sample.side).push(sample);
     }
@@ -156,7 +145,6 @@ impl CellData {
         &mut find(&mut self.flows, order, new).samples
     }
 
-    /// Takes a queue's state.
     pub(crate) fn take_queue(&mut self, device: &str, handle: &str, kind: &str, point: QueuePoint) {
         self.queues_of(device, handle, kind).push(point);
     }
@@ -173,7 +161,6 @@ impl CellData {
         &mut find(&mut self.queues, order, new).points
     }
 
-    /// The packets of a stream, to which more may be added.
     pub(crate) fn echoes_of(&mut self, stream: &str) -> &mut Vec<EchoSample> {
         let new = || EchoSeries { stream: stream.to_owned(), samples: Vec::new() };
         &mut find(&mut self.echoes, |s| (*s.stream).cmp(stream), new).samples

@@ -1,5 +1,6 @@
 //! What can go wrong with a run folder, and what to do about it.
 
+use quell_model::manifest::FORMAT_VERSION;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,6 @@ pub enum StoreError {
     Io {
         /// What was tried, as `write`.
         doing: &'static str,
-        /// On what.
         path: PathBuf,
         /// What the kernel answered.
         source: io::Error,
@@ -24,13 +24,10 @@ pub enum StoreError {
     Unfinished {
         /// The run's folder.
         run: PathBuf,
-        /// What failed.
         source: Box<StoreError>,
     },
-    /// There is no such run.
     #[error("there is no run {wanted:?} under {}; {}", base.display(), nearest(near))]
     NoRun {
-        /// What was asked for.
         wanted: String,
         /// Where runs lie.
         base: PathBuf,
@@ -40,7 +37,6 @@ pub enum StoreError {
     /// Several runs have that in their name.
     #[error("{wanted:?} fits {} runs under {}: {}; give more of the name", fit.len(), base.display(), first(fit))]
     Ambiguous {
-        /// What was asked for.
         wanted: String,
         /// Where runs lie.
         base: PathBuf,
@@ -52,37 +48,19 @@ pub enum StoreError {
         "{} has no manifest.json: it is not a run, or the program ended before it wrote anything; such a folder can be removed",
         path.display()
     )]
-    NoManifest {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// The folder was written by a newer program.
+    NoManifest { path: PathBuf },
+    /// The folder was written by another version.
     #[error(
-        "{} has format {found}, and this program knows formats up to {known}; read it with a newer Quell",
+        "{} has format {found}, and this program reads format {FORMAT_VERSION}; read it with the version of Quell that wrote it",
         path.display()
     )]
-    Newer {
-        /// The manifest.
-        path: PathBuf,
-        /// Its format.
-        found: u64,
-        /// The newest format that is understood.
-        known: u32,
-    },
+    Format { path: PathBuf, found: u64 },
     /// A file does not hold what it should.
     #[error("{} is damaged: {what}; restore it from a copy, or run the experiment again", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        what: String,
-    },
+    Damaged { path: PathBuf, what: String },
     /// A manifest was handed in that can't be stored.
     #[error("the run can't be stored: {what}")]
-    Unstorable {
-        /// What is wrong with it.
-        what: String,
-    },
+    Unstorable { what: String },
 }
 
 impl StoreError {
@@ -120,7 +98,6 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// Some of the runs that fit.
 fn first(fit: &[String]) -> String {
     const MOST: usize = 5;
     let names = fit.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(", ");

@@ -1,13 +1,10 @@
-//! Files that are either there in full or not at all: written beside their place, synced, and renamed. And files of a folder that may
-//! come from anybody: only regular ones are read, and no link is followed.
+//! Files that are either there in full or not at all: written beside their place, synced, and renamed.
 
 use crate::error::StoreError;
-use nix::fcntl::{AT_FDCWD, AtFlags, FcntlArg, OFlag, fcntl};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
-use nix::unistd::linkat;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Seek, Write};
-use std::os::fd::AsRawFd;
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,24 +19,19 @@ pub(crate) struct AtomicFile {
     crc: crc32fast::Hasher,
 }
 
-/// Size and checksum of a file, as the manifest keeps them.
+/// Size and CRC-32 (IEEE) of a file, as the manifest keeps them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sum {
-    /// Size in bytes.
+pub(crate) struct Checksum {
     pub bytes: u64,
-    /// CRC-32 (IEEE) of the content.
     pub crc32: u32,
 }
-
-/// Far above any table: 100 million packets come to some 2 GB.
-const LARGEST: u64 = 4 << 30;
 
 impl AtomicFile {
     /// Begins a file that will stand at `place`.
     pub fn create(place: &Path) -> Result<Self, StoreError> {
         let name = place.file_name().map(|n| n.to_string_lossy()).unwrap_or_default();
         let temporary = place.with_file_name(format!(".{name}.new"));
-        // What a killed program left, or a link that somebody put there, goes; nothing is written through it.
+        // What a killed program left goes.
         let _ = fs::remove_file(&temporary);
         let file = File::create_new(&temporary).map_err(StoreError::io("create", &temporary))?;
         Ok(Self {
@@ -51,13 +43,12 @@ impl AtomicFile {
         })
     }
 
-    /// Where it will stand.
     pub fn place(&self) -> &Path {
         &self.place
     }
 
     /// Puts the file in its place, on the disk and not only in memory.
-    pub fn commit(mut self) -> Result<Sum, StoreError> {
+    pub fn commit(mut self) -> Result<Checksum, StoreError> {
         if let Some(out) = self.out.take() {
             let file = out
                 .into_inner()
@@ -69,7 +60,7 @@ impl AtomicFile {
         if let Some(folder) = self.place.parent() {
             sync_folder(folder)?;
         }
-        Ok(Sum { bytes: self.bytes, crc32: self.crc.clone().finalize() })
+        Ok(Checksum { bytes: self.bytes, crc32: self.crc.clone().finalize() })
     }
 }
 
@@ -100,47 +91,7 @@ impl Drop for AtomicFile {
     }
 }
 
-const LINK: &str = "it is a symbolic link, which is not followed";
-const NO_FILE: &str = "it is no regular file";
-
-/// A new file in the same folder, under a name that nobody has: neither another writer nor a link that somebody put there.
-fn beside(place: &Path) -> io::Result<(PathBuf, File)> {
-    unused(place, |path| fs::OpenOptions::new().write(true).create_new(true).open(path))
-}
-
-/// A new file in a folder, without a name: whatever ends the program meanwhile, nothing of it stays behind. Some file systems have none
-/// (open(2), O_TMPFILE).
-fn nameless(folder: &Path) -> Option<File> {
-    fs::OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).open(folder).ok()
-}
-
-/// Gives a file without a name one beside its place.
-fn named(file: &File, place: &Path) -> io::Result<PathBuf> {
-    // As open(2) has it for who may not link by descriptor.
-    let own = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    let link = |path: &Path| {
-        let follow = AtFlags::AT_SYMLINK_FOLLOW;
-        linkat(AT_FDCWD, &own, AT_FDCWD, path, follow).map_err(io::Error::from)
-    };
-    unused(place, link).map(|(path, ())| path)
-}
-
-/// Makes something under a name beside a place that nothing has yet.
-fn unused<T>(place: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<(PathBuf, T)> {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let name = place.file_name().map(|n| n.to_string_lossy()).unwrap_or_default();
-    loop {
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = place.with_file_name(format!(".{name}.{}-{number}.new", std::process::id()));
-        match make(&path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => return made.map(|made| (path, made)),
-        }
-    }
-}
-
-/// Writes a whole file into its place.
-pub(crate) fn write(place: &Path, bytes: &[u8]) -> Result<Sum, StoreError> {
+pub(crate) fn write(place: &Path, bytes: &[u8]) -> Result<Checksum, StoreError> {
     let mut file = AtomicFile::create(place)?;
     file.write_all(bytes).map_err(StoreError::io("write", place))?;
     file.commit()
@@ -149,42 +100,21 @@ pub(crate) fn write(place: &Path, bytes: &[u8]) -> Result<Sum, StoreError> {
 /// Writes a page, a figure or the like to where a person wants it: whole or not at all, so that a full disk leaves what was there before.
 /// A link in that place is replaced and not followed. Pipes and devices (`/dev/stdout`) are written to as they are.
 pub fn write_output(place: &Path, bytes: &[u8]) -> io::Result<()> {
-    let before = fs::symlink_metadata(place).ok();
     let goes_on = |kind: fs::FileType| kind.is_fifo() || kind.is_char_device();
     if fs::metadata(place).is_ok_and(|m| goes_on(m.file_type())) {
         return opened(fs::OpenOptions::new().write(true), place)?.write_all(bytes);
     }
-    let folder = folder_of(place);
-    let fill = |file: &mut File| {
-        if let Some(before) = before.as_ref().filter(|before| before.is_file()) {
-            // Who may read it stays as it was.
-            file.set_permissions(before.permissions())?;
-        }
-        file.write_all(bytes)?;
-        file.sync_all()
-    };
-    let whole = nameless(folder).map(|mut file| fill(&mut file).and_then(|()| named(&file, place)));
-    let temporary = match whole {
-        Some(Ok(temporary)) => temporary,
-        _ => {
-            let (temporary, mut file) = beside(place)?;
-            fill(&mut file).inspect_err(|_| {
-                // The error is what counts.
-                let _ = fs::remove_file(&temporary);
-            })?;
-            temporary
-        }
-    };
-    put(&temporary, place)
+    let growing = Growing::beside(place)?;
+    (&growing.file).write_all(bytes)?;
+    growing.keep()
 }
 
 /// A file for a person that grows: it has its name only when it is [kept](Growing::keep), so that what broke off leaves what was there before.
 #[derive(Debug)]
 pub struct Growing {
     place: PathBuf,
+    temporary: PathBuf,
     file: File,
-    /// Where the file system has no files without a name.
-    temporary: Option<PathBuf>,
 }
 
 impl Growing {
@@ -194,73 +124,55 @@ impl Growing {
     /// What the kernel answers, and where something else than a regular file is in that place.
     pub fn new(place: &Path) -> io::Result<Self> {
         match fs::symlink_metadata(place) {
-            Ok(before) if before.is_symlink() => return Err(io::Error::other(LINK)),
-            Ok(before) if !before.is_file() => return Err(io::Error::other(NO_FILE)),
-            _ => {}
+            Ok(before) if before.is_symlink() => Err(io::Error::other("it is a symbolic link")),
+            Ok(before) if !before.is_file() => Err(io::Error::other(NO_FILE)),
+            _ => Self::beside(place),
         }
-        let (file, temporary) = match nameless(folder_of(place)) {
-            Some(file) => (file, None),
-            None => beside(place).map(|(temporary, file)| (file, Some(temporary)))?,
-        };
-        Ok(Self { place: place.to_owned(), file, temporary })
+    }
+
+    /// In the same folder, under a name that nobody has.
+    fn beside(place: &Path) -> io::Result<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = place.file_name().map(|n| n.to_string_lossy()).unwrap_or_default();
+        loop {
+            let number = COUNT.fetch_add(1, Ordering::Relaxed);
+            let new = format!(".{name}.{}-{number}.new", std::process::id());
+            let temporary = place.with_file_name(new);
+            match File::create_new(&temporary) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                file => return Ok(Self { file: file?, place: place.to_owned(), temporary }),
+            }
+        }
     }
 
     /// Another handle of it, to write to.
-    ///
-    /// # Errors
-    /// What the kernel answers.
     pub fn file(&self) -> io::Result<File> {
         self.file.try_clone()
     }
 
-    /// Gives it its name, when all of it is on the disk.
-    ///
-    /// # Errors
-    /// What the kernel answers; then the place is as it was.
-    pub fn keep(mut self) -> io::Result<()> {
-        if let Ok(before) = fs::symlink_metadata(&self.place)
-            && before.is_file()
-        {
-            // Who may read it stays as it was.
+    /// Gives it its name, when all of it is on the disk; on an error the place is as it was. Who may read what was there may read it.
+    pub fn keep(self) -> io::Result<()> {
+        let before = fs::symlink_metadata(&self.place).ok();
+        if let Some(before) = before.filter(fs::Metadata::is_file) {
             self.file.set_permissions(before.permissions())?;
         }
         self.file.sync_all()?;
-        let temporary = match self.temporary.take() {
-            Some(temporary) => temporary,
-            None => named(&self.file, &self.place)?,
-        };
-        put(&temporary, &self.place)
+        fs::rename(&self.temporary, &self.place)?;
+        // The file is there; a folder that can't be synced is no reason to say it is not.
+        let folder = self.place.parent().filter(|p| !p.as_os_str().is_empty());
+        let _ = File::open(folder.unwrap_or(Path::new("."))).and_then(|f| f.sync_all());
+        Ok(())
     }
 }
 
 impl Drop for Growing {
     fn drop(&mut self) {
-        if let Some(temporary) = &self.temporary {
-            // An error here has nobody to hear it.
-            let _ = fs::remove_file(temporary);
-        }
+        // Once it is kept the name is gone.
+        let _ = fs::remove_file(&self.temporary);
     }
 }
 
-/// The folder of a place.
-fn folder_of(place: &Path) -> &Path {
-    place.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Gives a whole file its name.
-fn put(temporary: &Path, place: &Path) -> io::Result<()> {
-    fs::rename(temporary, place).inspect_err(|_| {
-        let _ = fs::remove_file(temporary);
-    })?;
-    // The file is there; a folder that can't be synced is no reason to say it is not.
-    let _ = File::open(folder_of(place)).and_then(|f| f.sync_all());
-    Ok(())
-}
-
-/// Opens what a person wants lines added to, at its end; it is made where it is not there.
-///
-/// # Errors
-/// What the kernel answers; of a pipe that nobody reads that this is so.
+/// Opens what a person wants lines added to, at its end; it is made where it is not there. A pipe that nobody reads is an error.
 pub fn append_output(place: &Path) -> io::Result<File> {
     opened(fs::OpenOptions::new().append(true).create(true), place)
 }
@@ -279,28 +191,13 @@ fn opened(options: &mut fs::OpenOptions, place: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a regular file for reading. What else may stand in its place, as a pipe or a device, would be waited for or never end; and a link
-/// may lead to anywhere.
-pub(crate) fn open(path: &Path) -> io::Result<File> {
-    let file = fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY)
-        .open(path)
-        .map_err(|error| match error.raw_os_error() {
-            Some(libc::ELOOP) => io::Error::new(io::ErrorKind::InvalidData, LINK),
-            _ => error,
-        })?;
-    if file.metadata()?.is_file() {
-        return Ok(file);
-    }
-    Err(io::Error::new(io::ErrorKind::InvalidData, NO_FILE))
-}
+const NO_FILE: &str = "it is no regular file";
 
-/// Refuses a link: it may lead to anywhere.
-pub(crate) fn no_link(path: &Path) -> Result<(), StoreError> {
-    match fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
-        true => Err(StoreError::io("open", path)(io::Error::new(io::ErrorKind::InvalidData, LINK))),
-        false => Ok(()),
+/// Opens a regular file for reading; a pipe in its place would be waited for.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    match fs::metadata(path)?.is_file() {
+        true => File::open(path),
+        false => Err(io::Error::new(io::ErrorKind::InvalidData, NO_FILE)),
     }
 }
 
@@ -313,69 +210,29 @@ pub(crate) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Reads a file of at most `most` bytes; none when there is no such file.
-pub(crate) fn read(path: &Path, most: u64) -> Result<Option<Vec<u8>>, StoreError> {
-    let file = match open(path) {
+/// Reads a whole file; none when there is no such file.
+pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+    let mut file = match open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other.map_err(StoreError::io("open", path))?,
     };
-    let large = || Err(StoreError::damaged(path, format!("it is larger than {most} bytes")));
-    // A file of holes costs nothing on the disk, and all in memory.
-    if file.metadata().map_err(StoreError::io("open", path))?.len() > most {
-        return large();
-    }
     let mut bytes = Vec::new();
-    file.take(most.saturating_add(1))
-        .read_to_end(&mut bytes)
-        .map_err(StoreError::io("read", path))?;
-    if bytes.len() as u64 > most {
-        return large();
-    }
+    io::Read::read_to_end(&mut file, &mut bytes).map_err(StoreError::io("read", path))?;
     Ok(Some(bytes))
 }
 
-/// Opens a file that must have this size and checksum, and reads it through once without keeping it: a file of holes, which costs nothing
-/// on the disk, costs no memory either. It stands at its beginning.
-pub(crate) fn open_checked(path: &Path, sum: Sum) -> Result<File, StoreError> {
-    let mut file = match open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(StoreError::damaged(path, "it is missing, and the manifest names it"));
-        }
-        file => file.map_err(StoreError::io("open", path))?,
+pub(crate) fn read_checked(path: &Path, sum: Checksum) -> Result<Vec<u8>, StoreError> {
+    let Some(bytes) = read(path)? else {
+        return Err(StoreError::damaged(path, "it is missing, and the manifest names it"));
     };
-    let found = file.metadata().map_err(StoreError::io("open", path))?.len();
-    let wrong = |found: u64| {
-        let what = format!("it has {found} bytes where the manifest says {}", sum.bytes);
-        Err(StoreError::damaged(path, what))
-    };
-    if found != sum.bytes {
-        return wrong(found);
+    if bytes.len() as u64 != sum.bytes {
+        let what = format!("it has {} bytes where the manifest says {}", bytes.len(), sum.bytes);
+        return Err(StoreError::damaged(path, what));
     }
-    if found > LARGEST {
-        return Err(StoreError::damaged(path, format!("it is larger than {LARGEST} bytes")));
-    }
-    let mut crc = crc32fast::Hasher::new();
-    let mut part = vec![0; 1 << 16];
-    let mut all = 0;
-    loop {
-        match file.read(&mut part) {
-            Ok(0) => break,
-            Ok(count) => {
-                crc.update(&part[..count]);
-                all += count as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(StoreError::io("read", path)(error)),
-        }
-    }
-    if all != sum.bytes {
-        return wrong(all);
-    }
-    if crc.finalize() != sum.crc32 {
+    if crc32fast::hash(&bytes) != sum.crc32 {
         return Err(StoreError::damaged(path, "its content does not fit the manifest's checksum"));
     }
-    file.rewind().map_err(StoreError::io("read", path))?;
-    Ok(file)
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -28,7 +28,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How a run stands that is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// A program is writing it.
@@ -50,12 +49,10 @@ pub struct Follower {
     /// Cells by the name of their journal, and by the watch of it.
     by_name: HashMap<String, usize>,
     by_watch: HashMap<WatchDescriptor, usize>,
-    /// Of both of these.
     told: Epoll,
     watches: Inotify,
     /// Tells that the writer gave up its lock.
     gone: Arc<EventFd>,
-    /// The watch of the folder of journals.
     journals: Option<WatchDescriptor>,
     /// Whether nothing was read yet.
     fresh: bool,
@@ -68,7 +65,6 @@ struct Following {
     watch: Option<WatchDescriptor>,
 }
 
-/// What may have changed.
 #[derive(Default)]
 struct Changed {
     manifest: bool,
@@ -185,7 +181,6 @@ impl Follower {
         Ok(self.standing)
     }
 
-    /// What the kernel told.
     fn changed(&mut self) -> Changed {
         let mut changed = Changed::default();
         // Nothing to read is the usual end of this; another error would come again at once.

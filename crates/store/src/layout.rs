@@ -5,7 +5,6 @@ use crate::{lines, tables};
 use std::path::Path;
 use std::{fs, io};
 
-/// Name of the folder of journals.
 pub(crate) const JOURNALS: &str = "journal";
 
 /// Files of a finished run, beside its manifest.

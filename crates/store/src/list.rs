@@ -6,23 +6,17 @@ use crate::run::{complete_cells, progress};
 use nix::fcntl::{Flock, FlockArg};
 use quell_model::Manifest;
 use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// A run in short.
 #[derive(Debug)]
 pub struct RunSummary {
     /// Its name: the folder's name.
     pub name: String,
-    /// Its folder.
     pub folder: PathBuf,
-    /// How it stands.
     pub state: RunState,
-    /// Its manifest, where it can be read.
     pub manifest: Option<Manifest>,
 }
 
-/// How a run stands.
 #[derive(Debug)]
 pub enum RunState {
     /// Every cell ran to its end.
@@ -31,21 +25,18 @@ pub enum RunState {
     Partial {
         /// How many did.
         complete: usize,
-        /// How many there are.
         cells: usize,
     },
     /// It was stopped from outside, as by Ctrl-C, and holds what was measured until then.
     Stopped {
         /// How many cells ran to their end.
         complete: usize,
-        /// How many there are.
         cells: usize,
     },
     /// A program is writing it.
     Running {
         /// How many cells ran to their end so far.
         complete: usize,
-        /// How many there are.
         cells: usize,
     },
     /// It can't be read.
@@ -76,11 +67,7 @@ fn summary(base: &Path, name: String) -> RunSummary {
 }
 
 fn is_locked(folder: &Path) -> bool {
-    // A pipe of that name would be waited for.
-    let folder_only = nix::libc::O_DIRECTORY | nix::libc::O_NOFOLLOW;
-    let mut open = File::options();
-    open.read(true).custom_flags(folder_only);
-    let Ok(handle) = open.open(folder.join(JOURNALS)) else { return false };
+    let Ok(handle) = File::open(folder.join(JOURNALS)) else { return false };
     matches!(
         Flock::lock(handle, FlockArg::LockSharedNonblock),
         Err((_, nix::errno::Errno::EWOULDBLOCK))

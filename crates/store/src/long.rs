@@ -60,7 +60,6 @@ impl Window {
         })
     }
 
-    /// Writes the oldest, at most so many.
     fn write(
         &mut self,
         most: usize,

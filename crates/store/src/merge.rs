@@ -87,7 +87,6 @@ pub(crate) fn so_far<'a>(
     manifest.complete = false;
 }
 
-/// The manifest's totals from its cells.
 pub(crate) fn totals(manifest: &mut Manifest) {
     manifest.complete = manifest.cells.iter().all(|c| c.status == CellStatus::Complete);
     if manifest.virtual_s.is_none() {

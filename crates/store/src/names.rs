@@ -25,7 +25,6 @@ pub(crate) fn part(name: &str) -> String {
     safe
 }
 
-/// The name of a cell's journal.
 pub(crate) fn journal(cell: &CellId) -> String {
     format!("{}.{}.{}.events", part(&cell.scenario), part(&cell.probe), cell.repeat)
 }

@@ -4,17 +4,15 @@ use crate::data::CellData;
 use crate::error::StoreError;
 use crate::layout::{JOURNALS, TABLES};
 use crate::stored::{FileRecord, Files};
-use crate::tables::{FLOWS, Reader, SAMPLES};
-use crate::{files, journal, layout, lines, merge, names, plausible, stored};
+use crate::tables::Reader;
+use crate::{files, journal, layout, lines, merge, names, stored};
 use quell_model::{CellId, CellRecord, CellStatus, Manifest};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A run in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// Its folder.
     pub folder: PathBuf,
     /// How it came about. For a run that was not finished, brought up to what the journals say.
     pub manifest: Manifest,
@@ -73,29 +71,20 @@ fn from_tables(
         let Some(record) = files.get(name) else {
             return Err(StoreError::damaged(folder.join(stored::FILE), format!("it lacks {name}")));
         };
-        let file = files::open_checked(&path, record.sum())?;
+        let file = files::read_checked(&path, record.sum())?;
         match name {
-            lines::OUTPUTS => lines::read_outputs(&path, file, record.rows, |cell, line| {
+            lines::OUTPUTS => lines::read(&path, &file, record.rows, |cell, line| {
                 reader.cell(&path, &cell)?.outputs.push(line);
                 Ok(())
             })?,
-            lines::FACTS => lines::read_facts(&path, file, record.rows, |cell, line| {
+            lines::FACTS => lines::read(&path, &file, record.rows, |cell, line| {
                 reader.cell(&path, &cell)?.facts.push(line);
                 Ok(())
             })?,
             _ => reader.table(&path, name, file, record.rows)?,
         }
     }
-    let cells = reader.finish();
-    for (record, data) in manifest.cells.iter().zip(&cells) {
-        let damaged = |name: &str| {
-            let path = folder.join(name);
-            move |what: String| StoreError::damaged(path, what)
-        };
-        plausible::packets(record, data).map_err(damaged(SAMPLES))?;
-        plausible::flows(record, data).map_err(damaged(FLOWS))?;
-    }
-    Ok(cells)
+    Ok(reader.finish())
 }
 
 fn from_journals(folder: &Path, manifest: &mut Manifest) -> Result<Vec<CellData>, StoreError> {
@@ -106,7 +95,6 @@ fn from_journals(folder: &Path, manifest: &mut Manifest) -> Result<Vec<CellData>
     Ok(journals.into_iter().map(|j| j.unwrap_or_default().data).collect())
 }
 
-/// Where the journal of a cell of the run in this folder is.
 pub(crate) fn journal_path(folder: &Path, cell: &CellId) -> PathBuf {
     folder.join(JOURNALS).join(names::journal(cell))
 }

@@ -3,20 +3,16 @@
 use crate::columns::Table;
 use crate::data::{CellData, QueuePoint};
 use crate::error::StoreError;
-use crate::plausible;
-use crate::table::{self, Column, Group, TableWriter, Texts, Value};
+use crate::table::{self, Column, ColumnValue, RowBatch, TableWriter, Texts};
 use quell_model::{CellId, EchoSample, EchoStatus, FlowSample, Side, TcpState};
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
 /// File name of the table of probe packets.
 pub(crate) const SAMPLES: &str = "samples.parquet";
-/// File name of the table of flows.
 pub(crate) const FLOWS: &str = "flows.parquet";
-/// File name of the table of queues.
 pub(crate) const QUEUES: &str = "queues.parquet";
 
 /// Packets from which on cells are brought into their order side by side, and by how many threads at most.
@@ -24,7 +20,7 @@ const MANY: usize = 100_000;
 const MOST_SETTLERS: usize = 4;
 
 /// A row: the cell, up to three names, and what was measured.
-pub(crate) struct Row<'a, S> {
+pub(crate) struct TableRow<'a, S> {
     cell: &'a CellId,
     names: [&'a str; 3],
     sample: &'a S,
@@ -33,16 +29,16 @@ pub(crate) struct Row<'a, S> {
 macro_rules! columns {
     ($kind:ty: $($name:ident $value:ident $of:expr;)*) => {
         [
-            Column { name: "t_ns", value: Value::Time(|r: &Row<'_, $kind>| r.sample.t_ns) },
-            Column { name: "scenario", value: Value::Text(|r| &r.cell.scenario) },
-            Column { name: "probe", value: Value::Text(|r| &r.cell.probe) },
-            Column { name: "repeat", value: Value::Small(|r| r.cell.repeat) },
-            $(Column { name: stringify!($name), value: Value::$value($of) },)*
+            Column { name: "t_ns", value: ColumnValue::Time(|r: &TableRow<'_, $kind>| r.sample.t_ns) },
+            Column { name: "scenario", value: ColumnValue::Text(|r| &r.cell.scenario) },
+            Column { name: "probe", value: ColumnValue::Text(|r| &r.cell.probe) },
+            Column { name: "repeat", value: ColumnValue::Small(|r| r.cell.repeat) },
+            $(Column { name: stringify!($name), value: ColumnValue::$value($of) },)*
         ]
     };
 }
 
-pub(crate) fn sample_columns<'a>() -> [Column<Row<'a, EchoSample>>; 16] {
+pub(crate) fn sample_columns<'a>() -> [Column<TableRow<'a, EchoSample>>; 16] {
     columns! { EchoSample:
         stream       Text     |r| r.names[0];
         seq          Count    |r| r.sample.seq;
@@ -59,7 +55,7 @@ pub(crate) fn sample_columns<'a>() -> [Column<Row<'a, EchoSample>>; 16] {
     }
 }
 
-pub(crate) fn flow_columns<'a>() -> [Column<Row<'a, FlowSample>>; 16] {
+pub(crate) fn flow_columns<'a>() -> [Column<TableRow<'a, FlowSample>>; 16] {
     columns! { FlowSample:
         stream        Text     |r| r.names[0];
         side          Text     |r| r.sample.side.name();
@@ -76,7 +72,7 @@ pub(crate) fn flow_columns<'a>() -> [Column<Row<'a, FlowSample>>; 16] {
     }
 }
 
-pub(crate) fn queue_columns<'a>() -> [Column<Row<'a, QueuePoint>>; 13] {
+pub(crate) fn queue_columns<'a>() -> [Column<TableRow<'a, QueuePoint>>; 13] {
     columns! { QueuePoint:
         device          Text  |r| r.names[0];
         handle          Text  |r| r.names[1];
@@ -140,34 +136,32 @@ impl Writers {
         self.samples.append(&sample_columns(), &rows)
     }
 
-    /// The writers with their file names, to be committed.
     pub fn into_files(self) -> [(&'static str, TableWriter); 3] {
         [(SAMPLES, self.samples), (FLOWS, self.flows), (QUEUES, self.queues)]
     }
 }
 
-pub(crate) fn row<'a, S>(cell: &'a CellId, names: [&'a str; 3], sample: &'a S) -> Row<'a, S> {
-    Row { cell, names, sample }
+pub(crate) fn row<'a, S>(cell: &'a CellId, names: [&'a str; 3], sample: &'a S) -> TableRow<'a, S> {
+    TableRow { cell, names, sample }
 }
 
 /// Puts a table's rows to their cells, one a cell of the manifest.
 pub(crate) struct Reader<'a> {
-    cells: Arc<Places<'a>>,
+    cells: Arc<CellIndex<'a>>,
     data: Vec<CellData>,
 }
 
 /// Where each cell stands: scenario, probe, repeat.
-type Places<'a> = HashMap<(&'a str, &'a str, u32), usize>;
+type CellIndex<'a> = HashMap<(&'a str, &'a str, u32), usize>;
 
 impl<'a> Reader<'a> {
-    /// A reader for these cells.
     pub fn new(cells: impl Iterator<Item = &'a CellId>) -> Self {
         let key = |cell: &'a CellId| (cell.scenario.as_str(), cell.probe.as_str(), cell.repeat);
         let cells = cells.enumerate().map(|(place, cell)| (key(cell), place));
         Self::of(Arc::new(cells.collect()))
     }
 
-    fn of(cells: Arc<Places<'a>>) -> Self {
+    fn of(cells: Arc<CellIndex<'a>>) -> Self {
         let data = vec![CellData::default(); cells.values().max().map_or(0, |last| last + 1)];
         Self { cells, data }
     }
@@ -177,14 +171,12 @@ impl<'a> Reader<'a> {
         &mut self,
         path: &Path,
         name: &str,
-        file: File,
+        bytes: Vec<u8>,
         rows: u64,
     ) -> Result<(), StoreError> {
-        // Packets have times of their own, however regular they are; an idle queue or flow looks the same for days.
-        let alike = if name == SAMPLES { 1 << 20 } else { 1 << 23 };
         let cells = &self.cells;
         let part = || Self::of(Arc::clone(cells));
-        let parts = table::read(path, file, rows, alike, part, |part, group| match name {
+        let parts = table::read(path, bytes, rows, part, |part, group| match name {
             SAMPLES => part.samples(path, group),
             FLOWS => part.flows(path, group),
             _ => part.queues(path, group),
@@ -197,12 +189,10 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// What was read of a cell.
     pub fn cell(&mut self, path: &Path, id: &CellId) -> Result<&mut CellData, StoreError> {
         self.find(path, &id.scenario, &id.probe, id.repeat)
     }
 
-    /// What was read, in the order of the cells.
     pub fn finish(self) -> Vec<CellData> {
         let mut data = self.data;
         let packets = |cell: &CellData| cell.echoes.iter().map(|s| s.samples.len()).sum::<usize>();
@@ -236,14 +226,14 @@ impl<'a> Reader<'a> {
         Ok(&mut self.data[*index])
     }
 
-    fn samples(&mut self, path: &Path, g: &Group<'_>) -> Result<(), StoreError> {
+    fn samples(&mut self, path: &Path, g: &RowBatch<'_>) -> Result<(), StoreError> {
         let cells = CellColumns::read(g)?;
         let (t, stream, seq) = (g.time("t_ns")?, g.text("stream")?, g.count("seq")?);
         let (rtt, up, down) =
             (g.opt_count("rtt_ns")?, g.opt_time("up_ns")?, g.opt_time("down_ns")?);
         let (up_order, down_order) = (g.opt_count("up_order")?, g.opt_count("down_order")?);
         let late = g.opt_count("seen_late_ns")?;
-        let (queued, sent_late) = (g.added("queued_ns")?, g.added("sent_late_ns")?);
+        let (queued, sent_late) = (g.opt_count("queued_ns")?, g.opt_count("sent_late_ns")?);
         let (bytes, status) = (g.small("bytes")?, g.text("status")?);
         let statuses = status.meanings(EchoStatus::from_name);
         let statuses = statuses.map_err(|text| unknown(path, "status", text))?;
@@ -268,17 +258,13 @@ impl<'a> Reader<'a> {
                 bytes: bytes[i],
                 status: statuses[status.number(i)],
             };
-            for i in from..to {
-                let packet = packet(i);
-                plausible::packet(&packet).map_err(|why| g.wrong(i, &why))?;
-                samples.push(packet);
-            }
+            samples.extend((from..to).map(packet));
             from = to;
         }
         Ok(())
     }
 
-    fn flows(&mut self, path: &Path, g: &Group<'_>) -> Result<(), StoreError> {
+    fn flows(&mut self, path: &Path, g: &RowBatch<'_>) -> Result<(), StoreError> {
         let cells = CellColumns::read(g)?;
         let (t, stream, side) = (g.time("t_ns")?, g.text("stream")?, g.text("side")?);
         let (bytes, packets) = (g.count("bytes")?, g.count("packets")?);
@@ -303,13 +289,12 @@ impl<'a> Reader<'a> {
                 .ok_or_else(|| unknown(path, "side", side.at(i)))?;
             let (t_ns, bytes, packets) = (t[i], bytes[i], packets[i]);
             let sample = FlowSample { t_ns, side, bytes, packets, tcp };
-            plausible::flow(&sample).map_err(|why| g.wrong(i, &why))?;
             cells.data(self, path, i)?.take_flow(stream.at(i), sample);
         }
         Ok(())
     }
 
-    fn queues(&mut self, path: &Path, g: &Group<'_>) -> Result<(), StoreError> {
+    fn queues(&mut self, path: &Path, g: &RowBatch<'_>) -> Result<(), StoreError> {
         let cells = CellColumns::read(g)?;
         let (device, handle, kind) = (g.text("device")?, g.text("handle")?, g.text("kind")?);
         let t = g.time("t_ns")?;
@@ -318,7 +303,6 @@ impl<'a> Reader<'a> {
         let (drops, marks) = (g.count("drops")?, g.count("marks")?);
         let (packets, bytes) = (g.count("packets")?, g.count("bytes")?);
         for i in 0..g.rows() {
-            plausible::time("t_ns", t[i]).map_err(|why| g.wrong(i, &why))?;
             let point = QueuePoint {
                 t_ns: t[i],
                 backlog_bytes: backlog_bytes[i],
@@ -343,7 +327,7 @@ struct CellColumns {
 }
 
 impl CellColumns {
-    fn read(group: &Group<'_>) -> Result<Self, StoreError> {
+    fn read(group: &RowBatch<'_>) -> Result<Self, StoreError> {
         let (scenario, probe) = (group.text("scenario")?, group.text("probe")?);
         Ok(Self { scenario, probe, repeat: group.small("repeat")? })
     }
@@ -392,7 +376,7 @@ mod tests {
 
     fn read<'a>(
         cell: &'a CellId,
-        columns: &[Column<Row<'a, EchoSample>>],
+        columns: &[Column<TableRow<'a, EchoSample>>],
         samples: &'a [EchoSample],
     ) -> Result<Vec<CellData>, StoreError> {
         let folder = tempfile::tempdir().expect("a folder");
@@ -403,13 +387,13 @@ mod tests {
         writer.commit()?;
         let mut reader = Reader::new([cell].into_iter());
         let rows = samples.len() as u64;
-        reader.table(&path, SAMPLES, File::open(&path).expect("the table"), rows)?;
+        reader.table(&path, SAMPLES, std::fs::read(&path).expect("the table"), rows)?;
         Ok(reader.finish())
     }
 
     #[test]
     fn every_column_is_explained_in_its_place() {
-        fn names<S>(columns: &[Column<Row<'_, S>>]) -> Vec<&'static str> {
+        fn names<S>(columns: &[Column<TableRow<'_, S>>]) -> Vec<&'static str> {
             columns.iter().map(|c| c.name).collect()
         }
         let explained = |table: Table| table.columns().iter().map(|c| c.name).collect::<Vec<_>>();
@@ -447,8 +431,8 @@ mod tests {
         }
         writer.commit().expect("the table");
         let mut reader = Reader::new([&cell].into_iter());
-        let file = File::open(&path).expect("the table");
-        reader.table(&path, SAMPLES, file, 9).expect("it is read");
+        let bytes = std::fs::read(&path).expect("the table");
+        reader.table(&path, SAMPLES, bytes, 9).expect("it is read");
         let found = reader.finish().remove(0).echoes;
         let of = |n: usize| full.iter().skip(n).step_by(2).cloned().collect::<Vec<_>>();
         assert_eq!(found[0].samples, [of(0), bare].concat());
@@ -459,71 +443,10 @@ mod tests {
     fn columns_are_found_by_name_wherever_they_stand_and_new_ones_do_no_harm() {
         let samples: Vec<_> = (0..5).map(sample).collect();
         let mut columns: Vec<_> = sample_columns().into_iter().rev().collect();
-        columns.insert(3, Column { name: "ttl", value: Value::Small(|_| 64) });
+        columns.insert(3, Column { name: "ttl", value: ColumnValue::Small(|_| 64) });
         let cell = cell();
         let cells = read(&cell, &columns, &samples).expect("a table");
         assert_eq!(cells[0].echoes[0].samples, samples);
-    }
-
-    #[test]
-    fn a_table_from_before_a_column_was_added_reads_as_if_it_were_empty() {
-        let samples: Vec<_> = (0..3).map(sample).collect();
-        let old = |c: &Column<_>| !matches!(c.name, "queued_ns" | "sent_late_ns");
-        let columns: Vec<_> = sample_columns().into_iter().filter(old).collect();
-        let cell = cell();
-        let cells = read(&cell, &columns, &samples).expect("a table");
-        let wanted: Vec<_> =
-            samples.iter().map(|s| EchoSample { queued_ns: None, ..s.clone() }).collect();
-        assert_eq!(cells[0].echoes[0].samples, wanted);
-    }
-
-    #[test]
-    fn rows_that_no_measurement_gives_are_damage_each_with_its_number() {
-        let cell = cell();
-        let said = |wrong: &dyn Fn(&mut EchoSample)| {
-            let mut samples: Vec<_> = (0..5).map(sample).collect();
-            wrong(&mut samples[3]);
-            read(&cell, &sample_columns(), &samples).map(|_| ()).map_err(|e| e.to_string())
-        };
-        type Wrong<'a> = (&'a str, &'a dyn Fn(&mut EchoSample));
-        let wrongs: [Wrong<'_>; 11] = [
-            ("t_ns is -9223372036854775808", &|s| s.t_ns = i64::MIN),
-            ("t_ns is 9223372036854775807", &|s| s.t_ns = i64::MAX),
-            ("rtt_ns is 18446744073709551615", &|s| s.rtt_ns = Some(u64::MAX)),
-            ("up_ns is -9223372036854775808", &|s| s.up_ns = Some(i64::MIN)),
-            ("down_ns is 9223372036854775807", &|s| s.down_ns = Some(i64::MAX)),
-            ("sent_late_ns is 18446744073709551615", &|s| s.sent_late_ns = Some(u64::MAX)),
-            ("seen_late_ns is 18446744073709551615", &|s| s.seen_late_ns = Some(u64::MAX)),
-            ("seq is 18446744073709551615", &|s| s.seq = u64::MAX),
-            ("lost has a round-trip time", &|s| s.status = EchoStatus::Lost),
-            ("ok has no round-trip time", &|s| (s.rtt_ns, s.down_ns) = (None, None)),
-            ("ok has no round-trip time", &|s| (s.rtt_ns, s.down_order) = (None, Some(3))),
-        ];
-        for (why, wrong) in wrongs {
-            let error = said(wrong).expect_err(why);
-            assert!(error.contains("is damaged: row 4: ") && error.contains(why), "{error}");
-        }
-        // A load's datagram, a clock that was never set, and answers that nobody can be sure of.
-        for can_be in [
-            (|s| (s.rtt_ns, s.up_ns, s.down_ns) = (None, Some(5), None)) as fn(&mut EchoSample),
-            |s| s.up_ns = Some(-1_790_000_000_000_000_000),
-            |s| s.status = EchoStatus::Unsure,
-            |s| s.status = EchoStatus::Duplicate,
-        ] {
-            said(&can_be).expect("it can be");
-        }
-    }
-
-    #[test]
-    fn a_name_without_an_end_is_damage() {
-        let (cell, samples) = (cell(), [sample(1)]);
-        let mut columns: Vec<_> =
-            sample_columns().into_iter().filter(|c| c.name != "stream").collect();
-        static NAME: [u8; 1 << 20] = [b'x'; 1 << 20];
-        let value = Value::Text(|_| std::str::from_utf8(&NAME).expect("it is a text"));
-        columns.push(Column { name: "stream", value });
-        let error = read(&cell, &columns, &samples).expect_err("it is too long").to_string();
-        assert!(error.contains("stream has 1048576 bytes, where 1024 are most"), "{error}");
     }
 
     #[test]
@@ -533,7 +456,7 @@ mod tests {
         let error = read(&cell, &without, &samples).expect_err("it lacks a column").to_string();
         assert!(error.contains("samples.parquet") && error.contains("no column seq"), "{error}");
         let mut other: Vec<_> = sample_columns().into_iter().filter(|c| c.name != "seq").collect();
-        other.push(Column { name: "seq", value: Value::Text(|_| "one") });
+        other.push(Column { name: "seq", value: ColumnValue::Text(|_| "one") });
         let error = read(&cell, &other, &samples).expect_err("it is a text").to_string();
         assert!(error.contains("column seq does not hold 64-bit numbers"), "{error}");
     }

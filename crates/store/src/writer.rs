@@ -1,13 +1,13 @@
 //! Writing a run: create, let cells fill their journals, finish.
 
 use crate::error::StoreError;
-use crate::files::Sum;
+use crate::files::Checksum;
 use crate::journal::{self, JournalWriter};
 use crate::layout::{JOURNALS, TABLES};
 use crate::lines::{self, LineWriter};
 use crate::stored::{self, FileRecord};
 use crate::tables::Writers;
-use crate::{files, long, merge, names, run, time};
+use crate::{files, long, merge, names, run};
 use nix::fcntl::{Flock, FlockArg};
 use quell_model::manifest::FORMAT_VERSION;
 use quell_model::{CellId, Manifest};
@@ -35,9 +35,10 @@ impl RunWriter {
     /// When the manifest names a cell twice or `started` is not RFC 3339 in UTC, and when the system refuses; then nothing is left behind.
     pub fn create(base: &Path, mut manifest: Manifest) -> Result<Self, StoreError> {
         check_cells(&manifest)?;
-        let stamp = time::stamp(&manifest.started).ok_or_else(|| StoreError::Unstorable {
-            what: format!("{:?} is not a time like 2026-11-21T10:15:03Z", manifest.started),
-        })?;
+        let stamp =
+            quell_units::time::stamp(&manifest.started).ok_or_else(|| StoreError::Unstorable {
+                what: format!("{:?} is not a time like 2026-11-21T10:15:03Z", manifest.started),
+            })?;
         fs::create_dir_all(base).map_err(StoreError::io("create", base))?;
         let stem = format!("{stamp}-{}", names::part(&manifest.experiment));
         let (name, folder) = take_name(base, &stem)?;
@@ -59,7 +60,6 @@ impl RunWriter {
         Self { long: true, ..self }
     }
 
-    /// The run's folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -69,7 +69,6 @@ impl RunWriter {
         &self.name
     }
 
-    /// The folder of the journals.
     pub fn journal_folder(&self) -> PathBuf {
         self.folder.join(JOURNALS)
     }
@@ -80,7 +79,6 @@ impl RunWriter {
         run::journal_path(&self.folder, cell)
     }
 
-    /// Opens the journal of a cell.
     pub fn journal(&self, cell: &CellId) -> Result<JournalWriter, StoreError> {
         JournalWriter::open(&self.journal_path(cell))
     }
@@ -140,7 +138,7 @@ impl RunWriter {
         }
         merge::totals(manifest);
         let mut records = BTreeMap::new();
-        let mut record = |name: &str, (rows, sum): (u64, Sum)| {
+        let mut record = |name: &str, (rows, sum): (u64, Checksum)| {
             records.insert(name.to_owned(), FileRecord::new(rows, sum));
         };
         for (name, table) in tables.into_files() {

@@ -15,7 +15,6 @@ use std::collections::{BTreeSet, HashMap};
 
 /// So many alike are shown one by one, if they are leaves.
 const FEW: usize = 3;
-/// Those with more below them than this are folded where there are two.
 const LARGE: usize = 6;
 /// More siblings than this are not shown one by one, if they differ in values only.
 const MANY: usize = 24;
@@ -24,7 +23,6 @@ const FILTERS: usize = 6;
 
 /// One of what hangs in a node.
 pub(crate) enum Item {
-    /// A node.
     One(usize),
     /// Nodes that are like the first one, which was shown.
     More {
@@ -41,7 +39,6 @@ pub(crate) struct Folds {
     loose: Vec<u32>,
     /// How many nodes there are from each on.
     sizes: Vec<usize>,
-    /// Bytes that each has sent.
     bytes: Vec<u64>,
     /// Filters by the node that they hang on.
     filters: Vec<Vec<usize>>,
@@ -226,22 +223,18 @@ pub(crate) enum FilterItem {
 }
 
 impl Folds {
-    /// Whether a finding is about this node.
     pub(crate) fn is_alarming(&self, node: usize) -> bool {
         self.alarming.contains(&(false, node))
     }
 
-    /// Whether a finding is about this filter.
     pub(crate) fn is_alarming_filter(&self, filter: usize) -> bool {
         self.alarming.contains(&(true, filter))
     }
 
-    /// The filters at a node.
     pub(crate) fn at(&self, node: usize) -> &[usize] {
         &self.filters[node]
     }
 
-    /// The filters at a node, those that are alike together.
     pub(crate) fn filters(&self, device: &Device, node: usize, all: bool) -> Vec<FilterItem> {
         let here = &self.filters[node];
         if all {

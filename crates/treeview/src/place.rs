@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 /// Counters per second, by device and node.
 pub type Rates = [Vec<Option<PerSecond>>];
 
-/// What is to be drawn.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     /// The devices and what hangs on them.
@@ -22,12 +21,10 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// A device.
     pub fn device(&self, at: usize) -> &'a Device {
         &self.hierarchy.devices[at]
     }
 
-    /// A node's counters per second.
     pub fn rate(&self, device: usize, node: usize) -> Option<PerSecond> {
         *self.rates?.get(device)?.get(node)?
     }
@@ -65,7 +62,6 @@ impl<'a> View<'a> {
     }
 }
 
-/// The sum of counters.
 pub(crate) fn sum(counters: impl Iterator<Item = Option<Counters>>) -> Option<Counters> {
     counters.flatten().reduce(|a, b| Counters {
         bytes: a.bytes.saturating_add(b.bytes),
@@ -79,7 +75,6 @@ pub(crate) fn sum(counters: impl Iterator<Item = Option<Counters>>) -> Option<Co
     })
 }
 
-/// The same per second.
 pub(crate) fn sum_rates(rates: impl Iterator<Item = Option<PerSecond>>) -> Option<PerSecond> {
     rates.flatten().reduce(|a, b| PerSecond {
         bits: a.bits + b.bits,

@@ -19,11 +19,9 @@ use std::collections::HashMap;
 /// How a terminal shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
-    /// Columns.
     pub width: usize,
     /// Lines and arrows beyond ASCII.
     pub unicode: bool,
-    /// Colours.
     pub colour: bool,
 }
 
@@ -45,7 +43,6 @@ enum Ink {
 
 type Cells = [String; 5];
 
-/// The lines.
 pub fn text(view: &View<'_>, look: &Look) -> Vec<String> {
     let mut page = Page { view, look, lines: Vec::new(), folds: HashMap::new() };
     let (own, bare) = view.devices();

@@ -60,7 +60,6 @@ pub(crate) fn remarks(node: &Node) -> Vec<String> {
     [default, shared, flows].into_iter().flatten().collect()
 }
 
-/// What a filter matches.
 pub(crate) fn matches(filter: &Filter) -> String {
     let protocol = match filter.protocol.as_str() {
         // The words say it already.
@@ -95,7 +94,6 @@ pub(crate) fn matches_of(filters: &[&Filter]) -> Vec<(String, usize)> {
     groups.iter().map(|group| (matches_alike(group), group.len())).collect()
 }
 
-/// The same of filters of one pattern.
 pub(crate) fn matches_alike(filters: &[&Filter]) -> String {
     const TOLD: usize = 3;
     let [first, others @ ..] = filters else { return String::new() };

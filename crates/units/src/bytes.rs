@@ -62,7 +62,6 @@ impl FromStr for Bytes {
     }
 }
 
-/// The amount, for a unit that was written.
 pub(crate) fn with_unit(number: Decimal, unit: &str) -> Result<Bytes, Reason> {
     let known = UNITS.iter().chain(ALIASES).find(|(name, _)| *name == unit);
     match known {

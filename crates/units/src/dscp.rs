@@ -85,12 +85,10 @@ impl Dscp {
         self.0 << 2
     }
 
-    /// The usual name, where there is one.
     pub fn name(self) -> Option<&'static str> {
         NAMES.iter().find(|(_, value)| *value == self.0).map(|(name, _)| *name)
     }
 
-    /// The codepoint of that name, in any case.
     pub(crate) fn from_name(text: &str) -> Option<Self> {
         let text = text.trim();
         NAMES

@@ -35,7 +35,6 @@ impl Ecn {
         }
     }
 
-    /// From the two low bits of a TOS byte; the other bits are ignored.
     pub const fn from_bits(tos_byte: u8) -> Self {
         match tos_byte & 0b11 {
             0b00 => Self::NotEct,

@@ -13,7 +13,6 @@ pub struct UnitError {
     pub input: String,
     /// What was wanted, with its article: "a rate".
     pub quantity: &'static str,
-    /// What is wrong with it.
     pub reason: Reason,
     /// The allowed forms, with an example.
     pub allowed: &'static str,
@@ -51,12 +50,7 @@ pub enum Reason {
     UnknownUnit(String),
     /// The unit means different things to different people.
     #[error("{unit:?} is read in two ways: {meanings}")]
-    AmbiguousUnit {
-        /// The unit as written.
-        unit: String,
-        /// The possible meanings.
-        meanings: &'static str,
-    },
+    AmbiguousUnit { unit: String, meanings: &'static str },
     /// Above the largest value; the field says what that is.
     #[error("it is above {0}")]
     TooLarge(&'static str),
@@ -66,7 +60,6 @@ pub enum Reason {
     /// More digits than any value of any kind needs.
     #[error("it has too many digits")]
     TooManyDigits,
-    /// Zero, where zero has no meaning.
     #[error("it is zero")]
     Zero,
     /// Neither a number nor one of the known names.

@@ -21,6 +21,7 @@ mod rate;
 mod ratio;
 mod span;
 mod text_serde;
+pub mod time;
 mod tos;
 
 pub use buffer::Buffer;

@@ -51,7 +51,6 @@ const PRINTED: &[Unit] = &[
 pub struct Rate(u64);
 
 impl Rate {
-    /// A rate from bits per second.
     pub const fn from_bps(bits_per_second: u64) -> Self {
         Self(bits_per_second)
     }

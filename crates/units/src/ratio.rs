@@ -20,9 +20,7 @@ const STEP: &str = "parts per billion (0.0000001%)";
 pub struct Ratio(u64);
 
 impl Ratio {
-    /// Nothing of it.
     pub const ZERO: Self = Self(0);
-    /// All of it.
     pub const ONE: Self = Self(BILLION);
 
     /// A ratio from parts per billion; `None` above 1.
@@ -51,7 +49,6 @@ impl Ratio {
         ((self.0 * u32::MAX as u64 + BILLION / 2) / BILLION) as u32
     }
 
-    /// Whether this is nothing.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }

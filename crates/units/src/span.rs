@@ -36,7 +36,6 @@ const ALIASES: &[Unit] = &[
 pub struct Span(u64);
 
 impl Span {
-    /// No time at all.
     pub const ZERO: Self = Self(0);
     /// The longest span, about 584 years.
     pub const MAX: Self = Self(u64::MAX);
@@ -76,7 +75,6 @@ impl Span {
         self.0 as f64 / 1e6
     }
 
-    /// Whether this is no time at all.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }

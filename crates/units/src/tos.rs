@@ -23,12 +23,10 @@ const OLD_NAMES: &[(&str, u8)] =
 pub struct Tos(u8);
 
 impl Tos {
-    /// The byte as it stands in the header.
     pub const fn from_byte(byte: u8) -> Self {
         Self(byte)
     }
 
-    /// The byte as it stands in the header.
     pub const fn byte(self) -> u8 {
         self.0
     }

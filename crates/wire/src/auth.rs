@@ -19,11 +19,8 @@ use sha2::Sha256;
 use std::fmt;
 use subtle::ConstantTimeEq;
 
-/// With what a preface begins.
 pub const MAGIC: &[u8; 8] = b"QUELAUT1";
-/// Bytes of a nonce.
 pub const NONCE: usize = 32;
-/// Bytes of a proof.
 pub const PROOF: usize = 32;
 /// Bytes of the client's opening.
 pub const OPENING: usize = MAGIC.len() + NONCE;
@@ -79,16 +76,12 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The nonces of one preface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Nonces {
-    /// The client's.
     pub client: [u8; NONCE],
-    /// The server's.
     pub server: [u8; NONCE],
 }
 
-/// Who proves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// The end that connected.
@@ -98,7 +91,6 @@ pub enum Side {
 }
 
 impl Nonces {
-    /// What the end on this side sends.
     pub fn proof(&self, secret: &Secret, side: Side) -> [u8; PROOF] {
         let label: &[u8] = match side {
             Side::Client => b"client",

@@ -22,7 +22,6 @@ pub const HELLO: &[u8; 8] = b"QUELL-E1";
 pub const LENGTH: usize = 4;
 /// Longest question or answer, in bytes.
 pub const LONGEST: usize = 64 << 10;
-/// Questions of one connection.
 pub const MOST_ASKS: usize = 64;
 /// Most bytes of a connection that are asked for at once.
 pub const MOST_BYTES: u32 = 1 << 20;
@@ -37,29 +36,17 @@ pub const LONGEST_HEARING_MS: u32 = 5_000;
 /// Longest that a flow or a connection is left idle, in milliseconds.
 pub const LONGEST_IDLE_MS: u32 = 900_000;
 
-/// A question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ask {
     /// How it sees this connection.
     View,
     /// So many bytes of the connection, behind the answer.
-    Give {
-        /// How many.
-        bytes: u32,
-    },
+    Give { bytes: u32 },
     /// It shall take so many bytes, which follow the question, and answer then.
-    Take {
-        /// How many.
-        bytes: u32,
-    },
+    Take { bytes: u32 },
     /// UDP sockets say hello with this token, to the port of the connection; it answers when all have come, or no more do.
-    Flows {
-        /// The token of their hellos.
-        token: HelloToken,
-        /// How many.
-        count: u32,
-    },
+    Flows { token: HelloToken, count: u32 },
     /// It shall send datagrams of these sizes over the first socket, unfragmented, and say then what came back from the path meanwhile.
     Say {
         /// Bytes of UDP's payload, of each datagram.
@@ -68,10 +55,7 @@ pub enum Ask {
         wait_ms: u32,
     },
     /// It shall tell, after so long, which datagrams came over the first socket.
-    Hear {
-        /// How long.
-        wait_ms: u32,
-    },
+    Hear { wait_ms: u32 },
     /// It shall answer twice over this connection: at once, and after it was idle for so long.
     After {
         /// How long, in milliseconds.
@@ -84,7 +68,6 @@ pub enum Ask {
     },
 }
 
-/// An answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
@@ -106,24 +89,16 @@ pub enum Answer {
         sent: Option<Vec<u32>>,
     },
     /// To `Hear`, in the end.
-    Heard {
-        /// Sizes of what came.
-        sizes: Vec<u32>,
-    },
+    Heard { sizes: Vec<u32> },
     /// It does not do that.
-    Refused {
-        /// Why.
-        why: String,
-    },
+    Refused { why: String },
 }
 
 /// A TCP connection as one of its ends sees it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EndView {
-    /// Its own address.
     pub local: Option<SocketAddr>,
-    /// That of the other end.
     pub remote: Option<SocketAddr>,
     /// `tcpi_options`: 1 timestamps, 2 SACK, 4 window scaling, 8 ECN.
     pub options: u8,
@@ -133,7 +108,6 @@ pub struct EndView {
     pub advmss: u32,
     /// The path MTU that it believes in.
     pub pmtu: u32,
-    /// The window scale that it told, and that it was told.
     pub told_scale: u8,
     /// The window scale that it was told.
     pub got_scale: u8,

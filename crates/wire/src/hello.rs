@@ -10,7 +10,6 @@
 
 use crate::read::{at, be64};
 
-/// The size of a hello.
 pub const SIZE: usize = 128;
 /// Longest name of a flow in bytes.
 pub const LONGEST_NAME: usize = 64;

@@ -19,7 +19,6 @@ use std::net::{IpAddr, SocketAddr};
 
 /// Bytes of payload that secret and number need.
 pub const LEAST: usize = 12;
-/// Bytes of the secret.
 const SECRET: usize = 8;
 /// UDP in the pseudo header of its checksum.
 const UDP: u8 = 17;
@@ -27,7 +26,6 @@ const UDP: u8 = 17;
 /// Which packet it is that somebody quotes or sends back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quote {
-    /// The one of this number.
     Number(u64),
     /// It holds too little to tell.
     Short,
@@ -38,11 +36,8 @@ pub enum Quote {
 /// The UDP datagrams of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UdpFlow {
-    /// From where they leave.
     pub from: SocketAddr,
-    /// Where they go.
     pub to: SocketAddr,
-    /// What only they tell.
     pub secret: u64,
 }
 
@@ -74,7 +69,6 @@ impl UdpFlow {
         if is_filled { Quote::Short } else { self.quoted(payload, next) }
     }
 
-    /// The checksum of a datagram, as it leaves.
     pub fn checksum(&self, number: u64, size: usize) -> u16 {
         let payload = self.datagram(number, size);
         let length = (payload.len() + 8) as u16;
@@ -109,11 +103,8 @@ fn widen32(short: u32, next: u64) -> Option<u64> {
 pub struct EchoFlow {
     /// Whether they are ICMPv6.
     pub ipv6: bool,
-    /// What their headers have.
     pub identifier: u16,
-    /// Which flow it is.
     pub flow: u16,
-    /// What only they tell.
     pub secret: u64,
 }
 
@@ -154,7 +145,6 @@ pub fn of_udp(header: &[u8]) -> Option<(usize, u16)> {
     Some((usize::from(be16(header, 4)?).checked_sub(8)?, be16(header, 6)?))
 }
 
-/// A SYN as it is quoted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuotedSyn {
     /// Its sequence number, the same each time that the kernel sends it again.
@@ -163,12 +153,10 @@ pub struct QuotedSyn {
     pub stamp: Option<u32>,
 }
 
-/// What a TCP header tells of a quoted SYN.
 pub fn of_tcp(header: &[u8]) -> Option<QuotedSyn> {
     Some(QuotedSyn { sequence: be32(header, 4)?, stamp: timestamp(header) })
 }
 
-/// The timestamp option of a TCP header.
 fn timestamp(header: &[u8]) -> Option<u32> {
     let length = usize::from(*header.get(12)? >> 4) * 4;
     let mut options = header.get(20..length.min(header.len()))?;

@@ -29,13 +29,10 @@ const V6_REPLY: u8 = 129;
 /// An echo reply, or a request as it is quoted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Echo<'a> {
-    /// The identifier in the header.
     pub identifier: u16,
     /// The sequence number in the header.
     pub short_seq: u16,
-    /// The checksum in the header.
     pub checksum: u16,
-    /// As much of the payload as is there.
     pub payload: &'a [u8],
 }
 

@@ -22,7 +22,6 @@ const HEADER: usize = 8;
 const LEAST_QUOTED: usize = 128;
 const MPLS_STACK: (u8, u8) = (1, 1);
 
-/// What an ICMP error means for a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Meaning {
     /// Its TTL or hop limit was over: a router on the way.
@@ -37,7 +36,6 @@ pub enum Meaning {
     Other,
 }
 
-/// What a type and a code mean.
 pub fn meaning(ipv6: bool, kind: u8, code: u8) -> Meaning {
     match (ipv6, kind, code) {
         (false, 11, 0) | (true, 3, 0) => Meaning::Expired,
@@ -60,20 +58,16 @@ pub fn why_unreachable(ipv6: bool, code: u8) -> (&'static str, &'static str) {
     }
 }
 
-/// An ICMP error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IcmpError<'a> {
-    /// What it means.
     pub meaning: Meaning,
     /// The MTU that it tells, where it is about one.
     pub mtu: Option<u32>,
     /// The packet that it is about.
     pub quoted: Quoted<'a>,
-    /// The extension behind it.
     pub extension: Option<&'a [u8]>,
 }
 
-/// A packet as an ICMP error quotes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quoted<'a> {
     /// TOS or traffic class byte, as it arrived where it was quoted.
@@ -82,7 +76,6 @@ pub struct Quoted<'a> {
     pub ttl: u8,
     /// What follows the IP header: 6 TCP, 17 UDP, 1 or 58 ICMP.
     pub protocol: u8,
-    /// Where it came from.
     pub source: IpAddr,
     /// Where it should go.
     pub destination: IpAddr,
@@ -144,7 +137,6 @@ fn quote(ipv6: bool, packet: &[u8]) -> Option<Quoted<'_>> {
 }
 
 impl Quoted<'_> {
-    /// The ports, of TCP and UDP.
     pub fn ports(&self) -> Option<(u16, u16)> {
         matches!(self.protocol, 6 | 17).then_some((be16(self.rest, 0)?, be16(self.rest, 2)?))
     }
@@ -157,7 +149,6 @@ pub struct Label {
     pub label: u32,
     /// The traffic class, 3 bits (RFC 5462).
     pub class: u8,
-    /// Its TTL.
     pub ttl: u8,
 }
 

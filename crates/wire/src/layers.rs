@@ -16,7 +16,6 @@ pub enum Layer {
     Ethernet,
     /// A VLAN tag (IEEE 802.1Q); `service` for the outer tag of two (802.1ad).
     Vlan {
-        /// Its number.
         id: u16,
         /// Whether it is an S-tag.
         service: bool,
@@ -25,11 +24,8 @@ pub enum Layer {
     Pppoe,
     /// IPv4 (RFC 791).
     Ipv4 {
-        /// From where.
         src: Ipv4Addr,
-        /// Whereto.
         dst: Ipv4Addr,
-        /// TOS byte.
         tos: u8,
         /// Words of options, at most 10.
         options: u8,
@@ -37,19 +33,9 @@ pub enum Layer {
         fragment: u16,
     },
     /// IPv6 (RFC 8200).
-    Ipv6 {
-        /// From where.
-        src: Ipv6Addr,
-        /// Whereto.
-        dst: Ipv6Addr,
-        /// Traffic class.
-        class: u8,
-        /// Flow label.
-        label: u32,
-    },
+    Ipv6 { src: Ipv6Addr, dst: Ipv6Addr, class: u8, label: u32 },
     /// An IPv6 extension header of eight bytes each (0 hop by hop, 43 routing, 60 destination, 51 authentication …).
     Extension {
-        /// Its own number.
         kind: u8,
         /// Eight-byte units beyond the first; for authentication four-byte units beyond two.
         more: u8,
@@ -58,7 +44,6 @@ pub enum Layer {
     Fragment {
         /// Offset in eight-byte units.
         offset: u16,
-        /// Whether more follow.
         more: bool,
     },
     /// TCP with a header of 20 bytes.
@@ -68,7 +53,6 @@ pub enum Layer {
         /// Destination port.
         dst: u16,
     },
-    /// UDP.
     Udp {
         /// Source port.
         src: u16,
@@ -78,19 +62,9 @@ pub enum Layer {
     /// ICMP or ICMPv6, an echo request, by what it lies in.
     Icmp,
     /// GRE with what it may have (RFC 2784, RFC 2890).
-    Gre {
-        /// A checksum.
-        checksum: bool,
-        /// A key.
-        key: bool,
-        /// A sequence number.
-        sequence: bool,
-    },
+    Gre { checksum: bool, key: bool, sequence: bool },
     /// VXLAN with its network's number (RFC 7348).
-    Vxlan {
-        /// The network.
-        network: u32,
-    },
+    Vxlan { network: u32 },
     /// These bytes, of this protocol where an IP header stands before them.
     Bytes {
         /// What an IP header before them says.
@@ -113,7 +87,6 @@ impl Layer {
         Ipv6 { src, dst, class: 0, label: 0 }
     }
 
-    /// A payload.
     pub fn payload(length: usize) -> Self {
         Bytes { proto: 253, bytes: vec![0; length] }
     }

@@ -22,7 +22,6 @@ const EACH: u8 = 1;
 /// What a datagram says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OneWay<'a> {
-    /// The flow.
     pub name: &'a str,
     /// Its number in the flow, from 0.
     pub seq: u64,
@@ -32,7 +31,6 @@ pub struct OneWay<'a> {
     pub each: bool,
 }
 
-/// The least size of a datagram of a flow with this name.
 pub fn least_size(name: &str) -> usize {
     HEADER + name.len()
 }

@@ -55,7 +55,6 @@ pub struct SenderPacket {
     pub seq: u32,
     /// When it was sent: nanoseconds since 1970.
     pub sent_ns: u64,
-    /// The session.
     pub ssid: u16,
 }
 
@@ -66,7 +65,6 @@ pub struct ReflectorPacket {
     pub seq: u32,
     /// When the reflector sent it: nanoseconds since 1970.
     pub sent_ns: u64,
-    /// The session.
     pub ssid: u16,
     /// When the reflector received the sender's packet: nanoseconds since 1970.
     pub received_ns: u64,
@@ -99,7 +97,6 @@ impl Presence {
         Some((flags, value.first_chunk_mut()?))
     }
 
-    /// Whether a packet has room for it.
     pub fn fits(bytes: &[u8]) -> bool {
         at::<4>(bytes, BASE).is_some_and(|[_, kind, length @ ..]| {
             kind == PRESENCE && length == PRESENCE_VALUE && bytes.len() >= WITH_PRESENCE

@@ -40,7 +40,6 @@ pub enum AgentError {
     /// The commands can't be read.
     #[error("an agent could not read its commands: {0}")]
     Input(std::io::Error),
-    /// The commands are not in frames.
     #[error("an agent could not understand its commands: {0}")]
     Frame(#[from] FrameError),
     /// Nobody takes the events.
@@ -209,7 +208,6 @@ impl Agent {
     }
 }
 
-/// A task's thread.
 fn carry_out(task: &Task, work: Work, window: &Window, shared: &Shared) {
     let emit = |event: Event| shared.outbox.put(&event);
     let is_server = task.kind.about().is_server;

@@ -28,14 +28,12 @@ struct Waiting {
 }
 
 impl Outbox {
-    /// Says who it is first.
     pub fn new() -> Result<Self, SysError> {
         let hello = Said::<Event>::Hello { version: AGENT_VERSION, monotonic_ns: monotonic_ns() };
         let frames = frame::encode(&hello).unwrap_or_default();
         Ok(Self { waiting: Mutex::new(Waiting { frames, sequence: 0 }), bell: Bell::new()? })
     }
 
-    /// Adds an event.
     pub fn put(&self, event: &Event) {
         let urgent = matches!(event, Event::Ready { .. } | Event::Ended { .. });
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,7 +4,6 @@ use crate::kinds::{self, Opening, Work, opens};
 use quell_load::sample::{QueueSampler, SocketSampler};
 use quell_model::{Task, TaskKind};
 
-/// Opens what a task needs.
 pub fn prepare(task: &Task) -> Result<Work, String> {
     let opening = kinds::work(task).or_else(|| sampling(task));
     opening.ok_or("no kind of probe or load knows what this task is")?()

@@ -8,11 +8,9 @@ use quell_model::{Metric, Task, TaskKind};
 use quell_units::Span;
 use serde::{Deserialize, Serialize};
 
-/// A program of this machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Program {
-    /// Its name in the results.
     pub name: String,
     /// The host that it runs on.
     pub on: String,

@@ -10,10 +10,8 @@ use std::fmt::Display;
 
 /// A probe or load as a person wrote it.
 pub trait Kind {
-    /// Its name in the results.
     fn name(&self) -> &str;
 
-    /// The hosts that it names: from where and to where, or the one that it runs on.
     fn hosts(&self) -> Vec<&str>;
 
     /// When it starts, from the start of the measurement, and how long it lasts, where the file says so.
@@ -31,10 +29,8 @@ pub trait Kind {
         None
     }
 
-    /// What is measured of it.
     fn metrics(&self) -> &'static [Metric];
 
-    /// What this machine lacks for it, and what to do.
     fn lacks(&self) -> Option<String> {
         None
     }
@@ -82,9 +78,7 @@ pub(super) use from_to;
 /// Takes the key that is wrong, and why.
 pub type Bad<'a> = &'a mut dyn FnMut(&'static str, String);
 
-/// How what a kind plans is carried out.
 pub trait Works: Kind {
-    /// The work of a task, if it is one that this kind plans.
     fn work(task: &Task) -> Option<Opening<'_>>;
 }
 
@@ -97,7 +91,6 @@ pub type Work = Box<dyn FnOnce(&Window, &Bell, Emit<'_>) -> Result<(), String> +
 /// Where a task's events go.
 pub type Emit<'a> = &'a (dyn Fn(Event) + Sync);
 
-/// An opening out of its two halves.
 pub fn opens<'a, T, E>(
     open: impl FnOnce() -> Result<T, E> + 'a,
     run: impl FnOnce(T, &Window, &Bell, Emit<'_>) -> Result<(), E> + Send + 'static,
@@ -114,7 +107,6 @@ where
     }))
 }
 
-/// What is measured of pings of either kind.
 pub const PINGS: &[Metric] = &[
     Metric::Loss,
     Metric::Jitter,
@@ -131,7 +123,6 @@ pub const PINGS: &[Metric] = &[
     Metric::Reordered,
 ];
 
-/// Most connections of a flow.
 pub const MOST_CONNECTIONS: u32 = 1000;
 
 /// Largest payload that fits in an IP packet.
@@ -158,7 +149,6 @@ pub fn check_interval(interval: Span, least: Span, bad: Bad<'_>) {
     }
 }
 
-/// A size of a payload that was checked.
 pub fn payload(size: Bytes) -> u32 {
     u32::try_from(size.get()).unwrap_or(u32::MAX)
 }

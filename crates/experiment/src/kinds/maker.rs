@@ -11,7 +11,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// How often flows report their state.
 pub const REPORT: Span = Span::from_millis(100);
 
-/// First port of servers; each gets its own.
 const FIRST_PORT: u16 = 5201;
 
 /// What something is in an experiment.
@@ -57,7 +56,6 @@ pub struct Maker<'a> {
 }
 
 impl<'a> Maker<'a> {
-    /// For a cell of this seed.
     pub fn new(
         network: &'a Network,
         warm_up: Span,
@@ -85,7 +83,6 @@ impl<'a> Maker<'a> {
         self.id = format!("{role}/{name}");
     }
 
-    /// All tasks.
     pub fn tasks(self) -> Vec<Task> {
         self.tasks
     }
@@ -106,7 +103,6 @@ impl<'a> Maker<'a> {
         When { start_ns, duration: Span::from_nanos(duration) }
     }
 
-    /// A node's address.
     pub fn address(&self, node: &str, ipv6: bool) -> Result<IpAddr, PlanError> {
         let index = self.network.find(&self.id, node)?;
         let address = match ipv6 {
@@ -156,7 +152,6 @@ impl<'a> Maker<'a> {
         Ok(to)
     }
 
-    /// Adds the task itself.
     pub fn client(&mut self, host: &str, when: When, kind: TaskKind) {
         self.push(self.id.clone(), host, when, kind);
     }

@@ -35,11 +35,8 @@ use serde::{Deserialize, Serialize};
 
 /// What is known of a kind beside any one of it.
 pub struct Description {
-    /// What it is there for.
     pub role: Role,
-    /// Its word in the file.
     pub word: &'static str,
-    /// What it is, in a line.
     pub about: &'static str,
     /// The work of a task, if it is one that this kind plans.
     pub work: fn(&Task) -> Option<Opening<'_>>,
@@ -48,11 +45,9 @@ pub struct Description {
 /// One probe or load of an experiment, with what it is.
 #[derive(Clone, Copy)]
 pub struct Measured<'a> {
-    /// What it is there for.
     pub role: Role,
     /// Its kind's word in the file.
     pub word: &'static str,
-    /// It.
     pub kind: &'a dyn Kind,
 }
 
@@ -77,7 +72,6 @@ macro_rules! kinds {
         }
 
         impl $role {
-            /// All kinds.
             pub const KINDS: &'static [Description] = &[$(Description {
                 role: Role::$role,
                 word: $word,
@@ -85,7 +79,6 @@ macro_rules! kinds {
                 work: <$what>::work,
             },)*];
 
-            /// It, whatever its kind.
             pub fn measured(&self) -> Measured<'_> {
                 let word = match self {
                     $($role::$kind(_) => $word,)*

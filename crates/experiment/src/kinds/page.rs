@@ -15,11 +15,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PageProbe {
-    /// Its name in the results.
     pub name: String,
     /// The host with the browser.
     pub from: String,
-    /// The host with the page.
     pub to: String,
     /// Most loads; it ends with them, or at the end of the measurement.
     #[serde(default = "some_loads")]

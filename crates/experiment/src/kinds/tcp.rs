@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TcpFlow {
-    /// Its name in the results.
     pub name: String,
     /// The host that connects.
     pub from: String,
@@ -34,7 +33,6 @@ pub struct TcpFlow {
     /// Whether both hosts use ECN (RFC 3168).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
-    /// The sender paces to this rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing: Option<Rate>,
     /// Socket buffer of the receiving end, which fixes the window; absent, the kernel tunes it.

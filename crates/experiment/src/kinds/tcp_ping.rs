@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TcpPingProbe {
-    /// Its name in the results.
     pub name: String,
     /// The host that connects.
     pub from: String,

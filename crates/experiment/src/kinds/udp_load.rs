@@ -12,17 +12,14 @@ use quell_model::{Metric, Task, TaskKind};
 use quell_units::{Bytes, Rate, Span, Tos};
 use serde::{Deserialize, Serialize};
 
-/// UDP in one direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct UdpFlow {
-    /// Its name in the results.
     pub name: String,
     /// The host that sends.
     pub from: String,
     /// The host that receives.
     pub to: String,
-    /// Rate of UDP payload.
     pub rate: Rate,
     /// UDP payload of each packet.
     pub size: Bytes,

@@ -15,13 +15,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct UdpProbe {
-    /// Its name in the results.
     pub name: String,
     /// The host that sends.
     pub from: String,
     /// The host that reflects.
     pub to: String,
-    /// Rate of UDP payload.
     pub rate: Rate,
     /// UDP payload of each packet.
     pub size: Bytes,

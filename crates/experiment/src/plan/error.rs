@@ -6,7 +6,6 @@ use quell_shaper::PolicyError;
 /// Why an experiment can't be planned.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlanError {
-    /// The topology can't be.
     #[error(transparent)]
     Topology(#[from] TopologyError),
     /// A policy can't be planned.
@@ -14,7 +13,6 @@ pub enum PlanError {
     Policy {
         /// The queue's name.
         queue: String,
-        /// Why.
         error: PolicyError,
     },
     /// A queue's tree does not fit together.
@@ -22,7 +20,6 @@ pub enum PlanError {
     Tree {
         /// The queue's name.
         queue: String,
-        /// Why.
         error: String,
     },
     /// Anything else that does not fit together.

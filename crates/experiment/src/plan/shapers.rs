@@ -13,7 +13,6 @@ use std::fmt;
 /// A queue whose rate is not below that of its line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NotBelow {
-    /// The scenarios that have it.
     pub scenarios: Vec<String>,
     /// The interface, as `router:wan`.
     pub on: String,
@@ -25,7 +24,6 @@ pub struct NotBelow {
     pub line: String,
     /// Its direction, `up` or `down` as the file has it.
     pub direction: &'static str,
-    /// What that carries.
     pub carries: Rate,
 }
 

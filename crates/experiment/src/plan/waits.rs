@@ -12,7 +12,6 @@ use quell_lab::topology::{Line, Network};
 use quell_tc::{Class, ClassKind, Qdisc, Queue};
 use quell_units::{Buffer, Rate, Span};
 
-/// What is waited for at least.
 const LEAST: Span = Span::from_secs(3);
 /// And at most: a line that is slower than this is as good as cut.
 const MOST: Span = Span::from_secs(3600);
@@ -20,7 +19,6 @@ const MOST: Span = Span::from_secs(3600);
 const USUAL_QUEUE: u64 = 1000;
 /// Packets of a line's buffer where none is named.
 const USUAL_BUFFER: u64 = 100;
-/// Bytes of an Ethernet header.
 const ETHERNET: u64 = 14;
 
 /// The longest that a packet may take there and back through the lines and these queues in front of them, before it has to be lost.
@@ -80,7 +78,6 @@ fn time(rate: Option<Rate>, bytes: u64) -> u64 {
     rate.map_or(0, |rate| rate.time_for(bytes).nanos())
 }
 
-/// The lower of two rates, of which each may be absent.
 fn lower(one: Option<Rate>, other: Option<Rate>) -> Option<Rate> {
     [one, other].into_iter().flatten().min()
 }
@@ -123,7 +120,6 @@ impl Holder {
         time(rate, bytes).saturating_add(more).saturating_add(self.classes(&queue.classes, rate))
     }
 
-    /// The slowest of some classes.
     fn classes(&self, classes: &[Class], rate: Option<Rate>) -> u64 {
         let busy = (classes.len() as u64).min(self.hosts).max(1);
         let shared = rate.map(|rate| Rate::from_bps((rate.bps() / busy).max(1)));

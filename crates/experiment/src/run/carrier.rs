@@ -35,38 +35,30 @@ pub const STOPPED: &str = "it was stopped";
 /// What carries cells.
 #[derive(Debug, Clone)]
 pub enum Carrier {
-    /// A guest kernel.
     Guest(GuestOptions),
     /// The running kernel.
     Host,
 }
 
-/// A kernel to run guests with.
 #[derive(Debug, Clone)]
 pub struct GuestKernel {
-    /// Its file.
     pub path: PathBuf,
-    /// Its version.
     pub version: String,
     /// Its key: source version and configuration; empty for one that was named.
     pub key: String,
 }
 
-/// How guests are run.
 #[derive(Debug, Clone)]
 pub struct GuestOptions {
-    /// The kernel.
     pub kernel: GuestKernel,
     /// Those of series that plans ask for.
     pub asked: BTreeMap<String, GuestKernel>,
-    /// Memory of each guest, in MiB.
     pub memory_mib: u32,
     /// Most wall time of one cell; none takes it from the cell's length.
     pub wall_limit: Option<Duration>,
 }
 
 impl GuestOptions {
-    /// The kernel that a plan asks for.
     pub(super) fn kernel_of(&self, plan: &CellPlan) -> &GuestKernel {
         plan.kernel.as_ref().and_then(|series| self.asked.get(series)).unwrap_or(&self.kernel)
     }
@@ -82,7 +74,6 @@ impl GuestOptions {
 }
 
 impl Carrier {
-    /// For the manifest.
     pub fn record(&self) -> KernelRecord {
         match self {
             Carrier::Guest(options) => KernelRecord {

@@ -18,7 +18,6 @@ use std::time::Duration;
 /// Most bytes of its standard error that are kept: the last ones.
 const KEPT: usize = 16 * 1024;
 
-/// How it went.
 #[derive(Debug)]
 pub(super) enum End {
     /// It ended by itself, and said this last.
@@ -76,7 +75,6 @@ impl Words {
         Ok(Words { pipe, kept: Vec::new() })
     }
 
-    /// Takes what is there.
     fn read(&mut self) {
         let mut buffer = [0; 16 * 1024];
         while let Some(pipe) = &mut self.pipe {

@@ -24,7 +24,6 @@ use std::time::Duration;
 /// Most wall time of a program in a guest, unless told otherwise.
 const WALL_LIMIT: Duration = Duration::from_secs(3600);
 
-/// A guest's terminal.
 const TERMINAL: &str = "/dev/tty0";
 
 /// File that the folder of a program has instead of a cell's `plan.json`.
@@ -127,9 +126,7 @@ fn on_host(plan: &ExecPlan, folder: &Path, bells: Bells<'_>) -> Result<End, Stri
 
 /// Why waiting for a program is over.
 enum End {
-    /// What carried it has ended.
     Ended,
-    /// It is to stop.
     Stopped,
     /// Nobody reads its output.
     Unread,

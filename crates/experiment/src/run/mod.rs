@@ -32,12 +32,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How to run.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Where run folders are.
     pub base: PathBuf,
-    /// In what.
     pub carrier: Carrier,
     /// Cells side by side.
     pub jobs: usize,
@@ -45,7 +43,6 @@ pub struct Options {
     pub text: String,
     /// What was changed on the command line.
     pub changes: Vec<String>,
-    /// Version of Quell.
     pub version: String,
 }
 
@@ -54,9 +51,7 @@ pub struct Options {
 pub struct Finished {
     /// The run's folder.
     pub folder: PathBuf,
-    /// Its manifest, as written.
     pub manifest: Manifest,
-    /// Whether it was stopped from outside.
     pub stopped: bool,
 }
 
@@ -77,7 +72,6 @@ pub enum RunError {
     /// The cell's working folder can't be written.
     #[error("{}: {error}", path.display())]
     Folder {
-        /// The folder.
         path: PathBuf,
         /// What the system answered.
         error: std::io::Error,
@@ -231,7 +225,7 @@ fn manifest(experiment: &Experiment, plans: &[CellPlan], options: &Options) -> M
         experiment_text: options.text.clone(),
         changes: options.changes.clone(),
         seed: experiment.seed,
-        started: quell_store::utc_rfc3339(SystemTime::now()),
+        started: quell_units::time::rfc3339(SystemTime::now()),
         kernel: options.carrier.record(),
         machine: machine(),
         clock: "CLOCK_MONOTONIC".into(),

@@ -12,9 +12,7 @@ use std::time::{Duration, Instant};
 /// How far a run came.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
-    /// Cells that ended.
     pub ended: usize,
-    /// All cells.
     pub cells: usize,
     /// What is done of all time inside the experiment, 0 to 1.
     pub fraction: f64,

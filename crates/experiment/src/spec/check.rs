@@ -1,6 +1,6 @@
 //! What fits together in an experiment, beyond what each field can say by itself.
 
-use super::{Experiment, claims, place};
+use super::{Experiment, claims, error_line};
 use crate::kinds::Measured;
 use crate::nearest;
 use crate::plan;
@@ -13,7 +13,6 @@ use std::collections::BTreeSet;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", problems.iter().map(|p| &*p.text).collect::<Vec<_>>().join("\n"))]
 pub struct CheckError {
-    /// What is wrong.
     pub problems: Vec<Problem>,
 }
 
@@ -28,7 +27,7 @@ pub struct Problem {
 
 impl Problem {
     fn new(text: &str, key: Option<&'static str>) -> Self {
-        Self { text: place::one_line(text), key }
+        Self { text: error_line::one_line(text), key }
     }
 }
 
@@ -36,12 +35,12 @@ impl CheckError {
     /// The problems, each in a line with the name of the file and, where it can be found in its text, the line.
     pub fn told(&self, name: &str, text: &str) -> String {
         let told =
-            self.problems.iter().map(|Problem { text: problem, key }| {
-                match place::of_problem(text, problem, *key) {
+            self.problems.iter().map(
+                |Problem { text: problem, key }| match error_line::of_problem(text, problem, *key) {
                     Some(line) => format!("{name}, line {line}: {problem}"),
                     None => format!("{name}: {problem}"),
-                }
-            });
+                },
+            );
         told.collect::<Vec<_>>().join("\n")
     }
 }
@@ -49,10 +48,8 @@ impl CheckError {
 /// Least retransmission timeouts, in nanoseconds: from the kernel's unit to its `TCP_RTO_MAX` (include/net/tcp.h).
 const RTO_MINS: std::ops::RangeInclusive<u64> = 1_000_000..=120_000_000_000;
 
-/// Most cells of one experiment.
 const MOST_CELLS: u64 = 10_000;
 
-/// Checks everything and gives the plans of the cells.
 pub fn check(experiment: &Experiment) -> Result<Vec<CellPlan>, CheckError> {
     whole(experiment)?;
     plan::plan(experiment)

@@ -16,11 +16,9 @@ const OF: &str = " of link ";
 pub struct NoLine {
     /// The value as it stands in the text.
     pub value: String,
-    /// What is wrong.
     pub why: String,
 }
 
-/// The text with its rates instead.
 pub fn resolve(text: &str) -> Result<Cow<'_, str>, NoLine> {
     if !text.contains(OF) {
         return Ok(Cow::Borrowed(text));

@@ -12,8 +12,8 @@
 pub mod check;
 mod claims;
 mod derived;
+mod error_line;
 pub mod load_file;
-mod place;
 mod published;
 pub mod set;
 
@@ -54,7 +54,6 @@ pub struct Experiment {
     /// How often queues are sampled; absent, they are sampled five times a second.
     #[serde(default = "fifth")]
     pub sample_queues: Span,
-    /// The network.
     pub topology: Topology,
     /// Settings on every node, as `"net.ipv4.tcp_ecn" = "1"`.
     #[serde(default)]
@@ -74,9 +73,7 @@ pub struct Experiment {
     /// Queue disciplines that scenarios put in place.
     #[serde(default)]
     pub queue: Vec<QueueAt>,
-    /// What is compared.
     pub scenario: Vec<Scenario>,
-    /// What is measured.
     pub probe: Vec<Probe>,
     /// What changes while it runs.
     #[serde(default)]
@@ -92,7 +89,6 @@ impl Experiment {
         self.probe.iter().map(Probe::measured).chain(self.load.iter().map(Load::measured))
     }
 
-    /// The probe or load of this name.
     pub fn find(&self, name: &str) -> Option<Measured<'_>> {
         self.measured().find(|it| it.kind.name() == name)
     }
@@ -139,7 +135,6 @@ pub enum ProbesRun {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct QueueAt {
-    /// Its name, for scenarios to name.
     pub name: String,
     /// The interface, as `router:wan`.
     pub on: Interface,
@@ -149,13 +144,11 @@ pub struct QueueAt {
     /// Whose hosts a policy is fair to: those behind the interface, or those ahead of it, where the interface leads to the hosts.
     #[serde(default)]
     pub serves: Serves,
-    /// The queue itself …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
     /// … or filters with actions for what comes in, without a queue …
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filter: Vec<Filter>,
-    /// … or what is wanted of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
 }
@@ -175,10 +168,8 @@ pub enum Serves {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum QueueDirection {
-    /// Those that leave.
     #[default]
     Out,
-    /// Those that come in.
     In,
 }
 
@@ -186,7 +177,6 @@ pub enum QueueDirection {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Scenario {
-    /// Its name in the results.
     pub name: String,
     /// One line for people.
     #[serde(default)]
@@ -217,7 +207,6 @@ pub struct Scenario {
 pub struct Route {
     /// The host whose route it is.
     pub on: String,
-    /// Where it leads.
     pub to: String,
     /// Whether the host acknowledges each segment at once (`RTAX_QUICKACK`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -233,22 +222,18 @@ pub struct Route {
 pub struct Change {
     /// When, from the start of the measurement.
     pub at: Span,
-    /// In these scenarios; in all where absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scenarios: Vec<String>,
-    /// The link that changes …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
     /// … from its first end to its second; what is not given stays …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up: Option<Line>,
-    /// … and back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down: Option<Line>,
     /// Or: the interface whose queue is replaced …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Interface>,
-    /// … by this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
 }

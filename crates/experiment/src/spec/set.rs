@@ -7,7 +7,7 @@
 //!   expect=[]                       a TOML value
 //! ```
 
-use super::place::one_line;
+use super::error_line::one_line;
 use crate::nearest;
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 
@@ -15,16 +15,13 @@ use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("--set {}: {}", one_line(.change), one_line(.why))]
 pub struct SetError {
-    /// The change as it was typed.
     pub change: String,
-    /// What is wrong.
     pub why: String,
 }
 
 /// Most parts of a path. The deepest field that an experiment has is some ten parts down.
 const DEEPEST: usize = 32;
 
-/// The text with the changes made.
 pub fn apply(text: &str, changes: &[String]) -> Result<String, SetError> {
     let mut document: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| SetError {
         change: changes.first().cloned().unwrap_or_default(),

@@ -26,7 +26,6 @@ pub(super) struct Raw {
 }
 
 impl Raw {
-    /// Whether it is of a socket.
     pub(super) fn is_of_socket(&self) -> bool {
         let told = [self.tcp_cwnd, self.tcp_rtt, self.tcp_pacing_rate, self.tcp_delivery_rate];
         told.iter().any(Option::is_some)

@@ -17,7 +17,6 @@ pub(super) struct Sum {
 
 /// The receiver of what was sent from here.
 pub(super) struct Receiver {
-    /// Seconds in which it came.
     pub seconds: f64,
     /// What it got, as a part of what was sent and not lost: what is under way in the end is neither.
     part: f64,
@@ -51,7 +50,6 @@ impl Receiver {
         (is_theirs && can_be).then_some(Self { seconds, part })
     }
 
-    /// What it got of one stream.
     pub fn measured(&self, udp: &Part) -> Option<MeasuredFlow> {
         let (sent, lost, bytes) = sums(udp)?;
         let arrived = ((sent - lost) as f64 * self.part).round() as u64;

@@ -7,22 +7,18 @@
 //!
 //! Text that stands where none may is kept as words; names come as often as they stand there. Depth is bounded, and the memory is as the text.
 
-/// A value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Json {
     Null,
     Bool(bool),
-    /// As it stands there.
     Number(String),
     Text(String),
     List(Vec<Json>),
     Object(Vec<(String, Json)>),
-    /// What is no JSON.
     Words(String),
 }
 
 impl Json {
-    /// The first value of this name.
     pub fn get(&self, name: &str) -> Option<&Json> {
         self.members().iter().find(|(n, _)| n == name).map(|(_, value)| value)
     }
@@ -63,12 +59,10 @@ impl<'a> Reader<'a> {
         Reader { text, at: 0, line }
     }
 
-    /// Bytes read.
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// The line of what comes next.
     pub fn line(&self) -> usize {
         self.line
     }

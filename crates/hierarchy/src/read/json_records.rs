@@ -11,7 +11,6 @@ use serde_json::Value;
 
 type Wrong = (usize, String);
 
-/// Reads one output, record by record.
 pub(crate) fn read(
     reader: &mut Reader<'_>,
     context: &Context,

@@ -21,10 +21,8 @@ use crate::record::Record;
 use context::{Context, command};
 use thiserror::Error;
 
-/// What was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// The devices.
     pub hierarchy: Hierarchy,
     /// Lines that are nothing that `tc` prints: how many, and the first of them with its number.
     pub passed_over: Option<(usize, usize, String)>,
@@ -38,7 +36,6 @@ pub enum ReadError {
     Line {
         /// Its number, from 1.
         line: usize,
-        /// What is wrong.
         why: String,
     },
     /// Nothing in it is of `tc`.
@@ -98,7 +95,6 @@ pub fn read(text: &str, nameless: Option<&str>) -> Result<Reading, ReadError> {
     Ok(Reading { hierarchy, passed_over })
 }
 
-/// Lines with their numbers.
 struct Lines<'a> {
     text: &'a str,
     at: usize,
@@ -123,7 +119,6 @@ impl<'a> Lines<'a> {
         Some(found)
     }
 
-    /// Where a piece of the text begins.
     fn at_of(&self, piece: &str) -> usize {
         piece.as_ptr() as usize - self.text.as_ptr() as usize
     }

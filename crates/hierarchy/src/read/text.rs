@@ -12,7 +12,6 @@ use crate::settings::Options;
 use crate::u32_words::{self, Key};
 use quell_tc::Handle;
 
-/// Whether a line begins a record.
 pub(crate) fn begins_record(line: &str) -> bool {
     ["qdisc ", "class ", "filter "].iter().any(|word| line.starts_with(word))
 }
@@ -134,7 +133,6 @@ fn number(word: &str) -> Option<u64> {
     (number < u64::MAX as f64).then_some(number as u64)
 }
 
-/// The count in this place of a line.
 fn count(words: &[&str], at: usize) -> Result<u64, String> {
     let word = words.get(at).ok_or("the line ends too early: was it cut off?")?;
     number(word).ok_or_else(|| format!("\"{word}\" is no count"))

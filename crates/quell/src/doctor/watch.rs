@@ -198,7 +198,7 @@ fn tell(told: &Told, args: &DoctorArgs) {
 }
 
 fn time() -> String {
-    quell_store::utc_rfc3339(SystemTime::now())
+    quell_units::time::rfc3339(SystemTime::now())
 }
 
 fn began(verdicts: &[Verdict], checks: &[&Check], args: &DoctorArgs) -> Told {

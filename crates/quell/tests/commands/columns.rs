@@ -8,7 +8,7 @@ use std::io::Read;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
-const FPING: &[u8] = include_bytes!("../../../foreign/tests/data/fping-C.txt");
+const IRTT: &[u8] = include_bytes!("../../../foreign/tests/data/irtt.json.gz");
 
 /// What a program prints on a terminal of so many columns, line by line. It is one that can't be drawn on, so that all lines stay.
 fn on_terminal(columns: u16, mut command: Command) -> Vec<String> {
@@ -133,15 +133,15 @@ fn packets_and_hops() {
 #[test]
 fn what_was_imported_and_the_runs_that_there_are() {
     let dir = TestFolder::new();
-    dir.write("pings.txt", FPING);
+    dir.write("pings.json.gz", IRTT);
     // A path or a command to be typed again is whole, however long; these are short.
-    fits(|| dir.command(&["import", "pings.txt"]));
-    let long = "pings-of-a-week-between-two-houses-of-one-street.txt";
-    dir.write(long, FPING);
+    fits(|| dir.command(&["import", "pings.json.gz"]));
+    let long = "pings-of-a-week-between-two-houses-of-one-street.json.gz";
+    dir.write(long, IRTT);
     dir.quell(&["import", long]).fine();
     let lines = on_terminal(80, dir.command(&["runs"]));
     assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:#?}");
-    assert!(lines.iter().any(|line| line.contains("19700101T000000-pings-of-a")), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.contains("19700121T105348-pings-of-a")), "{lines:#?}");
 }
 
 #[test]

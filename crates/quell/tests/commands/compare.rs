@@ -4,7 +4,7 @@ use crate::drawn::{Drawn, near};
 use crate::support::{TestFolder, nothing_at, says};
 use serde_json::Value;
 
-const OLD: &[u8] = include_bytes!("../../../pingexp/tests/data/python2-0.pickle");
+const OLD: &[u8] = include_bytes!("../../../foreign/tests/data/pingexp/python2-0.pickle");
 
 /// A folder with two runs of the same packets.
 fn two_runs() -> TestFolder {
@@ -50,21 +50,17 @@ fn what_can_t_be_meant_is_refused_before_anything_is_read() {
 }
 
 /// A ping every 0.2 s for ten seconds, in whose second half packets take longer.
-fn pings(first_ms: u32, then_ms: u32) -> String {
-    let line = |n: u32| {
-        let ms = if n < 25 { first_ms } else { then_ms };
-        let (s, us) = (1_700_000_000 + n / 5, (n % 5) * 200_000);
-        format!("[{s}.{us:06}] 192.0.2.7 : [{n}], 64 bytes, {ms}.0 ms (50.0 avg, 0% loss)\n")
-    };
-    (0..50).map(line).collect()
+fn pings(first_ms: u64, then_ms: u64) -> String {
+    let trip = |n: u64| (1_700_000_000_000 + 200 * n, if n < 25 { first_ms } else { then_ms });
+    crate::support::irtt((0..50).map(trip))
 }
 
 #[test]
 fn a_figure_of_a_comparison_looks_as_it_is_wanted() {
     let dir = TestFolder::new();
-    dir.write("before.txt", pings(10, 200));
-    dir.write("after.txt", pings(20, 300));
-    dir.quell(&["import", "before.txt", "after.txt"]).fine();
+    dir.write("before.json", pings(10, 200));
+    dir.write("after.json", pings(20, 300));
+    dir.quell(&["import", "before.json", "after.json"]).fine();
     let draw = |file: &str, more: &[&str]| {
         dir.quell(&[&["compare", "before", "after", "-o", file], more].concat()).fine();
         std::fs::read(dir.path(file)).expect("it was written")
@@ -75,7 +71,6 @@ fn a_figure_of_a_comparison_looks_as_it_is_wanted() {
     assert!(time.contains("width=\"600\"") && !time.contains(">A</text>"), "{time}");
     let drawn = Drawn::of(&time);
     assert!(drawn.says("Mine") && drawn.says("From 5 s to 8 s alone"));
-    // fping stamps answers: a packet left its round trip before.
     let course =
         |ms: f64| -> Vec<(f64, f64)> { (0..15).map(|n| (5.0 + 0.2 * f64::from(n), ms)).collect() };
     let lines = &drawn.panels[0].lines;

@@ -90,12 +90,9 @@ fn of_runs_with_the_same_name_the_latest_is_meant_and_named() {
     let dir = dir();
     // The same file of a ping, whose answers took 10 ms, 20 ms and 30 ms: three runs of one name, a second apart.
     for (n, ms) in [(0, 10), (1, 20), (2, 30)] {
-        let line = format!(
-            "[{}.500000] 192.0.2.7 : [0], 64 bytes, {ms}.0 ms (1.0 avg, 0% loss)\n",
-            1_700_000_000 + n
-        );
-        dir.write("mine.txt", line);
-        dir.quell(&["import", "fping", "mine.txt"]).fine();
+        let at = 1_700_000_000_500 + 1000 * n;
+        dir.write("mine.json", crate::support::irtt(std::iter::once((at, ms))));
+        dir.quell(&["import", "irtt", "mine.json"]).fine();
     }
     let latest = "20231114T221322-mine";
     for command in ["show", "report", "export"] {

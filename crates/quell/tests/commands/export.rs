@@ -71,7 +71,7 @@ fn a_terminal_is_shown_what_a_file_gets_byte_for_byte_and_no_name_commands_it() 
     let dir = TestFolder::new();
     let title = "\u{1b}]0;pwn\u{7}\u{202e}\u{9b}2J";
     home_with(&dir, &format!("Ping (ms) {title}"));
-    for what in [&["csv", "home"][..], &["influx", "home"], &["prometheus", "home"]] {
+    for what in [&["csv", "home"][..], &["prometheus", "home"]] {
         let asked = [&["export"], what].concat();
         let whole = dir.quell(&asked).fine();
         assert!(whole.contains(title), "{asked:?}: a pipe gets the name as it is");
@@ -217,35 +217,6 @@ fn a_table_has_its_columns_and_every_row() {
         &dir.quell(&["export", "csv", "home", "--table", "rows"]).refused(2),
         &["samples", "facts"],
     );
-}
-
-#[test]
-fn lines_for_influx_have_escaped_tags_integers_and_nanoseconds_since_1970() {
-    let dir = TestFolder::new();
-    let run = home(&dir);
-    let lines = dir.quell(&["export", "influx", "home"]).fine();
-    let first = lines.lines().next().expect("a line");
-    let wanted = format!(
-        "quell_samples,run={run},scenario=rrul,probe=flent,repeat=0,stream=Ping\\ (ms)\\ \"odd\"\\,\\ name,status=ok seq=0i,bytes=0i,rtt_ns=30000000i,down_order=0i 1780000000000000000"
-    );
-    // Flent's times are numbers of some 240 ns.
-    let near = |line: &str| {
-        line.rsplit_once(' ')
-            .map(|(rest, t)| (rest.to_owned(), t.parse::<i64>().expect("a time") / 1000))
-    };
-    assert_eq!(near(first), near(&wanted));
-    assert_eq!(lines.lines().filter(|l| l.starts_with("quell_flows,")).count(), 3 * 251);
-    for line in lines.lines() {
-        let fields = line.replace("\\ ", "");
-        let mut parts = fields.split(' ');
-        let (Some(_), Some(fields), Some(time), None) =
-            (parts.next(), parts.next(), parts.next(), parts.next())
-        else {
-            panic!("three parts: {line}");
-        };
-        assert!(fields.split(',').all(|f| f.ends_with('i') && f.contains('=')), "{line}");
-        assert!(time.len() == 19 && time.starts_with("1780000"), "{line}");
-    }
 }
 
 #[test]

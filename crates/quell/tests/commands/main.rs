@@ -33,7 +33,7 @@ mod view;
 
 #[path = "../../../trace/tests/all/common.rs"]
 mod captures;
-#[path = "../../../report/tests/common/drawn.rs"]
+#[path = "../../../report/tests/all/drawn.rs"]
 mod drawn;
 #[path = "../../../flow/tests/peer/mod.rs"]
 mod peer;

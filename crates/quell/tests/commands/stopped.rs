@@ -7,7 +7,6 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
 /// Starts what measures, sends the signal once it has told `lines` lines, and waits for its end.
@@ -91,20 +90,4 @@ fn a_run_that_is_stopped_while_it_is_made_is_a_run_all_the_same() {
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).expect("it runs");
     child.wait().expect("it ends");
     says(&dir.quell(&["runs"]).fine(), &["■ stopped"]);
-}
-
-#[test]
-fn a_page_that_is_stopped_while_it_is_written_leaves_nothing_behind() {
-    let dir = TestFolder::new();
-    let ping = ["ping", "-m", "tcp", "-i", "10ms", "-c", "3", "-t", "a,127.0.0.1:1", "-w", "kept"];
-    dir.quell(&ping).fine();
-    std::fs::create_dir(dir.path("pages")).expect("a folder");
-    // A signal comes with the byte that is one too many (setrlimit(2), RLIMIT_FSIZE).
-    let mut limited = std::process::Command::new("prlimit");
-    limited.args(["--fsize=1000", env!("CARGO_BIN_EXE_quell")]);
-    limited.args(["view", "kept", "-o", "pages/view.html", "--no-open"]);
-    let ended = limited.current_dir(dir.path(".")).status().expect("it starts");
-    assert_eq!(ended.signal(), Some(Signal::SIGXFSZ as i32));
-    let left = std::fs::read_dir(dir.path("pages")).expect("it is there").count();
-    assert_eq!(left, 0, "nothing has a name before it is whole");
 }

@@ -3,7 +3,7 @@
 use crate::support::{TestFolder, says};
 use std::process::Command;
 
-const OLD: &[u8] = include_bytes!("../../../pingexp/tests/data/python2-0.pickle");
+const OLD: &[u8] = include_bytes!("../../../foreign/tests/data/pingexp/python2-0.pickle");
 
 fn dir() -> TestFolder {
     let dir = TestFolder::new();

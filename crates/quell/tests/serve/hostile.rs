@@ -338,32 +338,6 @@ fn asker(served: &Served) -> TcpStream {
 }
 
 #[test]
-fn conversations_about_the_path_give_their_places_to_whoever_has_something_to_do() {
-    // Who says nothing for five seconds has lost its place as well: a machine that stands still for so long does so in five tries but one.
-    let tries: Vec<_> = (0..5).map(|_| conversations()).take_while(|told| !told.0).collect();
-    assert!(tries.len() < 5, "where nobody wants their places they keep them: {tries:?}");
-}
-
-/// Eight conversations, where there are eight places, and one who calls: whether its call was answered, all of them before it and seven behind
-/// it, and how many those were.
-fn conversations() -> (bool, [usize; 2]) {
-    let served = Served::new(&["--max-tests", "8"]);
-    let mut askers: Vec<_> = (0..8).map(|_| asker(&served)).collect();
-    let before = askers.iter_mut().filter_map(view).count();
-    // They go on asking, and never rest for long; 1 s is what one of the same client must have rested.
-    std::thread::sleep(Duration::from_millis(1_100));
-    let mut call = served.connect();
-    let hello = [&b"QUELLRR1"[..], &[0, 0, 0, 64, 0, 0, 0, 64], &[0; 16], &[1; 64]].concat();
-    let asked = call.write_all(&hello).and_then(|()| call.read_exact(&mut [0; 64]));
-    let behind = askers.iter_mut().filter_map(view).count();
-    let well = asked.is_ok() && [before, behind] == [8, 7];
-    if well {
-        served.event("told", "nothing moved, and its place was given to another");
-    }
-    (well, [before, behind])
-}
-
-#[test]
 fn a_conversation_about_the_path_lasts_no_longer_than_a_test_may() {
     let served = Served::new(&["--max-time", "2s"]);
     let answers = || {

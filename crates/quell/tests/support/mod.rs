@@ -128,3 +128,15 @@ pub fn says(error: &str, words: &[&str]) {
 pub fn nothing_at(path: &Path) {
     assert!(!path.exists(), "{} should not be there", path.display());
 }
+
+/// A file of irtt with these round trips: when each was sent, in milliseconds since 1970, and how many milliseconds it took.
+pub fn irtt(trips: impl Iterator<Item = (u64, u64)>) -> String {
+    let trip = |(seq, (at, ms)): (usize, (u64, u64))| {
+        serde_json::json!({
+            "seqno": seq, "lost": "false", "timestamps": {"client": {"send": {"wall": at * 1_000_000}}},
+            "delay": {"rtt": ms * 1_000_000},
+        })
+    };
+    let trips: Vec<_> = trips.enumerate().map(trip).collect();
+    serde_json::json!({"round_trips": trips, "stats": {}}).to_string()
+}

@@ -20,14 +20,12 @@ pub(crate) struct Counted {
 }
 
 impl Counters {
-    /// All that one end reported.
     pub fn of(samples: &[FlowSample]) -> Self {
         let mut counters = Self::default();
         samples.iter().for_each(|s| counters.take(s));
         counters
     }
 
-    /// Takes a report.
     pub fn take(&mut self, sample: &FlowSample) {
         let counted = Counted {
             t_ns: sample.t_ns,
@@ -48,12 +46,10 @@ impl Counters {
         }
     }
 
-    /// The first report.
     pub fn first(&self) -> Option<&Counted> {
         self.reports.first()
     }
 
-    /// The last report.
     pub fn last(&self) -> Option<&Counted> {
         self.reports.last()
     }

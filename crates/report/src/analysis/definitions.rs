@@ -1,17 +1,13 @@
 //! What each figure means, and where its definition comes from. The page prints this table; the code beside it carries it out.
 
-/// The definition of one estimator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Definition {
     /// What is shown, with its unit.
     pub name: &'static str,
-    /// How it is computed.
     pub how: &'static str,
-    /// Who defined it so.
     pub source: &'static str,
 }
 
-/// All definitions, in the order of the tables.
 pub fn definitions() -> &'static [Definition] {
     &[
         Definition {

@@ -17,9 +17,7 @@ pub struct Estimate {
 /// The ends of an interval. Where the packets are too few to have one of them, it is open to that side.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ends {
-    /// The lower.
     pub low: Option<f64>,
-    /// The upper.
     pub high: Option<f64>,
 }
 
@@ -43,7 +41,6 @@ impl Estimate {
         Some(Self { value: mean(values)?, interval: interval.map(Ends::from) })
     }
 
-    /// The mean of these ratios of loss, one for each repeat, with the packets that they are of.
     pub fn of_loss(ratios: &[f64], packets: &[Vec<Batch>]) -> Option<Self> {
         let interval = if ratios.len() < FEWEST { None } else { Interval::of_loss(packets) };
         Some(Self { value: mean(ratios)?, interval: interval.map(Ends::from) })

@@ -57,7 +57,6 @@ pub struct FlowResult {
 /// Datagrams that waited until the own queue had room for them, over the flow's whole life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 pub struct HeldBack {
-    /// How many.
     pub packets: u64,
     /// For how long in all, in nanoseconds.
     pub ns: u64,
@@ -77,7 +76,6 @@ impl FlowResult {
 /// When a flow ran, as seen from the measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum OwnTime {
-    /// All the time.
     Whole,
     /// From here to there, in seconds.
     Part(f64, f64),
@@ -86,7 +84,6 @@ pub enum OwnTime {
 }
 
 impl OwnTime {
-    /// What is to be said of it.
     pub fn said(self) -> Option<String> {
         match self {
             OwnTime::Whole => None,
@@ -111,7 +108,6 @@ pub struct FlowFolds {
 }
 
 impl FlowFolds {
-    /// All flows of a cell.
     pub fn of(data: &CellData) -> Self {
         let mut folds = Self::default();
         for series in &data.flows {
@@ -126,7 +122,6 @@ impl FlowFolds {
         folds
     }
 
-    /// Takes what an event tells of flows.
     pub fn take(&mut self, event: &Event) {
         match event {
             Event::Flow { stream, samples } => {
@@ -181,7 +176,6 @@ impl FlowFolds {
     }
 }
 
-/// One flow so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct FlowFold {
     sender: Counters,

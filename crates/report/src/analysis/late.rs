@@ -17,7 +17,6 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// Takes how late something was, where that is known.
     pub(super) fn take(&mut self, ns: Option<u64>) {
         if let Some(ns) = ns {
             *self = self.and(Self { late: u64::from(ns > LATE_NS), of: 1, worst_ns: ns });
@@ -32,7 +31,6 @@ impl Lateness {
         }
     }
 
-    /// Both together.
     pub fn and(self, other: Self) -> Self {
         Self {
             late: self.late + other.late,
@@ -41,12 +39,10 @@ impl Lateness {
         }
     }
 
-    /// Whether one in a hundred was late.
     pub fn is_much(&self) -> bool {
         self.late > 0 && self.late.saturating_mul(100) >= self.of
     }
 
-    /// What is to be said of it, when one packet in a hundred was late.
     pub fn said(&self) -> Option<String> {
         self.is_much().then(|| {
             let share = self.late as f64 * 100.0 / self.of as f64;

@@ -45,20 +45,17 @@ use std::collections::{BTreeMap, HashMap};
 /// The results of a run: a row for each stream of each cell, in the manifest's order of cells, echo streams before flows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Results {
-    /// The rows.
     pub rows: Vec<StreamResult>,
 }
 
 /// What one stream showed in one cell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamResult {
-    /// The cell.
     pub cell: CellId,
     /// The stream's name: of a probe or of a load.
     pub stream: String,
     /// Its packets one by one, where they were reported so: those that are answered, and slow UDP loads.
     pub packets: Option<Box<EchoResult>>,
-    /// Its data in one direction, where it is a flow.
     pub data: Option<FlowResult>,
     /// Its page loads, where it is a browser's.
     pub pages: Option<Box<PageResult>>,
@@ -71,7 +68,6 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// Takes an event of a cell.
     pub fn take(&mut self, cell: &CellId, event: &Event) {
         if matches!(event, Event::Flow { .. } | Event::Fact(_)) {
             self.cells.entry(cell.clone()).or_default().take(event);
@@ -209,7 +205,6 @@ impl Results {
     }
 }
 
-/// Most warnings of a kind that are told one by one.
 const TOLD: usize = 3;
 
 /// The first of many of a kind, and how many more there are.
@@ -255,7 +250,6 @@ impl StreamResult {
             .or_else(|| self.pages.as_ref().and_then(|p| p.loss_ratio()))
     }
 
-    /// The least and the most that this part can be.
     pub fn loss_range(&self) -> Option<(f64, f64)> {
         match self.loss_ratio() {
             Some(ratio) => Some((ratio, ratio)),
@@ -296,7 +290,6 @@ impl StreamResult {
         })
     }
 
-    /// Its data, where it is a flow.
     pub fn flow(&self) -> Option<&FlowResult> {
         self.data.as_ref()
     }

@@ -2,14 +2,12 @@
 
 use quell_stats::ClockOffset;
 
-/// The clocks that one-way delays are of.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Clocks {
     /// Both ends have the same: the delays are exact.
     Same,
     /// Each has its own, so far apart; the delays are corrected by that.
     Apart {
-        /// The estimate.
         offset: ClockOffset,
         /// The time at which the offset is given: the first packet's.
         at_ns: i64,
@@ -19,7 +17,6 @@ pub enum Clocks {
 }
 
 impl Clocks {
-    /// What is to be said of it.
     pub fn said(&self) -> Option<String> {
         match self {
             Clocks::Same => None,

@@ -22,7 +22,6 @@ pub struct PageResult {
     pub fcp_ms: Option<f64>,
     /// Until the largest text or picture was painted.
     pub lcp_ms: Option<f64>,
-    /// Until all was there.
     pub load_ms: Option<f64>,
     /// Standard deviation of these; none of one load.
     pub load_sd_ms: Option<f64>,
@@ -64,7 +63,6 @@ impl PageResult {
         }
     }
 
-    /// Loads that were begun and had their time.
     pub fn begun(&self) -> u64 {
         self.loads.len() as u64
     }

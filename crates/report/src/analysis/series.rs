@@ -24,7 +24,6 @@ const MOST_POINTS: usize = 2000;
 /// The echo streams of one scenario that a figure of delays shows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScenarioDelays {
-    /// The scenario.
     pub scenario: String,
     /// Its streams.
     pub streams: Vec<StreamDelays>,
@@ -44,7 +43,6 @@ pub enum Which {
 /// The delays of one stream, of all repeats together, and of the first repeat over time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamDelays {
-    /// The stream.
     pub stream: String,
     /// Seconds and RTT in milliseconds of the first repeat; none for a packet without an answer. Thinned where there are very many:
     /// extremes and losses stay.
@@ -62,7 +60,6 @@ pub struct StreamDelays {
     pub summary: Option<BoxSummary>,
     /// Packets sent, of all repeats, but those of which nobody can know whether they were lost.
     pub sent: usize,
-    /// Of them, packets that were answered.
     pub answered: usize,
     /// Those of which nobody can know whether they were lost: their round trips were a second or more, if they were not.
     pub unsure: usize,
@@ -131,7 +128,6 @@ pub(crate) fn delayed(run: &Run, which: Which) -> Vec<String> {
     series.map(|(_, s)| s.stream.clone()).collect()
 }
 
-/// The delays of one stream over these repeats.
 pub(crate) fn stream_delays(stream: String, repeats: &[&EchoSeries]) -> StreamDelays {
     let counted: Vec<&EchoSample> =
         repeats.iter().flat_map(|s| &s.samples).filter(counts).collect();
@@ -177,13 +173,9 @@ pub(crate) fn stream_delays(stream: String, repeats: &[&EchoSeries]) -> StreamDe
 /// How steadily packets of one scenario arrive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScenarioGaps {
-    /// The scenario.
     pub scenario: String,
-    /// The stream.
     pub stream: String,
-    /// Packets sent.
     pub sent: usize,
-    /// Of them, packets that were answered.
     pub answered: usize,
     /// Pairs of packets that arrived one after the other: so many changes and times between them there are.
     pub pairs: usize,
@@ -193,7 +185,6 @@ pub struct ScenarioGaps {
     /// Times between arrivals in milliseconds: at the reflector where it tells its times, else of replies.
     /// As `changes`.
     pub between: Vec<(f64, f64)>,
-    /// What the variations are of.
     pub of: Transit,
 }
 
@@ -326,15 +317,12 @@ pub struct Course<T> {
 /// One scenario of a [`Course`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part<T> {
-    /// The scenario.
     pub scenario: String,
     /// Where it begins on the common axis, in seconds.
     pub from_s: f64,
-    /// Where it ends.
     pub to_s: f64,
     /// What is added to its own times on the common axis.
     pub shift_s: f64,
-    /// What is shown of it.
     pub lines: Vec<T>,
     /// What was changed while it ran.
     pub changes: Vec<Change>,
@@ -343,7 +331,6 @@ pub struct Part<T> {
 /// The goodput of one flow over time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Goodput {
-    /// The flow.
     pub stream: String,
     /// Whether it is the probe's own rather than a load's.
     pub is_probe: bool,
@@ -400,9 +387,7 @@ fn rates(samples: &[FlowSample], shift_s: f64, (begin_ns, end_ns): (i64, i64)) -
 /// What TCP said of one connection over time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TcpCourse {
-    /// The scenario.
     pub scenario: String,
-    /// The connection.
     pub stream: String,
     /// Seconds, and the sender's state.
     pub states: Vec<(f64, TcpState)>,
@@ -445,15 +430,12 @@ pub fn tcp(run: &Run, which: Which) -> Vec<TcpCourse> {
 /// One-way delays of one stream over time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OneWayCourse {
-    /// The scenario.
     pub scenario: String,
-    /// The stream.
     pub stream: String,
     /// Seconds and delay to the reflector in milliseconds, none of a packet without one; thinned as [`StreamDelays::over_time`].
     pub up: Vec<(f64, Option<f64>)>,
     /// The same of the way back.
     pub down: Vec<(f64, Option<f64>)>,
-    /// What was changed meanwhile.
     pub changes: Vec<Change>,
 }
 
@@ -510,7 +492,6 @@ pub struct Backlog {
     pub wait: Vec<(f64, Option<f64>)>,
 }
 
-/// Most devices in a figure of backlogs.
 const MOST_DEVICES: usize = 5;
 
 /// Whether a queue is part of the emulation of a line: its delay, its marking, its rate. Packets in the delay are under way and don't
@@ -647,7 +628,6 @@ fn has_own(run: &Run) -> bool {
     run.iter().any(|(record, data)| data.echo(&record.id.probe).is_some())
 }
 
-/// The same of one cell.
 fn echoes_of<'a>(
     record: &'a CellRecord,
     data: &'a CellData,
@@ -690,7 +670,6 @@ fn seconds(ns: i64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// Most dots of one stream: more run into each other.
 const MOST_DOTS: usize = 4000;
 
 /// The points that have a value, or of each stretch of so many one, drawn by lot: where packets are dense the dots are, and no rhythm of theirs is

@@ -10,7 +10,6 @@ use std::collections::HashMap;
 /// One row for each scenario, probe and stream, in the manifest's order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
-    /// The rows.
     pub rows: Vec<SummaryRow>,
     /// What loads carried beside each probe.
     pub loads: Vec<LoadsRow>,
@@ -19,11 +18,8 @@ pub struct Summary {
 /// One stream in one scenario, over its repeats. What does not apply to it, or was not measured, is none.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SummaryRow {
-    /// The scenario.
     pub scenario: String,
-    /// The probe of the cell.
     pub probe: String,
-    /// The stream.
     pub stream: String,
     /// How many repeats have data.
     pub repeats: usize,
@@ -31,7 +27,6 @@ pub struct SummaryRow {
     pub way: Option<String>,
     /// Loss, as a part of 1; at least so much, where [`Self::loss_at_most`] says more.
     pub loss: Option<Estimate>,
-    /// The most that it can be, where that is not the same.
     pub loss_at_most: Option<Estimate>,
     /// Packets answered after the time that an answer was waited for, as a part of 1; none where there are none.
     pub late: Option<Estimate>,
@@ -51,7 +46,6 @@ pub struct SummaryRow {
     pub rtt_p50_at_most_ms: Option<Estimate>,
     /// 99th percentile of the RTT in milliseconds; at least so much, where the next says more.
     pub rtt_p99_ms: Option<Estimate>,
-    /// The most that it can be, as for the median.
     pub rtt_p99_at_most_ms: Option<Estimate>,
     /// Whether, in some repeat, the delays are of fewer than half of the packets sent.
     pub of_a_minority: bool,
@@ -65,7 +59,6 @@ pub struct SummaryRow {
     pub page_doc_ms: Option<Estimate>,
     /// Until anything was painted.
     pub page_paint_ms: Option<Estimate>,
-    /// Until all was there.
     pub page_load_ms: Option<Estimate>,
     /// Standard deviation of these within a cell.
     pub page_load_sd_ms: Option<Estimate>,
@@ -74,9 +67,7 @@ pub struct SummaryRow {
 /// What all loads together carried one way beside a probe.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadsRow {
-    /// The scenario.
     pub scenario: String,
-    /// The probe of the cell.
     pub probe: String,
     /// The line, as `dsl up`; none where it is not known.
     pub way: Option<String>,
@@ -164,7 +155,6 @@ fn late(echo: &EchoResult) -> Option<f64> {
     (echo.counts.sent > 0).then(|| echo.counts.received_late as f64 / echo.counts.sent as f64)
 }
 
-/// The least and the most that the loss can be.
 fn loss(rows: &[&StreamResult]) -> Option<(Estimate, Estimate)> {
     let (least, most): (Vec<f64>, Vec<f64>) = rows.iter().filter_map(|r| r.loss_range()).unzip();
     let (fewest, all): (Vec<_>, Vec<_>) = rows

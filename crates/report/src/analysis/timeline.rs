@@ -4,7 +4,6 @@ use quell_model::Subject;
 use quell_store::CellData;
 use serde_json::Value;
 
-/// One change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
     /// When, in seconds from the start of the measurement.
@@ -15,7 +14,6 @@ pub struct Change {
     pub short: String,
 }
 
-/// The changes of a cell in order of time.
 pub fn changes(data: &CellData) -> Vec<Change> {
     let mut changes: Vec<Change> = Vec::new();
     for fact in &data.facts {
@@ -54,7 +52,6 @@ fn words(value: &Value) -> String {
     }
 }
 
-/// With the interface before it.
 fn place(on: Option<&Value>, what: &str) -> String {
     let text = |key| on.and_then(|o| o.get(key)).and_then(Value::as_str);
     let on = match on {

@@ -5,7 +5,6 @@ use quell_store::CellData;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// The facts of a cell by what they are of.
 #[derive(Debug, Clone, Default)]
 pub struct Facts<'a> {
     streams: HashMap<&'a str, Vec<(&'a Told, &'a str)>>,
@@ -14,7 +13,6 @@ pub struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// Those of a cell.
     pub fn of(data: &'a CellData) -> Self {
         let mut facts = Self::default();
         for fact in &data.facts {
@@ -35,12 +33,10 @@ impl<'a> Facts<'a> {
         facts
     }
 
-    /// All that is told of a stream, in the order in which it came.
     pub fn of_stream(&self, stream: &str) -> &[(&'a Told, &'a str)] {
         self.streams.get(stream).map_or(&[], |told| told)
     }
 
-    /// What is told of a stream; the first, if it is told more than once.
     pub fn told(&self, stream: &str, what: &Told) -> Option<&'a str> {
         self.of_stream(stream).iter().find(|(told, _)| *told == what).map(|(_, value)| *value)
     }
@@ -50,7 +46,6 @@ impl<'a> Facts<'a> {
         self.ways.get(&(from, to)).copied()
     }
 
-    /// All lines with a rate on their path.
     pub fn path(&self, from: IpAddr, to: IpAddr) -> Option<&'a str> {
         self.paths.get(&(from, to)).copied()
     }

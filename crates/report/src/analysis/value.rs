@@ -62,7 +62,6 @@ fn of_packets(echo: &EchoResult, metric: Metric) -> Option<f64> {
     }
 }
 
-/// The part that was lost one way.
 fn one_way_loss(echo: &EchoResult, lost: u64) -> Option<f64> {
     (echo.counts.sent > 0).then(|| lost as f64 / echo.counts.sent as f64)
 }

@@ -32,7 +32,6 @@ impl<'a> Ways<'a> {
         self.told(stream, &Told::Way).or_else(|| self.by_address(stream))
     }
 
-    /// The way of the answers.
     pub fn back(&self, stream: &str) -> Option<&'a str> {
         self.told(stream, &Told::WayBack)
     }
@@ -71,7 +70,6 @@ impl<'a> Ways<'a> {
         lines(path.or_else(|| self.told_by_address(stream, Facts::path)), self.there(stream))
     }
 
-    /// The same of the answers.
     fn lines_back(&self, stream: &str) -> Vec<&'a str> {
         lines(self.told(stream, &Told::PathBack), self.back(stream))
     }
@@ -99,7 +97,6 @@ impl<'a> Ways<'a> {
     }
 }
 
-/// The lines of a path; where it has but one, that is the way.
 fn lines<'a>(path: Option<&'a str>, way: Option<&'a str>) -> Vec<&'a str> {
     match path {
         Some(path) => path.split(", ").collect(),

@@ -5,7 +5,6 @@ use super::measure::{Against, Measure, Verdict};
 use super::text;
 use quell_wire::text::line;
 
-/// Most differences that are told one by one.
 const TOLD: usize = 8;
 
 /// What differs between the first group and each of the others, with its 95 % interval: first what does beyond what chance gives, then what may, and

@@ -15,7 +15,6 @@ pub struct Comparison<'a> {
     pub sets: Vec<Set<'a>>,
     /// What has to be known to read it.
     pub notes: Vec<String>,
-    /// How many differences there are.
     pub differences: usize,
 }
 

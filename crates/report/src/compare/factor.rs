@@ -16,7 +16,6 @@ pub struct Group {
     pub detail: String,
 }
 
-/// What is asked for.
 #[derive(Clone, Default)]
 pub struct Wanted<'a> {
     /// What tells the groups apart; of one run its scenarios, of several the runs where nobody says.
@@ -34,20 +33,15 @@ pub struct Wanted<'a> {
 /// A run with its results.
 #[derive(Debug)]
 pub struct Source<'a> {
-    /// The run.
     pub run: &'a Run,
-    /// Its results.
     pub results: &'a Results,
 }
 
 /// What tells groups apart.
 #[derive(Clone)]
 pub enum By<'a> {
-    /// The run.
     Run,
-    /// The scenario.
     Scenario,
-    /// The probe.
     Probe,
     /// A field: its name, and what it is by the run's number and the scenario.
     Field(&'a str, &'a dyn Fn(usize, &str) -> Option<Value>),
@@ -56,9 +50,7 @@ pub enum By<'a> {
 /// The value of a field, and the scenario without it where each value has a scenario of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Value {
-    /// The value.
     pub value: String,
-    /// The scenario in which all values have it.
     pub scenario: String,
 }
 
@@ -81,51 +73,32 @@ pub enum CompareError {
         "there is nothing to compare {one} with: by {by} there is no other; name a second run, or another --by"
     )]
     Alone {
-        /// The group.
         one: String,
         /// What tells groups apart.
         by: String,
     },
     /// No stream was measured in all groups.
     #[error("nothing was measured in all of them by the same probe in the same scenario: {}", have.join("; "))]
-    NothingInCommon {
-        /// What each has.
-        have: Vec<String>,
-    },
-    /// What was measured in all of them is of different units.
+    NothingInCommon { have: Vec<String> },
     #[error("nothing that was measured in all of them is of the same kind and unit: {}", have.join("; "))]
-    DifferentUnits {
-        /// What each has.
-        have: Vec<String>,
-    },
+    DifferentUnits { have: Vec<String> },
     /// No cell of a run ran to its end.
     #[error(
         "no measurement of the run {run} ran to its end: {why}; `quell show {run}` shows what there is"
     )]
     NothingWhole {
-        /// The run.
         run: String,
         /// How its cells ended.
         why: String,
     },
     /// A name that nothing has.
     #[error("there is no {what} {name:?}; there are {}", known.join(", "))]
-    Unknown {
-        /// What was named.
-        what: &'static str,
-        /// The name.
-        name: String,
-        /// What there is.
-        known: Vec<String>,
-    },
+    Unknown { what: &'static str, name: String, known: Vec<String> },
     /// A field that no run has.
     #[error(
         "no run has the field {field}: write its path as for --set, as in topology.link.dsl.up.rate, or one of kernel, quell, seed"
     )]
-    NoField {
-        /// The field.
-        field: String,
-    },
+    NoField { field: String },
 }
 
 /// A stream of a cell.
@@ -144,7 +117,6 @@ impl Member<'_> {
     }
 }
 
-/// What a set is of.
 pub(super) type Key = (Option<String>, Option<String>, Option<String>);
 
 pub(super) struct Sorted<'a> {
@@ -323,7 +295,6 @@ fn place(by: &By, source: usize, member: &Member) -> Option<(String, Key)> {
     }
 }
 
-/// Runs, each with a letter.
 fn runs(sources: &[Source]) -> Vec<Group> {
     let group = |(index, source): (usize, &Source)| {
         let m = &source.run.manifest;

@@ -14,13 +14,11 @@ use quell_model::metric::Metric;
 use quell_store::EchoSeries;
 use std::borrow::Cow;
 
-/// Most panels of a figure: more can't be read.
 const MOST_PANELS: usize = 12;
 
 /// The figure of whole measurements: what is in the table.
 pub const BAR: &str = "bar";
 
-/// All figures, in the order of the page.
 pub const NAMES: [Name; 6] = [
     Name { name: "cdf", shows: "distribution of the round-trip time, groups over each other" },
     Name { name: "box", shows: "round-trip time as boxes, groups beside each other" },

@@ -8,7 +8,6 @@ use quell_model::metric::Metric;
 use quell_stats::Ranged;
 use serde_json::{Value, json};
 
-/// The whole comparison.
 pub fn render(comparison: &Comparison) -> Value {
     let differences: Vec<Value> =
         comparison.sets.iter().flat_map(|set| of_set(comparison, set)).collect();

@@ -32,16 +32,12 @@ pub struct Set<'a> {
     pub scenario: Option<String>,
     /// The probe, unless probes are what is compared.
     pub probe: Option<String>,
-    /// The stream.
     pub stream: Option<String>,
-    /// What was measured of it.
     pub measures: Vec<Measure>,
-    /// Where it was measured, by group.
     pub(crate) members: Vec<Vec<Member<'a>>>,
 }
 
 impl Set<'_> {
-    /// Its name for a person.
     pub fn name(&self) -> String {
         let probe = self.probe.as_ref().filter(|p| Some(*p) != self.stream.as_ref());
         let probe = probe.filter(|p| *p != quell_model::CellId::TOGETHER);
@@ -54,30 +50,24 @@ impl Set<'_> {
 /// One metric of a set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measure {
-    /// The metric.
     pub metric: Metric,
     /// The first group's figure, in the metric's unit, with its 95 % interval.
     pub first: Ranged,
-    /// How many repeats it is of.
     pub repeats: usize,
-    /// The other groups that have it.
     pub against: Vec<Against>,
 }
 
 /// A group held against the first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Against {
-    /// Its number.
     pub group: usize,
     /// Its figure, with its 95 % interval.
     pub figure: Ranged,
-    /// How many repeats it is of.
     pub repeats: usize,
     /// By how much it is more than the first group's, with its 95 % interval.
     pub difference: Difference,
     /// What the interval rests on.
     pub basis: Basis,
-    /// What that says.
     pub verdict: Verdict,
 }
 
@@ -86,7 +76,6 @@ pub struct Against {
 pub enum Basis {
     /// So many repeats of both that began alike.
     Pairs(usize),
-    /// Repeats that were measured apart.
     Repeats,
     /// Packets of one measurement or two: it tells of these, and nothing of what differs from one measurement to the next.
     Packets,
@@ -99,7 +88,6 @@ pub enum Basis {
 pub enum Verdict {
     /// Each repeat has the same value.
     Equal,
-    /// It may be nothing.
     NotSeen,
     /// Its 95 % interval leaves nothing out: by chance, one in twenty does.
     Perhaps(Towards),
@@ -114,18 +102,15 @@ pub enum Verdict {
 pub enum Towards {
     /// What people want more of became more, or what they want less of less.
     Better,
-    /// The other way.
     Worse,
     /// More of what is neither good nor bad.
     More,
-    /// Less of it.
     Less,
 }
 
 /// Why nobody knows whether figures differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// Fewer than three repeats.
     FewRepeats,
     /// Too few packets to have both ends of an interval.
     FewPackets,
@@ -234,7 +219,6 @@ fn is_second_best(members: &[Member], metric: Metric, wanted: &Wanted) -> bool {
     wanted.metrics.is_empty() && metric == Metric::JitterRtt && has_up()
 }
 
-/// What each group measures, for a person.
 fn measured(groups: &[Group], sets: &[(Key, Vec<Vec<Member>>)]) -> Vec<String> {
     let of_group = |(index, group): (usize, &Group)| {
         let rows = || sets.iter().flat_map(move |(_, of)| &of[index]).map(|m| m.row);
@@ -397,7 +381,6 @@ fn verdict(
     }
 }
 
-/// A quantile in other units.
 trait Scaled {
     fn scaled(self, factor: f64) -> Ranged;
 }

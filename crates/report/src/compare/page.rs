@@ -9,10 +9,8 @@ use crate::figures::Shape;
 use crate::html::{document, escape, figure_of_both, stacking};
 use std::fmt::Write;
 
-/// Most differences that are told in sentences.
 const TOLD: usize = 8;
 
-/// The whole page as HTML.
 pub fn render(comparison: &Comparison) -> String {
     let labels: Vec<&str> = comparison.groups.iter().map(|g| &*g.label).collect();
     let title = format!("{} compared", labels.join(", "));
@@ -48,7 +46,6 @@ pub fn render(comparison: &Comparison) -> String {
     document(&title, &body)
 }
 
-/// What came out, in a sentence or two.
 fn conclusion(comparison: &Comparison) -> String {
     let verdicts = || {
         let measures = comparison.sets.iter().flat_map(|s| &s.measures);

@@ -27,7 +27,6 @@ pub(super) fn note(groups: &[Group], sets: &[Set]) -> Option<String> {
     }
 }
 
-/// Whether it is a time of a page load.
 fn is_of_pages(metric: Metric) -> bool {
     use Metric::{Doc, Fcp, Lcp, Load, LoadSd, Paint};
     matches!(metric, Doc | Paint | Fcp | Lcp | Load | LoadSd)

@@ -7,7 +7,6 @@ use quell_model::metric::{Metric, Unit};
 use quell_stats::Ranged;
 use std::fmt::Write;
 
-/// The narrowest table.
 const NARROWEST: usize = 80;
 
 /// A metric's unit as tables have it, and how many of it the metric's own unit is.
@@ -49,7 +48,6 @@ pub(super) fn figure(metric: Metric, value: f64, digits: usize) -> String {
     without_nothing(format!("{:.digits$}", value * unit(metric).1))
 }
 
-/// The same with its sign.
 pub(super) fn signed(metric: Metric, value: f64, digits: usize) -> String {
     let text = without_nothing(format!("{:+.digits$}", value * unit(metric).1));
     text.replace('-', "−")
@@ -213,7 +211,6 @@ type Cells = Vec<String>;
 /// How much of it a table has room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// All of it.
     Full,
     /// Nothing of by what part figures differ.
     WithoutParts,

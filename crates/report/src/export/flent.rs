@@ -30,7 +30,6 @@ const GAP: i64 = 5;
     "the measurement {cell} has neither packets with answers nor flows with a receiver, which are what Flent's files hold"
 )]
 pub struct NotForFlent {
-    /// The cell.
     pub cell: String,
 }
 
@@ -297,7 +296,6 @@ fn on_grid(packets: &[&EchoSample], steps: i64) -> Vec<Option<f64>> {
     (0..steps).map(|x| value(x * STEP_NS)).collect()
 }
 
-/// Flows of one direction, by what their receivers had.
 fn flows(data: &CellData, is_up: bool, zero_s: f64, steps: i64) -> Vec<Series> {
     let mut all = Vec::new();
     let ways = Ways::of(data);

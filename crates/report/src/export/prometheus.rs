@@ -10,7 +10,6 @@ use std::fmt::Write;
 type Kind =
     (&'static str, &'static str, &'static str, fn(&StreamResult) -> Vec<(&'static str, f64)>);
 
-/// No label of its own.
 const PLAIN: &str = "";
 
 fn plain(value: Option<f64>) -> Vec<(&'static str, f64)> {
@@ -110,7 +109,6 @@ const SUMMARIES: [Delay; 3] = [
     ("quell_one_way_down_seconds", "One-way delay back.", |r| r.echo()?.down_ms.as_ref()),
 ];
 
-/// The whole run.
 pub fn prometheus(manifest: &Manifest, results: &Results) -> String {
     let mut out = String::new();
     head(&mut out, "quell_run_info", "gauge", "", "What was run; always 1.");

@@ -101,7 +101,6 @@ fn names(parts: &[Part<Backlog>]) -> Vec<(String, String)> {
     devices.into_iter().map(named).collect()
 }
 
-/// A line for each device through these parts.
 fn lines(parts: &[Part<Backlog>], names: &[(String, String)], kind: Kind) -> Vec<Polyline> {
     let line = |(device, name): &(String, String)| {
         let of_device = parts.iter().flat_map(|p| &p.lines).filter(|l| l.device == *device);

@@ -10,18 +10,14 @@ use quell_store::Run;
 /// A figure with data in it, or why there is none.
 pub(super) type Made = Result<Figure, Box<Nothing>>;
 
-/// There is nothing to show.
 pub(super) struct Nothing {
-    /// A figure that says so.
     pub figure: Figure,
-    /// Why.
     pub why: String,
 }
 
 /// The rate of a line in one direction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capacity {
-    /// The scenario.
     pub scenario: String,
     /// The line, as `dsl up`.
     pub way: String,
@@ -29,7 +25,6 @@ pub struct Capacity {
     pub steps: Vec<(f64, f64)>,
 }
 
-/// What a figure is of.
 #[derive(Clone, Copy)]
 pub(super) struct Subject<'a> {
     pub(super) run: &'a Run,
@@ -40,7 +35,6 @@ pub(super) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Where what is shown begins.
     pub(super) fn begin_ns(&self) -> i64 {
         (self.span.0 * 1e9) as i64
     }
@@ -59,7 +53,6 @@ impl Subject<'_> {
         self.time_axis(Some(times.fold(0.0, f64::max).ceil().max(1.0)))
     }
 
-    /// The axis of scenarios one after the other.
     pub(super) fn course_axis<T>(&self, parts: &[Part<T>]) -> Axis {
         let end = parts.last().map_or(1.0, |p| p.to_s);
         let label = if parts.len() > 1 { "Time, one scenario after the other" } else { "Time" };
@@ -127,7 +120,6 @@ pub(super) fn part_axis<T>(part: &Part<T>) -> Axis {
     Axis::time("Time").from(part.from_s).to(part.to_s)
 }
 
-/// The name of a series: the scenario, and the stream where there are several.
 pub(super) fn series_name(scenario: &str, stream: &str, several: bool) -> String {
     if several { format!("{scenario}: {stream}") } else { scenario.to_owned() }
 }
@@ -188,7 +180,6 @@ fn parts(streams: impl Iterator<Item = (String, Option<f64>)>) -> Option<String>
     (!named.is_empty()).then(|| named.join(", "))
 }
 
-/// The numbers of a box.
 pub(crate) fn five_numbers(numbers: &BoxSummary) -> FiveNumbers {
     FiveNumbers {
         low: numbers.whisker_low,
@@ -239,7 +230,6 @@ impl Range {
         self.low > 0.0 && self.high / self.low > WIDE
     }
 
-    /// The ends of the axis.
     pub fn ends(&self) -> (f64, f64) {
         match self.is_wide() {
             true => decent(self.low, self.high),

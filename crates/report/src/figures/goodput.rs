@@ -50,7 +50,6 @@ fn rate() -> Axis {
     Axis::linear("Goodput").unit("Mbit/s")
 }
 
-/// A panel for each scenario.
 fn narrow(
     subject: Subject,
     parts: &[Part<Goodput>],
@@ -72,7 +71,6 @@ fn narrow(
     parts.iter().map(panel).collect()
 }
 
-/// All scenarios in one panel.
 fn wide(subject: Subject, parts: &[Part<Goodput>], names: &[String], way: Option<&str>) -> Panel {
     let mut panel = Panel::new(subject.course_axis(parts), rate());
     if let Some(way) = way {

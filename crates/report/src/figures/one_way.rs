@@ -5,7 +5,6 @@ use super::shape::Shape;
 use crate::analysis::series::{OneWayCourse, one_way};
 use quell_chart::{Axis, Figure, Panel, Polyline};
 
-/// Delays over time, one way of a course.
 type Of = fn(&OneWayCourse) -> &[(f64, Option<f64>)];
 
 /// The streams that the figure shows.

@@ -9,7 +9,6 @@ use quell_chart::{Figure, Panel, Polyline, Scatter};
 /// Quantiles drawn of each pair.
 const POINTS: usize = 199;
 
-/// Those that were answered, at most this part of them.
 pub(crate) fn quantile(of: &StreamDelays, share: f64) -> Option<f64> {
     let (_, all) = of.distribution.last()?;
     let at = of.distribution.partition_point(|(_, s)| *s < share * all);

@@ -10,7 +10,6 @@ use quell_chart::{Axis, Boxes, Ecdf, Figure, Legend, Panel, Polyline, Scatter};
 
 const NOTHING: &str = "No packets with answers were recorded in this run.";
 
-/// Lines with gaps at losses.
 pub(super) fn lines(subject: Subject, shape: Shape) -> Made {
     let how = "Gaps in a line are lost packets.";
     over_time(subject, shape, "Round-trip time over time", how, |panel, name, stream| {
@@ -18,7 +17,6 @@ pub(super) fn lines(subject: Subject, shape: Shape) -> Made {
     })
 }
 
-/// One dot a packet.
 pub(super) fn scatter(subject: Subject, shape: Shape) -> Made {
     let all = delays(subject.run, subject.which);
     let (mut shown, mut packets) = (0, 0);
@@ -136,7 +134,6 @@ fn bounds(all: &[ScenarioDelays], several: bool) -> String {
     }))
 }
 
-/// Boxes by scenario, of all repeats.
 pub(super) fn boxes(subject: Subject, shape: Shape) -> Made {
     let title = "Round-trip time by scenario";
     let (run, all) = (subject.run, delays(subject.run, subject.which));

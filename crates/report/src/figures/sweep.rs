@@ -13,11 +13,9 @@ pub struct Sweep {
     pub field: String,
     /// Its unit, where its values are numbers of one.
     pub unit: &'static str,
-    /// A point for each scenario of the run.
     pub points: Vec<SweptScenario>,
 }
 
-/// A scenario of a swept run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SweptScenario {
     /// Its name in the run.

@@ -6,7 +6,6 @@ use crate::analysis::series::{TcpCourse, tcp};
 use quell_chart::{Axis, Figure, Panel, Polyline};
 use quell_model::TcpState;
 
-/// Most lines of a panel.
 const MOST_LINES: usize = 12;
 
 /// A panel: what it shows, its unit, and the value; none where the kernel has none.

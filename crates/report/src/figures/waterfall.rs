@@ -122,7 +122,6 @@ fn panel(
     panel.marks(marks.into_iter().filter_map(|(name, at)| Some(Mark::event(at?, name))))
 }
 
-/// When its last byte was there.
 fn end(request: &PageRequest) -> f64 {
     let steps: f64 = STEPS.iter().filter_map(|(_, step)| step(request)).sum();
     request.end_ms.unwrap_or(0.0).max(request.start_ms + steps)

@@ -7,7 +7,6 @@ use quell_model::{CellId, Manifest};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// A table in its own scrolling box.
 pub(crate) fn scrolling(caption: &str, table: &str) -> String {
     boxed("wide", caption, table)
 }

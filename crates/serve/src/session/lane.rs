@@ -1,7 +1,6 @@
 //! One stream of a test at this end: its socket's options, its lane, and what a client is told of it.
 
-use super::broke::Break;
-use super::plan::{ServePlan, Unfit};
+use super::plan::{Break, ServePlan, Unfit};
 use nix::sys::resource::{UsageWho, getrusage};
 use quell_load::bulk::{Copying, Gate, Limit, Payload, UdpHeader, UdpReceiving};
 use quell_load::lane::{How, Lane, LaneCounts};
@@ -194,12 +193,6 @@ impl ServedLane {
     pub fn through(&self) -> u64 {
         let bytes = self.counted(0).moment.bytes;
         if self.counts_waiting || self.sends { bytes } else { bytes + self.waiting() }
-    }
-
-    /// Bytes that wait in a connection's socket and have not been sent.
-    pub fn unsent(&self) -> u32 {
-        let waits = self.info().filter(|_| self.sends);
-        waits.and_then(|info| info.notsent_bytes).unwrap_or(0)
     }
 
     /// What ended it before its time.

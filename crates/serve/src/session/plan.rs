@@ -1,7 +1,9 @@
 //! What a client asks for, as what will be done: checked against the limits. Pure.
 
-use crate::places::Limits;
+use crate::limits::{Full, Limits};
 use crate::waiting::Streams;
+use quell_sys::SysError;
+use quell_sys::socket::exchange::ExchangeError;
 use quell_wire::iperf3::{HelloToken, Parameters, State, part_of, stream_place};
 use quell_wire::text::printable;
 
@@ -122,6 +124,52 @@ impl Unfit {
     /// One of these.
     pub fn new(code: u32, why: impl Into<String>) -> Self {
         Self { code, why: why.into() }
+    }
+}
+
+/// Why a test ends before its end.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Break {
+    /// It can't be.
+    #[error("{0}")]
+    Unfit(#[from] Unfit),
+    /// It may not be now.
+    #[error("{0}")]
+    Busy(String),
+    /// The client says that it stops.
+    #[error("the client was stopped")]
+    ClientStopped,
+    /// The client is gone.
+    #[error("the client went away")]
+    Gone,
+    /// The client does not go on.
+    #[error("the client did not go on in time")]
+    Late,
+    /// The client says what it should not.
+    #[error("the client does not keep to the protocol: {0}")]
+    Protocol(String),
+    /// It took longer than it may.
+    #[error("its time was up")]
+    TimeUp,
+    /// It was idle, and another had its place.
+    #[error("{}", Full::SentAway)]
+    Idle,
+    /// The server ends.
+    #[error("the server was stopped")]
+    ServerStopped,
+    /// The system would not let us.
+    #[error("{0}")]
+    System(#[from] SysError),
+}
+
+impl From<ExchangeError> for Break {
+    fn from(error: ExchangeError) -> Self {
+        match error {
+            ExchangeError::Closed => Self::Gone,
+            ExchangeError::Late => Self::Late,
+            ExchangeError::Stopped => Self::ServerStopped,
+            ExchangeError::System(error) => Self::System(error),
+        }
     }
 }
 

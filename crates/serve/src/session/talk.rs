@@ -15,10 +15,10 @@
 //! Behind the data its words are a few segments: no path needs more than that for them, and a client that says them byte by byte keeps nobody
 //! waiting.
 
-use super::broke::Break;
 use super::lane::ServedLane;
-use super::plan::{GRACE_NS, Unfit};
+use super::plan::{Break, GRACE_NS, Unfit};
 use crate::hub::Pass;
+use crate::limits::Limits;
 use nix::errno::Errno;
 use quell_load::look::{all_acknowledged, tcp_info};
 use quell_sys::SysError;
@@ -40,18 +40,17 @@ const MOST_READ: usize = 1 << 20;
 pub const LONGEST_DRAIN_NS: u64 = 60_000_000_000;
 
 /// One end of the conversation.
-#[derive(Debug)]
 pub struct Talk<'a> {
     stream: &'a TcpSocket,
     exchange: Exchange<'a>,
     step_ns: u64,
+    longest_ns: u64,
     /// When it said that the test starts.
     starts_ns: u64,
     drain: Option<Drain<'a>>,
 }
 
 /// What is queued on the path when the data is over.
-#[derive(Debug)]
 struct Drain<'a> {
     lanes: &'a [ServedLane],
     pass: &'a Pass<'a>,
@@ -79,7 +78,7 @@ impl Drain<'_> {
         let waits = later > now && (moved || unheard || once);
         // Evidence that it is the path: it keeps its place for that long. Words alone are none, and who stands still behind them is at rest.
         let keeps = match moved || unheard {
-            true => self.pass.moved(2 * step_ns).is_ok(),
+            true => self.pass.active().is_ok(),
             false => !self.pass.lost(),
         };
         (waits && keeps).then_some(later)
@@ -97,10 +96,11 @@ fn words_through(words: &TcpSocket) -> u64 {
 }
 
 impl<'a> Talk<'a> {
-    /// With one client; each step may take so long.
-    pub fn new(stream: &'a TcpSocket, step_ns: u64, stop: &'a Bell) -> Result<Self, SysError> {
+    /// With one client; each step may take so long, and its data flow so long.
+    pub fn new(stream: &'a TcpSocket, limits: &Limits, stop: &'a Bell) -> Result<Self, SysError> {
         let exchange = Exchange::new(stream, None, stop)?;
-        Ok(Self { stream, exchange, step_ns, starts_ns: monotonic_ns(), drain: None })
+        let (step_ns, longest_ns) = (limits.handshake_ns, limits.time_ns);
+        Ok(Self { stream, exchange, step_ns, longest_ns, starts_ns: monotonic_ns(), drain: None })
     }
 
     /// How long a step may take: on a long path its round trips do not count, of which it has two, and as many for what is sent again.
@@ -116,8 +116,8 @@ impl<'a> Talk<'a> {
 
     /// The data is over: from here on words wait behind what of it is still on the path, and a round trip is as long as that.
     pub fn drains(&mut self, lanes: &'a [ServedLane], pass: &'a Pass<'a>) -> Result<(), Break> {
-        pass.moved(self.patience_ns()).map_err(|_| Break::StoodStill)?;
-        let last_ns = self.starts_ns.saturating_add(pass.longest_ns).saturating_add(GRACE_NS);
+        pass.active().map_err(|_| Break::Idle)?;
+        let last_ns = self.starts_ns.saturating_add(self.longest_ns).saturating_add(GRACE_NS);
         let end_ns = monotonic_ns().saturating_add(LONGEST_DRAIN_NS).min(last_ns);
         let (data, words) = (data_through(lanes), words_through(self.stream));
         let words_had_time = false;
@@ -272,7 +272,7 @@ impl<'a> Talk<'a> {
         let bytes = match why {
             Break::Unfit(unfit) => error(unfit.code, 0),
             Break::Busy(_) => vec![State::AccessDenied.byte()],
-            Break::TimeUp | Break::StoodStill | Break::ServerStopped | Break::Late => {
+            Break::TimeUp | Break::Idle | Break::ServerStopped | Break::Late => {
                 vec![State::ServerTerminate.byte()]
             }
             Break::System(e) => error(Unfit::SYSTEM, u32::try_from(e.errno as i32).unwrap_or(0)),
@@ -297,7 +297,6 @@ fn word(byte: u8) -> Result<State, Break> {
 mod tests {
     use super::*;
     use crate::hub::Hub;
-    use crate::places::Limits;
     use std::net::{Ipv4Addr, TcpListener, TcpStream};
     use std::time::{Duration, Instant};
 
@@ -311,10 +310,10 @@ mod tests {
         served.set_nonblocking(true).unwrap();
         let stream = TcpSocket::accepted(served.into());
         let stop = Bell::new().unwrap();
-        let limits = Limits { time_ns: 1_000_000_000, ..Limits::default() };
-        let hub = Hub::new(limits, None, false, &stop, &|_| {});
+        let limits = Limits { time_ns: 1_000_000_000, handshake_ns: LONG_NS, ..Limits::default() };
+        let hub = Hub::new(limits.clone(), None, false, &stop, &|_| {});
         let pass = hub.begin(Ipv4Addr::LOCALHOST.into(), &stream, true).unwrap();
-        let mut talk = Talk::new(&stream, LONG_NS, &stop).unwrap();
+        let mut talk = Talk::new(&stream, &limits, &stop).unwrap();
         talk.say(State::TestStart).unwrap();
         let started = talk.starts_ns;
 

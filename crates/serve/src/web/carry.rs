@@ -127,9 +127,9 @@ impl<'c, 'h> Pace<'c, 'h> {
 
     /// Waits until the rates let a piece of so many bytes through; its length.
     fn passes(&mut self, bytes: usize, stop: &quell_sys::wait::Bell) -> Result<usize, End> {
-        let test = &self.carrying.test;
-        let want = test.share.most().unwrap_or(MOST).min(bytes);
-        while let Err(at) = test.share.pass(want, monotonic_ns()) {
+        let Carrying { test, throttle, .. } = self.carrying;
+        let want = throttle.most().unwrap_or(MOST).min(bytes);
+        while let Err(at) = throttle.pass(want, monotonic_ns()) {
             self.alarm.set(Some(at.min(test.end_ns)))?;
             let mut fds = [readable(&self.alarm), readable(&test.gone), readable(stop)];
             wait(&mut fds)?;

@@ -4,8 +4,7 @@
 use super::route::{Answer, LONGEST_BODY, Reply, route, wants_body};
 use super::talk::{End, Talk};
 use super::{Web, carry, control, secure};
-use crate::guest::Guest;
-use crate::hub::HalfOpen;
+use crate::hub::{Accepted, HalfOpen};
 use quell_web::head::{Body, Method};
 
 /// Most requests of one connection: a page pings ten times a second, for two minutes.
@@ -23,7 +22,7 @@ pub fn begins(first: &[u8]) -> bool {
 /// Talks to its end. `first` is what was read already.
 pub fn converse<'x, 'h: 'x>(
     web: &Web<'h>,
-    guest: &Guest,
+    guest: &Accepted,
     first: &[u8],
     trusted: bool,
     half_open: HalfOpen<'x>,
@@ -43,12 +42,12 @@ pub fn converse<'x, 'h: 'x>(
 
 fn requests<'x, 'h: 'x>(
     web: &Web<'h>,
-    guest: &Guest,
+    guest: &Accepted,
     first: &[u8],
     trusted: bool,
     half_open: HalfOpen<'x>,
 ) -> Result<(), End> {
-    let _ = crate::rate::at_once(&guest.stream);
+    let _ = crate::hub::at_once(&guest.stream);
     let mut talk = Talk::new(web, guest, first)?;
     let mut half_open = Some(half_open);
     for number in 0..MOST_REQUESTS {

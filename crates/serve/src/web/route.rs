@@ -2,7 +2,7 @@
 
 use super::tests::Test;
 use super::{Web, now_s};
-use crate::guest::Guest;
+use crate::hub::Accepted;
 use quell_sys::SysError;
 use quell_sys::wall::realtime_ns;
 use quell_web::head::{Body, Method, Request};
@@ -76,7 +76,7 @@ struct Enter {
 /// What to do. `trusted`: the connection proved the secret before there was a word of HTTP, or there is none. `tls`: it is over TLS.
 pub fn route<'h>(
     web: &Web<'h>,
-    guest: &Guest,
+    guest: &Accepted,
     request: &Request,
     body: &[u8],
     (trusted, tls): (bool, bool),
@@ -131,7 +131,7 @@ pub fn route<'h>(
 /// What the page asks for.
 fn own<'h>(
     web: &Web<'h>,
-    guest: &Guest,
+    guest: &Accepted,
     request: &Request,
     name: &str,
     body: &[u8],
@@ -203,7 +203,7 @@ fn own<'h>(
 /// What a client of the draft asks for: a key, and what it may have with it.
 fn draft<'h>(
     web: &Web<'h>,
-    guest: &Guest,
+    guest: &Accepted,
     request: &Request,
     rest: &str,
 ) -> Result<Reply<'h>, SysError> {

@@ -14,16 +14,14 @@ use super::crowd::Member;
 use super::route::{Answer, LARGE, Reply, route};
 use super::talk::End;
 use super::tests::{Carrying, Test};
-use super::unasked::{Moved, Unasked};
-use crate::guest::Guest;
-use crate::hub::HalfOpen;
-use crate::rate::Share;
+use crate::hub::{Accepted, HalfOpen};
+use crate::limits::Throttle;
 use bytes::Bytes;
 use h2::server::{Connection, SendResponse};
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, Response, StatusCode};
 use quell_load::bulk::Gate;
-use quell_sys::clock::{monotonic_ns, thread_cpu_ns};
+use quell_sys::clock::monotonic_ns;
 use quell_sys::memory;
 use quell_tls::drive::{Drive, Halt, Step};
 use quell_tls::socket::{Beneath, TlsSocket, second};
@@ -44,6 +42,8 @@ const AT_ONCE: u32 = 50;
 const WINDOW: u32 = 16 << 20;
 /// Longest head of a request, as HTTP/2 counts it: 32 bytes for each line more than it has.
 const LONGEST_HEAD: u32 = 4 << 10;
+/// What an answer's head and its frames have.
+const ANSWER: usize = 64;
 /// What small pieces of data that nobody looked at yet may cost more than their bytes.
 const SMALL_PIECES: usize = 25_600;
 /// Most bytes that are given to a stream at once, as many as a record of TLS has.
@@ -59,24 +59,20 @@ pub fn begins(first: &[u8]) -> bool {
 /// Talks to its end. `first` is what was read already.
 pub fn converse<'x, 'h: 'x>(
     web: &Web<'h>,
-    guest: &Guest,
+    guest: &Accepted,
     first: &[u8],
     trusted: bool,
     half_open: HalfOpen<'x>,
 ) -> Result<(), End> {
-    if !web.handshakes.may(guest.peer.ip(), trusted, monotonic_ns()) {
-        return Err(bad("handshakes of TLS have no more CPU time left for it"));
-    }
     let member = web.secure.enter(guest.peer.ip(), &guest.stream).map_err(|full| {
         bad(format!("no more connections over TLS may be there at once: {full}"))
     })?;
-    let _ = crate::rate::at_once(&guest.stream);
-    let share = Share::new(&web.hub.governor, guest.peer.ip(), None);
+    let _ = crate::hub::at_once(&guest.stream);
+    let throttle = Throttle::new(&web.hub.rates, guest.peer.ip(), 1);
     let deadline = guest.came_ns.saturating_add(web.hub.limits.handshake_ns);
-    let cpu_ns = thread_cpu_ns();
     let mut socket = TlsSocket::server(second(&guest.stream)?, &web.tls, first).map_err(bad)?;
     let line = Rc::clone(socket.line());
-    if share.most().is_some() {
+    if throttle.most().is_some() {
         // What is read and not let through yet is ahead of the rates.
         line.reads_a_record();
     }
@@ -86,9 +82,6 @@ pub fn converse<'x, 'h: 'x>(
         Poll::Ready(done) => Step::Done(done.map_err(bad)),
         Poll::Pending => in_time(deadline),
     });
-    if let (Some(before), Some(now)) = (cpu_ns, thread_cpu_ns()) {
-        web.handshakes.took(now - before);
-    }
     shaken??;
     if socket.speaks() != Some(quell_tls::trust::HTTP2) {
         return Err(End::Bad("over TLS this server speaks HTTP/2 alone".into()));
@@ -120,8 +113,10 @@ pub fn converse<'x, 'h: 'x>(
         half_open: Some(half_open),
         flows: Vec::new(),
         answers: Vec::new(),
-        moved: Moved::default(),
-        unasked: Unasked::new(share),
+        moved: 0,
+        requests: 0,
+        said: 0,
+        throttle,
         quiet_since: monotonic_ns(),
         closes: false,
     };
@@ -151,7 +146,7 @@ impl From<Halt> for End {
 /// A connection that speaks HTTP/2.
 struct Talk<'a, 'x, 'h> {
     web: &'a Web<'h>,
-    guest: &'a Guest,
+    guest: &'a Accepted,
     member: &'a Member<'a>,
     trusted: bool,
     line: Rc<Beneath>,
@@ -160,9 +155,12 @@ struct Talk<'a, 'x, 'h> {
     flows: Vec<Flow<'h>>,
     /// Behind the connection, which tells the streams of all these that it ended: a stream that nobody holds, and that waits, it would forget.
     answers: Vec<Waiting>,
-    /// With the bytes of all its flows.
-    moved: Moved,
-    unasked: Unasked<'h>,
+    /// Bytes of all its flows.
+    moved: u64,
+    requests: u64,
+    /// Bytes of answers that the rates did not let through yet.
+    said: usize,
+    throttle: Throttle<'h>,
     quiet_since: u64,
     closes: bool,
 }
@@ -214,25 +212,15 @@ impl<'x, 'h: 'x> Talk<'_, 'x, 'h> {
         if self.flows.iter().any(|flow| now >= flow.carrying.test.end_ns) {
             return Err(End::Gone);
         }
-        let before = self.carried();
+        let before = self.moved;
         // What came is taken as the rates let it, and before that no more is read: it waits at the other end, and not in our memory.
         if let Some(at) = self.go_on(context, now, true)? {
             self.stays(before)?;
             return Ok(Step::Rest(at.min(self.ends())));
         }
-        self.moved.read = self.line.read();
-        match self.unasked.may_read(&self.moved, now) {
-            Ok(None) => {}
-            Ok(Some(at)) => {
-                self.stays(before)?;
-                return Ok(Step::Rest(at.min(self.ends())));
-            }
-            Err(too_much) => {
-                self.connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
-                // It hears why, if it still listens.
-                let _ = self.connection.poll_closed(context);
-                return Err(bad(too_much));
-            }
+        if let Some(at) = self.owes(now) {
+            self.stays(before)?;
+            return Ok(Step::Rest(at.min(self.ends())));
         }
         loop {
             match self.connection.poll_accept(context) {
@@ -259,21 +247,28 @@ impl<'x, 'h: 'x> Talk<'_, 'x, 'h> {
         self.is_quiet(context, now).map(Step::Until)
     }
 
-    /// Bytes of all its flows.
-    fn carried(&self) -> u64 {
-        self.moved.up + self.moved.down
+    /// When the rates let the answers through that were said; none when they did.
+    fn owes(&mut self, now: u64) -> Option<u64> {
+        while self.said > 0 {
+            let piece = self.said.min(self.throttle.most().unwrap_or(usize::MAX));
+            if let Err(at) = self.throttle.pass_answer(piece, now) {
+                return Some(at);
+            }
+            self.said -= piece;
+        }
+        None
     }
 
     /// What moves nothing for long may lose its place to others, and hears of it here.
     fn stays(&self, before: u64) -> Result<(), End> {
-        if self.carried() == before {
+        if self.moved == before {
             let lost = self.flows.iter().any(|flow| flow.carrying.test.lost());
             return if lost { Err(End::Crowded) } else { Ok(()) };
         }
         for flow in &self.flows {
             flow.carrying.test.moved().map_err(|_| End::Crowded)?;
         }
-        self.member.moved(self.web.hub.limits.handshake_ns).map_err(|_| End::Crowded)
+        self.member.active().map_err(|_| End::Crowded)
     }
 
     /// Moves on all flows of a way; when the rates let the next of them, where they hold one back.
@@ -283,8 +278,7 @@ impl<'x, 'h: 'x> Talk<'_, 'x, 'h> {
             if flow.is_up() == up {
                 let left = flow.left;
                 let goes = flow.step(context, &self.line, now);
-                let way = if up { &mut self.moved.up } else { &mut self.moved.down };
-                *way += left.saturating_sub(flow.left);
+                self.moved += left.saturating_sub(flow.left);
                 match goes {
                     Goes::On => {}
                     Goes::At(ns) => next = Some(next.unwrap_or(ns).min(ns)),
@@ -306,7 +300,7 @@ impl<'x, 'h: 'x> Talk<'_, 'x, 'h> {
 
     /// A request is answered.
     fn answer(&mut self, context: &mut Context<'_>, waiting: Option<Waiting>) {
-        self.unasked.says(waiting.as_ref().map_or(0, |waiting| waiting.bytes.len()));
+        self.said += ANSWER + waiting.as_ref().map_or(0, |waiting| waiting.bytes.len());
         self.answers.extend(waiting);
         self.go_out(context);
     }
@@ -328,7 +322,6 @@ impl<'x, 'h: 'x> Talk<'_, 'x, 'h> {
             if self.half_open.is_none() {
                 return Err(End::Crowded);
             }
-            self.member.rests();
             self.quiet_since = now;
         }
         let patience = IDLE_NS.min(self.web.hub.limits.time_ns);
@@ -352,10 +345,10 @@ impl<'x, 'h: 'x> Talk<'_, 'x, 'h> {
         request: http::Request<RecvStream>,
         mut respond: SendResponse<Bytes>,
     ) -> Result<(), End> {
-        self.moved.requests += 1;
-        self.member.heard();
+        self.requests += 1;
+        self.member.active().map_err(|_| End::Crowded)?;
         self.quiet_since = monotonic_ns();
-        if self.moved.requests > MOST_REQUESTS {
+        if self.requests > MOST_REQUESTS {
             return Err(End::Bad(format!("it asked more than {MOST_REQUESTS} times")));
         }
         let (head, body) = request.into_parts();
@@ -412,11 +405,11 @@ impl Flow<'_> {
 
     /// When the rates let it move the next piece, where they don't now: first they let through what it owes.
     fn held(&mut self, now: u64) -> Option<u64> {
-        let share = &self.carrying.test.share;
-        let most = share.most().unwrap_or(PIECE).min(PIECE);
+        let throttle = &self.carrying.throttle;
+        let most = throttle.most().unwrap_or(PIECE).min(PIECE);
         while self.owed > 0 {
             let piece = most.min(self.owed);
-            if let Err(at) = share.pass(piece, now) {
+            if let Err(at) = throttle.pass(piece, now) {
                 return Some(at);
             }
             self.owed -= piece;
@@ -425,7 +418,7 @@ impl Flow<'_> {
             return None;
         }
         let want = most.min(usize::try_from(self.left).unwrap_or(most));
-        let at = share.pass(want, now).err();
+        let at = throttle.pass(want, now).err();
         self.allowed = if at.is_none() { want } else { 0 };
         at
     }

@@ -2,8 +2,8 @@
 
 use super::Web;
 use super::route::Answer;
-use crate::guest::Guest;
-use crate::rate::Share;
+use crate::hub::Accepted;
+use crate::limits::Throttle;
 use nix::errno::Errno;
 use quell_load::bulk::Gate;
 use quell_sys::SysError;
@@ -43,19 +43,19 @@ pub enum End {
 
 /// A connection's own: what came of the next request, and the clock.
 pub struct Talk<'a, 'h> {
-    pub guest: &'a Guest,
+    pub guest: &'a Accepted,
     pub web: &'a Web<'h>,
     /// What its answers have of the rates.
-    share: Share<'h>,
+    throttle: Throttle<'h>,
     alarm: Alarm,
     unread: Vec<u8>,
 }
 
 impl<'a, 'h> Talk<'a, 'h> {
     /// Of which this was read already.
-    pub fn new(web: &'a Web<'h>, guest: &'a Guest, first: &[u8]) -> Result<Self, SysError> {
-        let share = Share::new(&web.hub.governor, guest.peer.ip(), None);
-        Ok(Self { guest, web, share, alarm: Alarm::new()?, unread: first.to_vec() })
+    pub fn new(web: &'a Web<'h>, guest: &'a Accepted, first: &[u8]) -> Result<Self, SysError> {
+        let throttle = Throttle::new(&web.hub.rates, guest.peer.ip(), 1);
+        Ok(Self { guest, web, throttle, alarm: Alarm::new()?, unread: first.to_vec() })
     }
 
     /// The next head, all of it in time.
@@ -147,7 +147,7 @@ impl<'a, 'h> Talk<'a, 'h> {
 
     /// Sends all of these bytes as the rates let it, each piece within the time of one step.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), End> {
-        for piece in bytes.chunks(self.share.most().unwrap_or(bytes.len()).max(1)) {
+        for piece in bytes.chunks(self.throttle.most().unwrap_or(bytes.len()).max(1)) {
             self.pass(piece.len())?;
             self.send_piece(piece)?;
         }
@@ -157,7 +157,7 @@ impl<'a, 'h> Talk<'a, 'h> {
     /// Waits until the rates let an answer through. Who leaves meanwhile, or loses its place, is waited for no longer.
     fn pass(&mut self, bytes: usize) -> Result<(), End> {
         let last_ns = monotonic_ns().saturating_add(IDLE_NS);
-        while let Err(at) = self.share.pass_answer(bytes, monotonic_ns()) {
+        while let Err(at) = self.throttle.pass_answer(bytes, monotonic_ns()) {
             if monotonic_ns() >= last_ns {
                 return Err(End::Late);
             }

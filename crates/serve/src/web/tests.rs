@@ -1,19 +1,16 @@
 //! Who measures: tests of pages and of the draft's clients, each with a session's place, its rates and its time.
 //!
 //! ```text
-//!   queue  p1 ◄ p2 ◄ p3 …      a place at a time, networks by turns: who is next is for `queue` to say
+//!   queue  p1 ◄ p2 ◄ p3 …      who came first is next; of one client two may wait or measure
 //!            │ turn
 //!            ▼
 //!   by number    page's tests        number, 128 random bits: it is the page's alone
 //!   by client    the draft's         found again by the address
 //! ```
 
-use super::queue;
 use crate::event::{Event, Outcome, Test as Told, reason};
 use crate::hub::{Hub, Pass};
-use crate::lock::lock;
-use crate::places::{Full, client};
-use crate::rate::Share;
+use crate::limits::{Full, Rates, Throttle, client, lock};
 use quell_load::look::tcp_info;
 use quell_netlink::sock_diag::TcpInfo;
 use quell_sys::SysError;
@@ -30,6 +27,9 @@ use std::sync::{Arc, Mutex, Weak};
 
 /// Longest time of a test, from when it has its place.
 const LONGEST_NS: u64 = 120_000_000_000;
+/// Pages that may wait for their turn, and those of one client that may wait or measure.
+const MOST_WAITING: usize = 256;
+const MOST_OF_ONE: usize = 2;
 /// Streams that a page's test may have at once.
 const PAGE_STREAMS: usize = 8;
 /// Those of a client of the draft, which goes up to sixteen each way.
@@ -53,13 +53,6 @@ struct Turns {
 }
 
 impl Turns {
-    /// Those that wait, the next first.
-    fn order(&self) -> Vec<u64> {
-        let measuring = lock(&self.measuring).clone();
-        let queue = lock(&self.queue);
-        queue::order(queue.iter().map(|(number, (ip, _))| (*number, *ip)), measuring.into_iter())
-    }
-
     fn others(&self) {
         // The first of them looks; the others see that fewer are before them.
         lock(&self.queue).values().for_each(|(_, bell)| bell.ring());
@@ -95,8 +88,7 @@ pub struct Test<'h> {
     hub: &'h Hub<'h>,
     pass: Pass<'h>,
     peer: SocketAddr,
-    /// What it may move.
-    pub share: Share<'h>,
+    rates: &'h Mutex<Rates>,
     /// When it is over at the latest.
     pub end_ns: u64,
     began_ns: u64,
@@ -163,7 +155,10 @@ impl<'h> Tests<'h> {
     pub fn stand(&self, ip: IpAddr) -> Result<Option<Standing<'_, 'h>>, SysError> {
         let bell = Arc::new(Bell::new()?);
         let mut queue = lock(&self.turns.queue);
-        if !queue::may_wait(queue.values().map(|(other, _)| *other), ip) {
+        let measuring = lock(&self.turns.measuring);
+        let all = queue.values().map(|(other, _)| other).chain(measuring.iter());
+        let of_one = all.filter(|other| client(**other) == client(ip)).count();
+        if queue.len() >= MOST_WAITING || of_one >= MOST_OF_ONE {
             return Ok(None);
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -207,7 +202,7 @@ impl<'h> Tests<'h> {
         let hub = self.hub;
         let gone = Bell::new().map_err(|_| Full::Descriptors)?;
         let pass = hub.begin(peer.ip(), stream, false)?;
-        hub.streams(&pass, most)?;
+        pass.streams(most)?;
         let told = hub.began(
             peer,
             &pass,
@@ -220,12 +215,11 @@ impl<'h> Tests<'h> {
             },
         );
         let now = monotonic_ns();
-        let _ = pass.moved(hub.limits.handshake_ns);
         Ok(Test {
             hub,
             pass,
             peer,
-            share: Share::new(&hub.governor, peer.ip(), None).of_streams(most),
+            rates: &hub.rates,
             end_ns: now.saturating_add(LONGEST_NS.min(hub.limits.time_ns)),
             began_ns: now,
             gone,
@@ -250,8 +244,7 @@ pub struct Standing<'t, 'h> {
 impl<'h> Standing<'_, 'h> {
     /// How many are before it.
     pub fn before(&self) -> usize {
-        let order = self.tests.turns.order();
-        order.iter().position(|number| *number == self.number.get()).unwrap_or(0)
+        lock(&self.tests.turns.queue).range(..self.number.get()).count()
     }
 
     /// Its client has all that it may have elsewhere: that holds up nobody else.
@@ -318,7 +311,7 @@ impl<'h> Test<'h> {
 
     /// Bytes moved: it keeps its place. Errors when somebody else has it.
     pub fn moved(&self) -> Result<(), Full> {
-        self.pass.moved(self.hub.limits.handshake_ns)
+        self.pass.active()
     }
 
     /// Another connection that carries its data; none where it has as many as it may, or is over.
@@ -334,7 +327,8 @@ impl<'h> Test<'h> {
         }
         let number = self.number.fetch_add(1, Ordering::Relaxed);
         lines.insert(number, Arc::clone(&line));
-        Some(Carrying { test: Arc::clone(self), line, number })
+        let throttle = Throttle::new(self.rates, self.peer.ip(), self.most);
+        Some(Carrying { test: Arc::clone(self), throttle, line, number })
     }
 
     /// What this end's kernel says of its connections.
@@ -362,20 +356,20 @@ impl Drop for Test<'_> {
         let seconds = monotonic_ns().saturating_sub(self.began_ns) as f64 / 1e9;
         let bits = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
         let why = self.pass.lost().then(|| reason(&Full::SentAway));
-        self.hub.ended(self.told.then(|| Event::Ended {
-            session: self.pass.number,
-            client: self.peer,
-            why,
-            result: Outcome {
-                seconds,
-                received_bytes: sums.up,
-                sent_bytes: sums.down,
-                received_bits_per_second: bits(sums.up),
-                sent_bits_per_second: bits(sums.down),
-                retransmits: Some(sums.again),
-                ..Outcome::default()
-            },
-        }));
+        if !self.told {
+            return;
+        }
+        let result = Outcome {
+            seconds,
+            received_bytes: sums.up,
+            sent_bytes: sums.down,
+            received_bits_per_second: bits(sums.up),
+            sent_bits_per_second: bits(sums.down),
+            retransmits: Some(sums.again),
+            ..Outcome::default()
+        };
+        let (session, client) = (self.pass.number, self.peer);
+        self.hub.tell(&Event::Ended { session, client, why, result });
     }
 }
 
@@ -407,6 +401,8 @@ impl Sums {
 /// A connection while it carries data of a test.
 pub struct Carrying<'h> {
     pub test: Arc<Test<'h>>,
+    /// What it may move.
+    pub throttle: Throttle<'h>,
     line: Arc<DataConnection>,
     number: u64,
 }
@@ -432,34 +428,27 @@ impl Drop for Carrying<'_> {
 #[cfg(test)]
 mod stories {
     use super::*;
-    use crate::places::Limits;
+    use crate::limits::Limits;
     use quell_sys::socket::stream::StreamOptions;
 
     #[test]
-    fn one_address_that_asks_for_many_turns_keeps_nobody_else_waiting() {
+    fn who_came_first_is_next_and_of_one_client_two_wait_or_measure() {
         let stop = Bell::new().unwrap();
         let hub = Hub::new(Limits::default(), None, false, &stop, &|_| {});
         let tests = Tests::new(&hub);
-        let (greedy, good) = ([([10, 0, 0, 1], 1), ([10, 0, 0, 2], 1)], ([10, 0, 1, 1], 1));
         let stream = TcpSocket::new(false, &StreamOptions::default()).unwrap();
-        let mut held = Vec::new();
-        let mut waiting = Vec::new();
-        for peer in [greedy[0], greedy[0], greedy[1], greedy[1], greedy[0], greedy[0]] {
-            let peer = SocketAddr::from(peer);
-            let standing = tests.stand(peer.ip()).unwrap().expect("two of an address may wait");
-            match standing.turn(peer, &stream).unwrap() {
-                Some((test, _)) => held.push(Held { test }),
-                None => waiting.push(standing),
-            }
-        }
-        assert_eq!((held.len(), waiting.len()), (4, 2));
-        assert!(tests.stand(SocketAddr::from(greedy[0]).ip()).unwrap().is_none(), "a third");
-        let good = SocketAddr::from(good);
-        let standing = tests.stand(good.ip()).unwrap().expect("there is room");
-        assert_eq!((standing.before(), tests.is_awaited()), (0, true));
+        let peers: Vec<_> = (1..=4).map(|n| SocketAddr::from(([10, 0, 0, n], 1))).collect();
+        let stand = |peer: SocketAddr| tests.stand(peer.ip()).unwrap();
+        let begin = |peer: SocketAddr| {
+            stand(peer)?.turn(peer, &stream).unwrap().map(|(test, _)| Held { test })
+        };
+        let mut held: Vec<_> = [0, 0, 1, 1].map(|n| begin(peers[n]).expect("its turn")).into();
+        assert!(stand(peers[0]).is_none(), "a third of its client");
+        let [first, second] = [2, 3].map(|n| stand(peers[n]).expect("there is room"));
+        assert_eq!((first.before(), second.before(), tests.is_awaited()), (0, 1, true));
         held.pop();
-        assert!(waiting[0].turn(SocketAddr::from(greedy[0]), &stream).unwrap().is_none());
-        assert!(standing.turn(good, &stream).unwrap().is_some(), "though it came last");
+        assert!(second.turn(peers[3], &stream).unwrap().is_none(), "it came later");
+        assert!(first.turn(peers[2], &stream).unwrap().is_some());
     }
 
     #[test]

@@ -12,28 +12,29 @@ pub const NEVER: Duration = Duration::from_secs(60);
 /// So many UDP streams say hello at once.
 const AT_ONCE: usize = 16;
 
-/// What comes of it in one of five tries, or of all that there are in a minute, each with a number that no other test has. A client that had no
-/// CPU for a step's time is given up, as one that is silent, and tries again; and a server that has none sees late that others left, and has no
-/// place until then.
+/// What comes of it within a minute, each try with a number that no other test has: a server without a CPU sees late that others left, and has no place
+/// until then. For those who attack; whoever is to be served tries once.
 #[track_caller]
-pub fn at_last<T>(what: &str, bring: impl FnMut(u64) -> Option<T>) -> T {
+pub fn at_last<T>(what: &str, mut bring: impl FnMut(u64) -> Option<T>) -> T {
     static NEXT: AtomicU64 = AtomicU64::new(1 << 40);
     let begun = Instant::now();
-    let numbers = (0..).take_while(|tried| *tried < 5 || begun.elapsed() < NEVER);
-    let mut numbers = numbers.map(|_| NEXT.fetch_add(1, Ordering::Relaxed));
-    numbers.find_map(bring).unwrap_or_else(|| panic!("{what}"))
-}
-
-/// What a client gets, in one of five tries: again only where nothing came for as long as a step, for want of a CPU. Who is refused is so at once.
-pub fn in_time<T>(mut ask: impl FnMut() -> Option<T>) -> Option<T> {
-    for _ in 0..5 {
-        let begun = Instant::now();
-        let got = ask();
-        if got.is_some() || begun.elapsed() < Duration::from_secs(3) {
+    while begun.elapsed() < NEVER {
+        if let Some(got) = bring(NEXT.fetch_add(1, Ordering::Relaxed)) {
             return got;
         }
     }
-    None
+    panic!("{what}")
+}
+
+/// Whether this becomes so within a minute. It waits itself, as a read does.
+pub fn is_soon(mut done: impl FnMut() -> bool) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < NEVER {
+        if done() {
+            return true;
+        }
+    }
+    false
 }
 
 /// An address of loopback from which a client comes.
@@ -44,11 +45,6 @@ pub fn from(network: u8, host: u8) -> Ipv4Addr {
 /// A TCP connection from this address.
 #[track_caller]
 pub fn connect(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
-    reached(from, to).unwrap_or_else(|error| panic!("{error}"))
-}
-
-/// The same; errors where nobody listens any more.
-fn reached(from: Ipv4Addr, to: SocketAddr) -> Result<TcpStream, quell_sys::SysError> {
     use nix::errno::Errno;
     let options = quell_sys::socket::stream::StreamOptions::default();
     let stream = quell_sys::socket::stream::TcpSocket::new(false, &options).expect("a socket");
@@ -61,12 +57,12 @@ fn reached(from: Ipv4Addr, to: SocketAddr) -> Result<TcpStream, quell_sys::SysEr
         // It was connected, and the server took its place back before this thread got a CPU: by a reset, which tells EPIPE where an end
         // came before it (tcp_reset, net/ipv4/tcp_input.c).
         Err(error) if matches!(error.errno, Errno::ECONNRESET | Errno::EPIPE) => {}
-        Err(error) => return Err(error),
+        Err(error) => panic!("{error}"),
     }
     let stream = TcpStream::from(stream.as_fd().try_clone_to_owned().expect("a descriptor"));
     stream.set_read_timeout(Some(NEVER)).expect("a limit");
     stream.set_nodelay(true).expect("an option");
-    Ok(stream)
+    stream
 }
 
 /// A cookie that only this number has.
@@ -113,10 +109,18 @@ impl Test {
         Self { control, streams: vec![], sockets: vec![], cookie: cookie(number), from, to }
     }
 
-    /// Under way with so many streams, at last.
-    #[track_caller]
-    pub fn under_way(from: Ipv4Addr, to: SocketAddr, parameters: &str, streams: usize) -> Self {
-        at_last("a place", |number| Self::new(from, to, number).running(parameters, streams))
+    /// Connected, with this said.
+    pub fn says(from: Ipv4Addr, to: SocketAddr, bytes: &[u8]) -> Self {
+        let mut test = Self::new(from, to, 0);
+        // The server may have ended it before all of it was there.
+        let _ = test.control.write_all(bytes);
+        test
+    }
+
+    /// Of this connection.
+    pub fn of(control: TcpStream) -> Self {
+        let (from, to) = (Ipv4Addr::LOCALHOST, ([127, 0, 0, 1], 0).into());
+        Self { control, streams: vec![], sockets: vec![], cookie: cookie(0), from, to }
     }
 
     /// Said which test it is, and was asked for its parameters. None when the server would not.
@@ -203,13 +207,7 @@ impl Test {
     }
 }
 
-/// How long a good client waits from connecting until its data may flow, and carries its test to the end, when it is served at last.
-#[track_caller]
-pub fn good(to: SocketAddr) -> Duration {
-    at_last("a good client is served", |number| served(to, number))
-}
-
-/// The same; none where the server would not have it, or gave it up for others: a client that had no CPU for a step's time stood still.
+/// How long a good client waits from connecting until its data may flow, and carries its test to the end; none where the server would not have it.
 pub fn served(to: SocketAddr, number: u64) -> Option<Duration> {
     const ASKED: &str = r#"{"tcp":true,"time":1,"parallel":1,"len":1000}"#;
     let begun = Instant::now();
@@ -234,15 +232,6 @@ pub fn served(to: SocketAddr, number: u64) -> Option<Duration> {
     // It may have been waited for no longer.
     let _ = test.control.write_all(&[16]);
     Some(waited)
-}
-
-/// A connection of calls of 64 bytes that has made one; none where the server would not, or has ended.
-pub fn called(from: Ipv4Addr, to: SocketAddr) -> Option<TcpStream> {
-    let mut stream = reached(from, to).ok()?;
-    let hello = [&b"QUELLRR1"[..], &[0, 0, 0, 64, 0, 0, 0, 64], &[0; 16], &[1; 64]].concat();
-    stream.write_all(&hello).ok()?;
-    stream.read_exact(&mut [0; 64]).ok()?;
-    Some(stream)
 }
 
 /// Resets a connection when it closes.

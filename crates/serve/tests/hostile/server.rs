@@ -25,7 +25,6 @@ pub struct Served {
     pub at: SocketAddr,
     /// What it told so far.
     pub log: Arc<Log>,
-    complaints: Arc<Mutex<Vec<String>>>,
 }
 
 /// Lines that a server told.
@@ -52,7 +51,6 @@ impl Served {
             .args(["the_server_itself", "--exact", "--ignored", "--nocapture"])
             .env(MARK, limits)
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
             .spawn()
             .expect("it starts again");
         let out = BufReader::new(child.stdout.take().expect("it is piped"));
@@ -69,16 +67,7 @@ impl Served {
                 to.came.notify_all();
             });
         });
-        let complaints = Arc::new(Mutex::new(Vec::new()));
-        let to = Arc::clone(&complaints);
-        let out = BufReader::new(child.stderr.take().expect("it is piped"));
-        std::thread::spawn(move || {
-            out.lines().map_while(Result::ok).for_each(|line| {
-                eprintln!("{line}");
-                to.lock().expect("no panic").push(line);
-            });
-        });
-        Self { child, at, log, complaints }
+        Self { child, at, log }
     }
 
     /// The most memory that it ever held at once, in bytes (`VmHWM`, proc(5)).
@@ -91,40 +80,12 @@ impl Served {
         self.status("VmRSS:")
     }
 
-    /// What it said of threads that panicked.
-    pub fn panics(&self) -> Vec<String> {
-        let lines = self.complaints.lock().expect("no panic");
-        lines.iter().filter(|line| line.contains("panicked")).cloned().collect()
-    }
-
-    /// How many threads it has.
-    pub fn threads(&self) -> u64 {
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
-        tasks.expect("it runs still").count() as u64
-    }
-
-    /// The CPU time that it took so far, in seconds (`utime` and `stime`, proc(5)).
-    pub fn cpu_s(&self) -> f64 {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
-        let stat = stat.expect("it runs still");
-        let (_, fields) = stat.rsplit_once(')').expect("a name");
-        let ticks = fields.split_whitespace().skip(11).take(2);
-        ticks.map(|ticks| ticks.parse::<f64>().expect("a number")).sum::<f64>() / 100.0
-    }
-
     fn status(&self, key: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         let status = status.expect("it runs still");
         let line = status.lines().find_map(|l| l.strip_prefix(key)).expect("it has memory");
         let kib = line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number");
         kib * 1024
-    }
-}
-
-impl Served {
-    /// Waits until it has ended by itself.
-    pub fn ended(mut self) {
-        assert!(self.child.wait().expect("it is ours").success());
     }
 }
 
@@ -141,7 +102,6 @@ pub fn serve() {
     let Ok(words) = std::env::var(MARK) else { return };
     let mut limits = Limits::default();
     let mut secret = None;
-    let mut one_off = false;
     let mut web = None;
     for word in words.split_whitespace() {
         match word.split_once('=') {
@@ -149,20 +109,19 @@ pub fn serve() {
             Some(("handshake_ms", ms)) => {
                 limits.handshake_ns = ms.parse::<u64>().expect("a time") * 1_000_000;
             }
-            Some(("handshakes_cpu_ms", ms)) => {
-                limits.handshakes_cpu_ns = ms.parse::<u64>().expect("a time") * 1_000_000;
+            Some(("rate_of_one", bits)) => {
+                limits.rate_of_one = Some(bits.parse().expect("a rate"));
             }
             Some(("time_ms", ms)) => {
                 limits.time_ns = ms.parse::<u64>().expect("a time") * 1_000_000;
             }
-            None if word == "one_off" => one_off = true,
             None if word == "web" => web = Some(quell_serve::WebConfig::default()),
             None if word == "secret" => secret = Secret::parse(SECRET).ok(),
             _ => panic!("no limit is `{word}`"),
         }
     }
     let bind = ([127, 0, 0, 1], 0).into();
-    let config = Config { bind, limits, secret, one_off, time_ns: None, web };
+    let config = Config { bind, limits, secret, one_off: false, time_ns: None, web };
     let mut server = Server::prepare(config).expect("a port");
     server.give_up_rights("nobody").expect("rights can be given up");
     let say = |text: &dyn std::fmt::Display| {

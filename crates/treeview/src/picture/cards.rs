@@ -15,7 +15,6 @@ const SOFT: Type = Type { size: 10.0, bold: false, tone: Tone::Soft };
 const LOST: Type = Type { size: 10.0, bold: true, tone: WRONG };
 const ACTS: Type = Type { size: 9.5, bold: false, tone: FILTER };
 
-/// IFBs in IFBs.
 const DEEPEST: usize = 4;
 /// Between parts of a line that are kept whole.
 pub(super) const PARTS: &str = " · ";
@@ -29,9 +28,7 @@ pub(super) struct Row {
 
 /// A filter that leads to a card.
 pub(super) struct Arrival {
-    /// The card on which it hangs.
     pub from: usize,
-    /// What it matches.
     pub text: String,
     /// For how many filters it stands.
     pub filters: usize,
@@ -390,7 +387,6 @@ fn targets(filter: &Filter) -> &[usize] {
     }
 }
 
-/// Whether an arrow says where it leads.
 fn leads(filter: &Filter) -> bool {
     !targets(filter).is_empty() && filter.deeds.is_empty()
 }

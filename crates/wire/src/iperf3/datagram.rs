@@ -14,17 +14,13 @@
 use super::token::{HelloToken, TOKEN};
 use crate::read::{at, be32, be64};
 
-/// Bytes of a hello.
 pub const HELLO: usize = 4;
-/// Bytes of one with a token.
 pub const LONG_HELLO: usize = HELLO + TOKEN;
 
 /// What a client sends first, so that the server learns its address, and the answer: 4 bytes each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hello {
-    /// The client's.
     Client,
-    /// The server's.
     Server,
 }
 
@@ -60,14 +56,12 @@ impl Hello {
 /// A hello as a datagram: alone, or with the test's token behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Greeting {
-    /// Whose.
     pub hello: Hello,
     /// What only the two ends of the test know; iperf3 has nothing of the kind.
     pub token: Option<HelloToken>,
 }
 
 impl Greeting {
-    /// As sent.
     pub fn bytes(&self) -> Vec<u8> {
         let token = self.token.as_ref().map_or(&[][..], |token| &token.bytes()[..]);
         [&self.hello.bytes()[..], token].concat()

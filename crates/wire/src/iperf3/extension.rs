@@ -73,7 +73,6 @@ fn is_none(reports_ms: &u32) -> bool {
 pub struct Part {
     /// The version of this addition: 1.
     pub version: u32,
-    /// The host.
     pub host: Host,
     /// Its counters when data began to flow and when it had ended.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,7 +84,6 @@ pub struct Part {
     pub streams: Vec<PartStream>,
 }
 
-/// The host of one end.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Host {
@@ -126,7 +124,6 @@ pub struct HostCounters {
     pub queue_dropped: u64,
 }
 
-/// One stream, in detail.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PartStream {

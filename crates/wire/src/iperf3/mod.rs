@@ -74,12 +74,10 @@ impl Cookie {
         (*zero == 0 && text.iter().all(u8::is_ascii_alphanumeric)).then_some(Self(bytes))
     }
 
-    /// As sent.
     pub fn bytes(&self) -> &[u8; COOKIE] {
         &self.0
     }
 
-    /// The letters and digits.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.0[..COOKIE - 1]).unwrap_or_default()
     }
@@ -144,7 +142,6 @@ impl State {
         State::ServerError,
     ];
 
-    /// As sent.
     pub fn byte(self) -> u8 {
         (self as i8).cast_unsigned()
     }
@@ -192,7 +189,6 @@ pub fn length(bytes: [u8; LENGTH], longest: usize) -> Option<usize> {
     usize::try_from(u32::from_be_bytes(bytes)).ok().filter(|length| *length <= longest)
 }
 
-/// Reads a JSON text (without its length).
 pub fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T, serde_json::Error> {
     // iperf3 sends a C string's bytes and may count its end.
     serde_json::from_slice(text.strip_suffix(&[0]).unwrap_or(text))

@@ -2,7 +2,6 @@
 
 use serde::de::{Deserialize, Deserializer, Error};
 
-/// What a JSON number can be.
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
 enum Number {

@@ -7,10 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Parameters {
-    /// TCP.
     #[serde(skip_serializing_if = "is_false")]
     pub tcp: bool,
-    /// UDP.
     #[serde(skip_serializing_if = "is_false")]
     pub udp: bool,
     /// SCTP, which Quell does not speak.
@@ -55,7 +53,6 @@ pub struct Parameters {
     /// Blocks that may be sent at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<u32>,
-    /// The TOS byte.
     #[serde(rename = "TOS", skip_serializing_if = "Option::is_none")]
     pub tos: Option<i32>,
     /// IPv6 flow label.
@@ -88,7 +85,6 @@ pub struct Parameters {
     /// iperf3's own authentication: Quell does not use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authtoken: Option<String>,
-    /// The client's version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_version: Option<String>,
     /// What a Quell client wants beyond that.

@@ -27,13 +27,11 @@ pub struct Results {
     /// What the server printed, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "words")]
     pub server_output_text: Option<String>,
-    /// The same of a server with JSON output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_output_json: Option<serde_json::Value>,
     /// The streams, those of both directions; one with a number that can't be one (a count below zero) is left out when read.
     #[serde(deserialize_with = "readable")]
     pub streams: Vec<StreamResult>,
-    /// What a Quell adds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quell: Option<Part>,
 }
@@ -73,7 +71,6 @@ pub struct StreamResult {
     pub end_time: f64,
 }
 
-/// Those whose numbers are such.
 fn readable<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<StreamResult>, D::Error> {
     let all = Vec::<serde_json::Value>::deserialize(from)?;
     Ok(all.into_iter().filter_map(|stream| serde_json::from_value(stream).ok()).collect())

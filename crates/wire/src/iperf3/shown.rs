@@ -3,22 +3,18 @@
 use crate::text::printable;
 use serde::de::{Deserialize, Deserializer};
 
-/// Longest name in characters.
 const NAME: usize = 64;
 /// Longest line of what a server printed.
 const LINE: usize = 1000;
 
-/// A name, where there is one.
 pub(super) fn word<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     Ok(Option::<String>::deserialize(from)?.map(|text| printable(&text, NAME)))
 }
 
-/// A name.
 pub(super) fn name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     Ok(printable(&String::deserialize(from)?, NAME))
 }
 
-/// Lines.
 pub(super) fn words<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     let lines = |text: String| {
         let lines: Vec<_> = text.split('\n').map(|line| printable(line, LINE)).collect();

@@ -5,7 +5,6 @@ use serde::ser::{Serialize, Serializer};
 use std::fmt;
 use subtle::ConstantTimeEq;
 
-/// Bytes of a token.
 pub const TOKEN: usize = 16;
 
 /// Random bytes of one test. The client says them in its parameters, as hexadecimal digits; then each hello and each answer to one carries them.
@@ -19,7 +18,6 @@ impl HelloToken {
         Self(bytes)
     }
 
-    /// As sent.
     pub fn bytes(&self) -> &[u8; TOKEN] {
         &self.0
     }

@@ -52,7 +52,6 @@ pub struct EchoFold {
 enum Fate {
     Answered,
     Lost,
-    /// One or the other.
     Unsure,
 }
 
@@ -60,7 +59,6 @@ enum Fate {
 #[derive(Debug, Clone, Copy)]
 struct GivenUp {
     status: EchoStatus,
-    /// How late it was sent.
     late: Option<u64>,
     /// Its place among the fates.
     place: usize,
@@ -198,7 +196,6 @@ impl EchoFold {
         }
     }
 
-    /// Whether its ends have clocks of their own.
     pub fn is_apart(&self) -> bool {
         self.apart == Some(true)
     }
@@ -214,7 +211,6 @@ impl EchoFold {
         self.left
     }
 
-    /// How late answers were seen.
     pub fn seen(&self) -> Lateness {
         self.seen
     }
@@ -234,7 +230,6 @@ impl EchoFold {
         if self.orders.all_up(self.is_apart()) { Transit::Up } else { Transit::RoundTrip }
     }
 
-    /// All figures so far.
     pub fn result(&self) -> EchoResult {
         let (ways, offset) = self.orders.figures(self.is_apart(), self.counts.unsure);
         let [up, down, rtt] = ways.by_transit;

@@ -32,7 +32,6 @@ pub(super) enum Keep {
 }
 
 impl Keep {
-    /// Values that have no order.
     pub fn running(self) -> Running {
         match self {
             Keep::All => Running::keeping(usize::MAX),
@@ -49,7 +48,6 @@ const WAYS: [Transit; 3] = [Transit::Up, Transit::Down, Transit::RoundTrip];
 /// Of a packet's marks, that of the order of sending; those before are of [`WAYS`].
 const SENDING: usize = 3;
 
-/// An answered packet.
 #[derive(Debug, Clone, Copy)]
 struct Packet {
     t_ns: i64,
@@ -57,7 +55,6 @@ struct Packet {
     up_order: Option<u64>,
     down_order: Option<u64>,
     transit_ns: [Option<i64>; 3],
-    /// In which orders it is settled.
     settled: [bool; 4],
 }
 
@@ -147,7 +144,6 @@ impl Orders {
         }
     }
 
-    /// Settles in each order all but the last.
     fn settle(&mut self, apart: bool) {
         let Self { waiting, settled, .. } = self;
         let count = waiting.len() - LOOK_BACK;

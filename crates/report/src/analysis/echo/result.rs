@@ -73,7 +73,6 @@ impl Counts {
         self.lost_down += u64::from(said == EchoStatus::LostDown);
     }
 
-    /// What was said to be lost was not.
     pub(super) fn find(&mut self, said: EchoStatus) {
         self.lost -= 1;
         self.lost_up -= u64::from(said == EchoStatus::LostUp);
@@ -170,12 +169,10 @@ pub enum Transit {
     Up,
     /// The one-way delay back.
     Down,
-    /// The round-trip time.
     RoundTrip,
 }
 
 impl Transit {
-    /// The name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Transit::Up => "up",

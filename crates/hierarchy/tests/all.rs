@@ -1,0 +1,6 @@
+//! Hierarchies from what `tc` printed, and from what it never would.
+
+#[path = "all/hostile.rs"]
+mod hostile;
+#[path = "all/outputs.rs"]
+mod outputs;
