@@ -1,12 +1,9 @@
 //! The program in this kernel, held against its twin in plain Rust: what it makes of packets.
 
-mod kernel;
-mod packets;
-
 use std::net::IpAddr;
 
-use kernel::{Pair, config};
-use packets::frame;
+use crate::kernel::{Pair, config};
+use crate::packets::frame;
 use proptest::prelude::*;
 use proptest::test_runner::{TestError, TestRunner};
 use quell_classify::{Config, HostKey, Hosts, Key, Keys, Layout, Parts, TierBy, Tiers};

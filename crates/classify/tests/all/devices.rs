@@ -1,17 +1,10 @@
 //! The classifier on devices of several kinds, and what becomes of it when the process that loaded it is gone.
 
-#[path = "kernel/mod.rs"]
-mod kernel;
-#[path = "../../netlink/tests/namespace/mod.rs"]
-mod namespace;
-#[path = "../../netlink/tests/namespace/tun.rs"]
-mod tun;
-
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use kernel::{config, load, skipped};
-use namespace::{Namespace, ip, name};
+use crate::kernel::{config, load, skipped};
+use crate::namespace::{Namespace, ip, name};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use quell_classify::twin::Packet;
@@ -65,8 +58,8 @@ fn device(link: &NewLink<'_>) -> Option<u32> {
         }
         made => made.unwrap(),
     }
-    let index = namespace::bring_up("q0", &[]);
-    namespace::wait_until_it_carries("q0");
+    let index = crate::namespace::bring_up("q0", &[]);
+    crate::namespace::wait_until_it_carries("q0");
     Some(index)
 }
 
@@ -87,11 +80,11 @@ fn on_a_device_without_mac_headers_flows_have_the_same_classes() {
     let config = flows();
     let Some(classifier) = load(&config) else { return };
     Namespace::new().run(|| {
-        let _device = match tun::device("t0", tun::Carries::Packets) {
+        let _device = match crate::tun::device("t0", crate::tun::Carries::Packets) {
             Ok(device) => device,
             Err(error) => return skipped("flows on a tun device", &error),
         };
-        let index = namespace::bring_up("t0", &["10.7.0.1/24"]);
+        let index = crate::namespace::bring_up("t0", &["10.7.0.1/24"]);
         if !shape(index, &classifier) {
             return;
         }
@@ -125,11 +118,11 @@ fn a_tag_that_the_kernel_keeps_beside_the_packet_counts_like_one_in_it() {
         let id = quell_netlink::link::VlanId::new(5).unwrap();
         let kind = LinkKind::Vlan { parent: index, id };
         let made = Stack::open().unwrap().create_link(&NewLink::new(name("q0.5"), kind));
-        if namespace::lacking("a VLAN device", made) {
+        if crate::namespace::lacking("a VLAN device", made) {
             return;
         }
-        namespace::bring_up("q0.5", &["10.7.5.1/24"]);
-        namespace::wait_until_it_carries("q0.5");
+        crate::namespace::bring_up("q0.5", &["10.7.5.1/24"]);
+        crate::namespace::wait_until_it_carries("q0.5");
         let layers = [
             Layer::Ethernet,
             Layer::Vlan { id: 5, service: false },

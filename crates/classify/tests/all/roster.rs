@@ -1,11 +1,6 @@
 //! The roster's programs in this kernel, beside their twin in plain Rust.
 
-#[path = "kernel/mod.rs"]
-#[allow(unused, reason = "the other programs' tests use it all")]
-mod kernel;
-mod packets;
-
-use kernel::skipped;
+use crate::kernel::skipped;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use quell_classify::roster::{Arrivals, Roster, RosterProgram, RosterTables, Side};
@@ -240,7 +235,7 @@ fn programs_and_twin_agree_on_every_packet() {
     let entry = (prefix, 0x10..0x20u16)
         .prop_map(|(prefix, minor)| (prefix.expect("it is long enough"), Handle::class(1, minor)));
     let roster = prop::collection::vec(entry, 0..12).prop_map(Roster::from_iter);
-    let frames = prop::collection::vec(packets::frame(), 1..24);
+    let frames = prop::collection::vec(crate::packets::frame(), 1..24);
     let side = prop::sample::select(Side::ALL.to_vec());
     let strategy = (side, roster, frames, any::<bool>());
     if load(Side::To).is_none() {

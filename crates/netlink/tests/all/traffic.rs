@@ -1,9 +1,7 @@
 //! What the settings do to traffic: offloads, neighbours, quiet interfaces, NAT, TCP's statistics,
 //! tunnels.
 
-mod namespace;
-
-use namespace::{
+use crate::namespace::{
     Namespace, bring_up, cable, ip, join, lacking, name, sender_seen_by, wait_until_it_carries,
 };
 use quell_netlink::link::{Ends, LinkKind, LinkStats, Mac, NewLink, Tunnel, TunnelPayload};

@@ -1,11 +1,9 @@
 //! Which host has which class, told by running the program on packets of theirs; its twin says the same each time.
 
-mod kernel;
-
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 
-use kernel::{Pair, config};
+use crate::kernel::{Pair, config};
 use quell_classify::{HostId, HostKey, Hosts, Keys, Parts};
 use quell_tc::Handle;
 use quell_units::Span;

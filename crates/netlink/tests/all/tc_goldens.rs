@@ -9,8 +9,8 @@ use quell_netlink::core::flags;
 use quell_netlink::tc;
 use quell_tc::Tree;
 
-const CASES: &str = include_str!("goldens/cases.toml");
-const RECORDED: &str = include_str!("goldens/recorded.txt");
+const CASES: &str = include_str!("../goldens/cases.toml");
+const RECORDED: &str = include_str!("../goldens/recorded.txt");
 
 /// name/step, the command that was run, and what tc sent.
 fn recorded() -> Vec<(String, String, Vec<u8>)> {

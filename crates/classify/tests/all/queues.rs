@@ -6,17 +6,12 @@
 //!
 //! A kernel without the queue or the filter proves it, and is left out; the lab's kernel has them all, and this file is run there too.
 
-#[path = "kernel/mod.rs"]
-mod kernel;
-#[path = "../../netlink/tests/namespace/mod.rs"]
-mod namespace;
-
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use kernel::{config, load, skipped};
-use namespace::{Namespace, ip, name};
+use crate::kernel::{config, load, skipped};
+use crate::namespace::{Namespace, ip, name};
 use quell_classify::twin::Packet;
 use quell_classify::{Config, HostKey, Hosts, Key, Keys, Parts, Twin, catch_all};
 use quell_netlink::Stack;
@@ -44,8 +39,8 @@ fn on_device<T: Send>(work: impl FnOnce(&mut Socket, u32) -> T + Send) -> Option
         };
         let addresses: Vec<String> = HOSTS.map(|host| format!("10.7.0.{host}/24")).collect();
         let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
-        let index = namespace::bring_up("q0", &addresses);
-        namespace::wait_until_it_carries("q0");
+        let index = crate::namespace::bring_up("q0", &addresses);
+        crate::namespace::wait_until_it_carries("q0");
         Some(work(&mut Socket::open(Protocol::Route).unwrap(), index))
     })
 }

@@ -1,8 +1,6 @@
 //! Interfaces, addresses and routes, made and read back in namespaces of the tests' own.
 
-mod namespace;
-
-use namespace::{Namespace, bring_up, cable, ip, lacking, name};
+use crate::namespace::{Namespace, bring_up, cable, ip, lacking, name};
 use nix::errno::Errno;
 use quell_netlink::address::NewAddress;
 use quell_netlink::link::{

@@ -1,10 +1,8 @@
 //! Steps from one tree to another and back, in namespaces of the tests' own.
 
-mod namespace;
-
 use std::net::UdpSocket;
 
-use namespace::{cable, ip, name};
+use crate::namespace::{cable, ip, name};
 use quell_netlink::Stack;
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::tc;

@@ -1,13 +1,11 @@
 //! Queues on real interfaces, in namespaces of the tests' own.
 
-mod namespace;
-
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-use namespace::{Namespace, cable, ip, name};
+use crate::namespace::{Namespace, cable, ip, name};
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::tc::{self, ApplyError};
 use quell_netlink::{NetlinkError, Stack};
@@ -16,7 +14,7 @@ use quell_tc::qdisc::Htb;
 use quell_tc::{Bpf, BpfProgram, Class, Filter, Handle, HtbClass, Queue, Tree};
 use quell_units::Rate;
 
-const CASES: &str = include_str!("goldens/cases.toml");
+const CASES: &str = include_str!("../goldens/cases.toml");
 
 fn tree(text: &str) -> Tree {
     toml::from_str(text).unwrap()

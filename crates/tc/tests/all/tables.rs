@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use quell_tc::{At, ClassKind, Field, Qdisc, Unit, Word};
 
-const MANUAL: &str = include_str!("../../../docs/experiments.md");
+const MANUAL: &str = include_str!("../../../../docs/experiments.md");
 
 /// What is wrong with a kind's table, and with its row in the manual.
 fn faults(kind: &str, table: &[Field], row: &str) -> Vec<String> {

@@ -6,18 +6,11 @@
 //!   10.9.0.0/16 ── .9 ───┘           └ tun (10.7.0.0/24, without hardware addresses)
 //! ```
 
-#[path = "kernel/mod.rs"]
-mod kernel;
-#[path = "../../netlink/tests/namespace/mod.rs"]
-mod namespace;
-#[path = "../../netlink/tests/namespace/tun.rs"]
-mod tun;
-
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 
-use kernel::{Pair, config};
-use namespace::{Namespace, bring_up, ip, join, wait_until_it_carries};
+use crate::kernel::{Pair, config};
+use crate::namespace::{Namespace, bring_up, ip, join, wait_until_it_carries};
 use quell_classify::twin::{Answer, Routes};
 use quell_classify::{HostId, HostKey, Hosts, Parts, Way};
 use quell_netlink::core::{Message, flags};
@@ -120,9 +113,9 @@ impl Router {
             (ip("10.0.0.1"), Answer::Unknown),
             (ip("fd00::1"), Answer::Unknown),
         ]);
-        let tun = tun::device("t0", tun::Carries::Packets);
+        let tun = crate::tun::device("t0", crate::tun::Carries::Packets);
         if let Err(why) = &tun {
-            kernel::skipped("hosts without hardware addresses", why);
+            crate::kernel::skipped("hosts without hardware addresses", why);
         } else {
             let dev = bring_up("t0", &["10.7.0.1/24"]);
             wait_until_it_carries("t0");

@@ -1,0 +1,17 @@
+//! The classifier in the kernel beside its twin, and in queues.
+
+#[path = "../kernel/mod.rs"]
+mod kernel;
+#[path = "../packets/mod.rs"]
+mod packets;
+#[path = "../../../netlink/tests/namespace/mod.rs"]
+mod namespace;
+#[path = "../../../netlink/tests/namespace/tun.rs"]
+mod tun;
+
+mod devices;
+mod hosts;
+mod program;
+mod queues;
+mod roster;
+mod strangers;

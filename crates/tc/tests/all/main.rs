@@ -1,0 +1,5 @@
+//! Trees: written, planned, compared.
+
+mod changes;
+mod tables;
+mod trees;
