@@ -26,10 +26,7 @@ pub enum ActError {
     Unread(String),
     /// Somebody else is at it.
     #[error("{holder} is changing this network; wait until that is over")]
-    Busy {
-        /// Who.
-        holder: String,
-    },
+    Busy { holder: String },
     /// Others' queues are in the way.
     #[error(
         "somebody else's queues are there:\n{0}\nwith --replace they are replaced, and come back with `quell shape off`"
@@ -63,11 +60,8 @@ pub enum ActError {
     Refused {
         /// Which, from 1.
         number: usize,
-        /// Of how many.
         of: usize,
-        /// What.
         step: String,
-        /// The answer.
         why: String,
     },
     /// What was done is not what was wanted, and all is as it was.
@@ -88,7 +82,6 @@ pub enum ActError {
     /// There is an unfinished change.
     #[error("an earlier change was not finished ({who}); `{tool} recover` brings things back")]
     Unfinished {
-        /// Whose.
         who: String,
         /// What was called, as `quell shape`.
         tool: String,

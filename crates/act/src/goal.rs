@@ -1,7 +1,6 @@
 //! What is to be on a machine, and what was.
 
-use crate::Guests;
-use crate::place::same_device;
+use crate::DynamicClasses;
 use quell_tc::{Place, Places, Seen, Thing};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -14,20 +13,15 @@ use std::path::PathBuf;
 pub struct Goal {
     /// Interfaces that are to be there or not.
     pub links: Vec<LinkGoal>,
-    /// Queues, classes and filters.
     pub devices: Vec<DeviceGoal>,
-    /// Offloads of interfaces.
-    pub offloads: Vec<OffloadGoal>,
     /// Kernel settings.
     pub sysctls: Vec<SysctlGoal>,
-    /// Routes of single prefixes.
     pub routes: Vec<RouteGoal>,
-    /// Files.
     pub files: Vec<FileGoal>,
     /// Tables that mark packets with their hosts.
     pub host_tables: Vec<HostTableGoal>,
     /// Classes that come and go beside all that, and are left alone.
-    pub guests: Vec<Guests>,
+    pub dynamic: Vec<DynamicClasses>,
     /// What such classes are like, by interface: it is tried with all else.
     pub likely: Vec<(String, Vec<Thing>)>,
 }
@@ -35,7 +29,6 @@ pub struct Goal {
 /// An IFB of ours that is to be there, or not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkGoal {
-    /// Its name.
     pub name: String,
     /// The address that it was or is made with, by which it is known to be ours.
     pub mac: [u8; 6],
@@ -46,25 +39,12 @@ pub struct LinkGoal {
 /// An interface's queues, classes and filters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceGoal {
-    /// Its name.
     pub name: String,
     /// Its number, by which it is known also when it is renamed; none for one that is still to be made.
     pub index: Option<u32>,
-    /// Which places are meant.
     pub places: Places,
     /// What is to be there; nothing else is to be in those places.
     pub things: Vec<Thing>,
-}
-
-/// One offload of an interface.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OffloadGoal {
-    /// The interface.
-    pub device: String,
-    /// The kernel's name, as "tx-tcp-segmentation".
-    pub feature: String,
-    /// On or off.
-    pub on: bool,
 }
 
 /// One kernel setting.
@@ -72,7 +52,6 @@ pub struct OffloadGoal {
 pub struct SysctlGoal {
     /// As net/ipv4/tcp_ecn.
     pub key: String,
-    /// Its value.
     pub value: String,
 }
 
@@ -90,15 +69,11 @@ pub struct RouteGoal {
 pub struct OwnRoute {
     /// The router, if there is one.
     pub via: Option<IpAddr>,
-    /// The interface.
     pub device: String,
-    /// Acknowledge each segment at once.
     pub quick_ack: Option<bool>,
     /// The first congestion window, in segments.
     pub initial_cwnd: Option<u32>,
-    /// Ask for ECN.
     pub ecn: Option<bool>,
-    /// The congestion control.
     pub congestion_control: Option<String>,
 }
 
@@ -128,7 +103,6 @@ impl fmt::Display for OwnRoute {
 /// name is ours alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostTableGoal {
-    /// The interface.
     pub device: String,
     /// Whether it is to be there.
     pub there: bool,
@@ -143,6 +117,14 @@ pub struct FileGoal {
     pub content: Option<(Vec<u8>, u32)>,
 }
 
+/// Whether two are the same interface: by their numbers, where both have one.
+pub(crate) fn same_device(a: (&str, Option<u32>), b: (&str, Option<u32>)) -> bool {
+    match (a.1, b.1) {
+        (Some(a), Some(b)) => a == b,
+        _ => a.0 == b.0,
+    }
+}
+
 /// What was there before, of all that a [`Goal`] names.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Before {
@@ -150,18 +132,14 @@ pub struct Before {
     pub links: Vec<LinkGoal>,
     /// Queues, classes and filters that somebody had made.
     pub devices: Vec<DeviceBefore>,
-    /// Offloads.
-    pub offloads: Vec<OffloadGoal>,
     /// Kernel settings.
     pub sysctls: Vec<SysctlGoal>,
-    /// Routes of single prefixes.
     pub routes: Vec<RouteGoal>,
-    /// Files.
     pub files: Vec<FileGoal>,
     /// Classes that came and went then.
-    pub guests: Vec<Guests>,
+    pub dynamic: Vec<DynamicClasses>,
     /// Classes that were to come and go.
-    pub our_guests: Vec<Guests>,
+    pub our_dynamic: Vec<DynamicClasses>,
     /// Tables that mark packets with their hosts.
     pub host_tables: Vec<HostTableGoal>,
 }
@@ -169,7 +147,6 @@ pub struct Before {
 /// What an interface had.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceBefore {
-    /// Its name.
     pub name: String,
     /// Its number; none for one that was not there.
     pub index: Option<u32>,
@@ -177,7 +154,6 @@ pub struct DeviceBefore {
     pub root: bool,
     /// Whether its ingress or clsact qdisc was looked at.
     pub ingress: bool,
-    /// What somebody had made there.
     pub things: Vec<Seen>,
     /// All that was to be made, by place and kind.
     pub ours: Vec<(Place, String)>,
@@ -220,33 +196,18 @@ impl Goal {
                 Some(own) => own.take_in(device),
             }
         }
-        for offload in all.offloads {
-            let same = |o: &OffloadGoal| o.device == offload.device && o.feature == offload.feature;
-            if !self.offloads.iter().any(same) {
-                self.offloads.push(offload);
-            }
-        }
-        for sysctl in all.sysctls {
-            if !self.sysctls.iter().any(|s| s.key == sysctl.key) {
-                self.sysctls.push(sysctl);
-            }
-        }
-        for route in all.routes {
-            if !self.routes.iter().any(|r| r.to == route.to) {
-                self.routes.push(route);
-            }
-        }
-        for table in all.host_tables {
-            if !self.host_tables.iter().any(|t| t.device == table.device) {
-                self.host_tables.push(table);
-            }
-        }
-        for file in all.files {
-            if !self.files.iter().any(|f| f.path == file.path) {
-                self.files.push(file);
-            }
-        }
+        add_missing(&mut self.sysctls, all.sysctls, |a, b| a.key == b.key);
+        add_missing(&mut self.routes, all.routes, |a, b| a.to == b.to);
+        add_missing(&mut self.host_tables, all.host_tables, |a, b| a.device == b.device);
+        add_missing(&mut self.files, all.files, |a, b| a.path == b.path);
     }
+}
+
+/// Adds those that nothing of `own` is about.
+fn add_missing<T>(own: &mut Vec<T>, others: Vec<T>, same: fn(&T, &T) -> bool) {
+    let missing = others.into_iter().filter(|other| !own.iter().any(|one| same(one, other)));
+    let missing: Vec<T> = missing.collect();
+    own.extend(missing);
 }
 
 impl DeviceGoal {
@@ -287,32 +248,11 @@ impl Before {
             let ours = own.ours.iter().chain(&device.ours).cloned();
             own.ours = ours.collect::<BTreeSet<_>>().into_iter().collect();
         }
-        let offloads = later.offloads.iter();
-        for o in offloads {
-            if !self.offloads.iter().any(|s| s.device == o.device && s.feature == o.feature) {
-                self.offloads.push(o.clone());
-            }
-        }
-        for s in &later.sysctls {
-            if !self.sysctls.iter().any(|own| own.key == s.key) {
-                self.sysctls.push(s.clone());
-            }
-        }
-        for r in &later.routes {
-            if !self.routes.iter().any(|own| own.to == r.to) {
-                self.routes.push(r.clone());
-            }
-        }
-        for t in &later.host_tables {
-            if !self.host_tables.iter().any(|own| own.device == t.device) {
-                self.host_tables.push(t.clone());
-            }
-        }
-        for f in &later.files {
-            if !self.files.iter().any(|own| own.path == f.path) {
-                self.files.push(f.clone());
-            }
-        }
+        let Before { sysctls, routes, host_tables, files, .. } = later.clone();
+        add_missing(&mut self.sysctls, sysctls, |a, b| a.key == b.key);
+        add_missing(&mut self.routes, routes, |a, b| a.to == b.to);
+        add_missing(&mut self.host_tables, host_tables, |a, b| a.device == b.device);
+        add_missing(&mut self.files, files, |a, b| a.path == b.path);
         self
     }
 }
@@ -328,13 +268,12 @@ impl From<&Before> for Goal {
         Goal {
             links: before.links.clone(),
             devices: before.devices.iter().map(device).collect(),
-            offloads: before.offloads.clone(),
             sysctls: before.sysctls.clone(),
             routes: before.routes.clone(),
             // Undone in reverse: of two files the later one may rely on the earlier one.
             files: before.files.iter().rev().cloned().collect(),
             host_tables: before.host_tables.clone(),
-            guests: before.guests.clone(),
+            dynamic: before.dynamic.clone(),
             likely: Vec::new(),
         }
     }

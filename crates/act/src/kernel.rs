@@ -1,12 +1,11 @@
 //! The running kernel and its files, in the calling thread's network namespace.
 
 use crate::steps::{LinkNow, Machine, Now};
-use crate::{Change, Goal, OwnRoute, Refusal, Target};
+use crate::{Change, DeviceTarget, Goal, OwnRoute, Refusal};
 use nix::errno::Errno;
 use quell_classify::Loaded;
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::link::{LinkChange, LinkKind, LinkName, NewLink};
-use quell_netlink::offload::Offloads;
 use quell_netlink::route::{NewRoute, RouteMetrics};
 use quell_netlink::tc::Root;
 use quell_netlink::{Mac, NetlinkError, Prefix, Stack, hosts_table, sysctl, tc};
@@ -35,7 +34,7 @@ impl Kernel {
         Ok(Kernel { stack, socket, roots: BTreeMap::new() })
     }
 
-    fn index(&mut self, target: &Target) -> Result<u32, Refusal> {
+    fn index(&mut self, target: &DeviceTarget) -> Result<u32, Refusal> {
         match target.index {
             Some(index) => Ok(index),
             None => Ok(self.stack.index_of(&name(&target.name)?)?),
@@ -108,17 +107,6 @@ impl Machine for Kernel {
                 Err(error) => return Err(error.into()),
             }
         }
-        for offload in &goal.offloads {
-            let features = match Offloads::open()?.features(&name(&offload.device)?) {
-                Err(error) if error.errno() == Some(Errno::ENODEV) => continue,
-                other => other?,
-            };
-            let known = features.changeable.contains(&offload.feature);
-            if known || features.active.contains(&offload.feature) {
-                let key = (offload.device.clone(), offload.feature.clone());
-                now.offloads.insert(key, features.active.contains(&offload.feature));
-            }
-        }
         for setting in &goal.sysctls {
             match sysctl::read(&setting.key) {
                 Ok(value) => drop(now.sysctls.insert(setting.key.clone(), value)),
@@ -169,16 +157,6 @@ impl Machine for Kernel {
                 let root = self.roots.entry(index).or_default();
                 tc::carry_all_out_over(&mut self.socket, index, &ready, root)
                     .map_err(|(_, error)| error)?;
-            }
-            Change::Offload { device, feature, on } => {
-                let mut offloads = Offloads::open()?;
-                offloads.set(&name(device)?, [(feature.as_str(), *on)])?;
-                let features = offloads.features(&name(device)?)?;
-                if features.active.contains(feature) != *on {
-                    return Err(Refusal(format!(
-                        "the driver of {device} leaves {feature} as it is"
-                    )));
-                }
             }
             Change::Sysctl { key, value } => sysctl::write(key, value)?,
             Change::Route { to, route } => self.set_route(to, route.as_ref())?,
@@ -233,7 +211,7 @@ fn with_programs<'a>(
 }
 
 /// The change of a queue, class or filter, if it is one of this interface.
-fn queue_of<'a>(change: &'a Change, on: &Target) -> Option<&'a quell_tc::Change> {
+fn queue_of<'a>(change: &'a Change, on: &DeviceTarget) -> Option<&'a quell_tc::Change> {
     match change {
         Change::Queue { device, change } if device == on => Some(change),
         _ => None,

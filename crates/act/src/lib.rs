@@ -9,52 +9,38 @@
 //! The way back is no list of what was done. It is the same function once more, [`steps`] from what is there, whatever that is, to what
 //! was there. So it is right from every instant, also in the middle of a step or of another way back, and a second time does nothing.
 
-mod annex;
-mod back;
-mod beside;
-mod change;
-mod confirm;
+#![allow(missing_docs, reason = "nobody else uses it as a library")]
+
+mod dynamic;
 mod error;
 mod goal;
-mod guests;
+mod installed;
 mod kernel;
-mod lapsed;
 mod lock;
 mod log;
-mod lost;
-mod made;
 mod off;
-mod old;
-mod ours;
-mod part;
-mod place;
-mod record;
-mod restate;
+mod ownership;
 mod steps;
-mod still;
 mod transaction;
 mod trial;
 mod watchdog;
+mod way_back;
 
-pub use annex::Annex;
-pub use back::{Applied, roll_back};
-pub use change::{Change, Target};
-pub use confirm::confirm;
+pub use dynamic::DynamicClasses;
 pub use error::{ActError, Refusal};
 pub use goal::{
-    Before, DeviceBefore, DeviceGoal, FileGoal, Goal, HostTableGoal, LinkGoal, OffloadGoal,
-    OwnRoute, RouteGoal, SysctlGoal,
+    Before, DeviceBefore, DeviceGoal, FileGoal, Goal, HostTableGoal, LinkGoal, OwnRoute, RouteGoal,
+    SysctlGoal,
 };
-pub use guests::Guests;
+pub use installed::Installed;
 pub use kernel::{Kernel, own_routes};
 pub use lock::Lock;
-pub use log::{Log, Standing, list, log_of, renamed};
-pub use made::Made;
-pub use off::{Leave, Off, off, take_off};
-pub use record::{Begun, Earlier, Who};
-pub use restate::Restating;
-pub use steps::{LinkNow, Machine, Now, steps};
-pub use still::still;
-pub use transaction::{Asked, Planned, StartWatchdog, apply, plan, recover};
-pub use trial::try_it;
-pub use watchdog::{Watchdog, start_apart, watch};
+pub use log::{Begun, Earlier, Log, Standing, Who, list, log_of, renamed};
+pub use off::{Leave, OffRequest, off, take_off};
+pub use steps::{Change, DeviceTarget, LinkNow, Machine, Now, steps};
+pub use transaction::{
+    ApplyRequest, Planned, RecipeChange, StartWatchdog, apply, confirm, plan, recover,
+};
+pub use trial::{kernel_has, kernel_takes, try_it};
+pub use watchdog::{WATCHDOG, Watchdog, own_watchdog, start_apart, watch};
+pub use way_back::{Applied, roll_back};

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   NAMESPACE.lock     a change, from its last look to its end; who comes second is told who the first is
-//!   NAMESPACE.guests   whoever makes or takes off classes beside changes, for as long; each change waits for it, and holds it too
+//!   NAMESPACE.classes  whoever makes or takes off classes beside changes, for as long; each change waits for it, and holds it too
 //! ```
 
 use crate::ActError;
@@ -18,7 +18,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// How long a holder who is about to let go is waited for.
-const MOMENT_NS: u64 = 1_000_000_000;
+const MOMENT_NS: u64 = 2_000_000_000;
 
 /// Held as long as it lives.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock of a namespace. Who has it for a moment, as a watchdog that reads its log, is waited for, a second at most.
+    /// Takes the lock of a namespace. Who has it for a moment, as a watchdog that reads its log, is waited for, two seconds at most.
     ///
     /// # Errors
     /// Somebody else has it for longer; says who.
@@ -37,17 +37,20 @@ impl Lock {
         let until = monotonic_ns() + MOMENT_NS;
         let path = path_of(folder, namespace, "lock");
         match awaited(file, &path, FlockArg::LockExclusiveNonblock, until)? {
-            Ok(file) => Lock::with_guests(file, folder, namespace, who),
+            Ok(file) => Lock::with_dynamic(file, folder, namespace, who),
             Err(holder) => Err(ActError::Busy { holder }),
         }
     }
 
-    /// Who changes something just now, waited for until a time of the monotonic clock: none once nobody does. Nothing is kept locked.
+    /// Keeps changes waiting while logs and kernel are read together; none where nobody ever changed anything. Or who changes something for
+    /// longer than anybody waits.
     ///
     /// # Errors
     /// The lock can't be looked at.
-    pub fn at_work(folder: &Path, namespace: u64, until: u64) -> Result<Option<String>, ActError> {
-        for ending in ["lock", "guests"] {
+    pub fn shared(folder: &Path, namespace: u64) -> Result<Result<Option<Self>, String>, ActError> {
+        let until = monotonic_ns() + MOMENT_NS;
+        let mut held = Vec::new();
+        for ending in ["lock", "classes"] {
             let path = path_of(folder, namespace, ending);
             // Opened to be written, though it is not: who waits for the lock hears that it is closed.
             let mut options = std::fs::OpenOptions::new();
@@ -56,33 +59,35 @@ impl Lock {
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
                 other => other.map_err(|e| unread(&path, &e))?,
             };
-            if let Err(holder) = awaited(file, &path, FlockArg::LockSharedNonblock, until)? {
-                return Ok(Some(holder));
+            match awaited(file, &path, FlockArg::LockSharedNonblock, until)? {
+                Ok(file) => held.push(file),
+                Err(holder) => return Ok(Err(holder)),
             }
         }
-        Ok(None)
+        let beside = held.pop();
+        Ok(Ok(held.pop().map(|file| Lock { file, _beside: beside })))
     }
 
     /// Waits until nobody else has it.
     pub fn wait(folder: &Path, namespace: u64, who: &str) -> Result<Self, ActError> {
         let file = waited_for(open(folder, namespace, "lock")?)?;
-        Lock::with_guests(file, folder, namespace, who)
+        Lock::with_dynamic(file, folder, namespace, who)
     }
 
     /// Waits until no change is under way, and keeps any from its last look until this is dropped: for classes that come and go beside changes
-    /// ([`Guests`](crate::Guests)). Nobody is told that it is held, since it is for milliseconds only.
+    /// ([`DynamicClasses`](crate::DynamicClasses)). Nobody is told that it is held, since it is for milliseconds only.
     pub fn beside(folder: &Path, namespace: u64) -> Result<Self, ActError> {
-        Ok(Lock { file: waited_for(open(folder, namespace, "guests")?)?, _beside: None })
+        Ok(Lock { file: waited_for(open(folder, namespace, "classes")?)?, _beside: None })
     }
 
-    fn with_guests(
+    fn with_dynamic(
         file: Flock<File>,
         folder: &Path,
         namespace: u64,
         who: &str,
     ) -> Result<Self, ActError> {
         let lock = Lock { file, _beside: None }.signed(who);
-        let beside = waited_for(open(folder, namespace, "guests")?)?;
+        let beside = waited_for(open(folder, namespace, "classes")?)?;
         Ok(Lock { _beside: Some(beside), ..lock })
     }
 
@@ -154,29 +159,4 @@ fn open(folder: &Path, namespace: u64, ending: &str) -> Result<File, ActError> {
     let mut options = std::fs::OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
     options.custom_flags(nix::libc::O_NOFOLLOW).open(path).map_err(failed)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_holds_it_for_a_moment_is_waited_for_and_who_holds_it_for_long_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let after_a_moment = || {
-            let held = Lock::take(folder.path(), 7, "the watchdog").unwrap();
-            std::thread::scope(|scope| {
-                let second = scope.spawn(|| Lock::take(folder.path(), 7, "second"));
-                drop(held);
-                second.join().unwrap()
-            })
-        };
-        // Who has no CPU for a second holds it for as long.
-        let second = (0..10).find_map(|_| after_a_moment().ok()).expect("it is waited for");
-        match Lock::take(folder.path(), 7, "third") {
-            Err(ActError::Busy { holder }) => assert_eq!(holder, "second"),
-            other => panic!("{other:?}"),
-        }
-        drop(second);
-    }
 }

@@ -12,17 +12,69 @@
 //! A file is begun whole, beside its place, synced and renamed. What a later record was cut off in counts as not there. When all is as it
 //! was before us the file goes.
 
-use crate::beside::annexes;
-use crate::made::Made;
-use crate::old::{self, OLDEST, RecordOf4};
-use crate::record::{Begun, Earlier, Record, VERSION, Who};
-use crate::{ActError, Before, Guests, LinkNow, Now, kernel, lapsed};
+use crate::installed::Installed;
+use crate::{ActError, Before, DynamicClasses, LinkNow, Now, kernel};
 use quell_model::frame::{Decoder, encode};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+/// The version of the records.
+pub(crate) const VERSION: u32 = 1;
+
+/// Who changes something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Who {
+    pub pid: u32,
+    pub command: String,
+    /// When, in seconds since 1970.
+    pub at: u64,
+}
+
+/// The first record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Begun {
+    /// The kernel's name for this boot; what was before another one is void.
+    pub boot: String,
+    /// The inode of the network namespace.
+    pub namespace: u64,
+    /// The interface, for people and for the file's name.
+    pub device: String,
+    /// Its number, by which it is known also when it is renamed.
+    pub index: Option<u32>,
+    pub who: Who,
+    pub wanted: String,
+    /// What is wanted, as whoever asked can read it again; this crate does not.
+    pub recipe: String,
+    /// What was in force before, if something of ours was.
+    pub earlier: Option<Earlier>,
+    /// What was there before this change.
+    pub before: Before,
+    /// What was there before the first of our changes that are in force, if that was another one.
+    pub origin: Option<Before>,
+}
+
+/// An earlier change of ours that is in force again when a later one is undone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Earlier {
+    pub(crate) wanted: String,
+    pub(crate) recipe: String,
+    pub(crate) made: Vec<Installed>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum LogRecord {
+    Begun(u32, Box<Begun>),
+    /// Until when it is to be confirmed, on the monotonic clock.
+    Applied(Option<u64>, Vec<Installed>),
+    Confirmed,
+    /// By whom, and what is to be there then.
+    Leaving(Who, Box<Before>),
+    Returning,
+}
 
 /// How a change stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +83,6 @@ pub enum Standing {
     Unfinished,
     /// It is in force until this time of the monotonic clock, unless it is confirmed.
     Awaiting(u64),
-    /// It is in force.
     Confirmed,
 }
 
@@ -41,12 +92,9 @@ pub struct Log {
     path: PathBuf,
     /// What it begins with.
     pub begun: Begun,
-    /// How things stand.
     pub standing: Standing,
     /// What was there when all steps had been taken.
-    pub(crate) made: Vec<Made>,
-    /// On disk it is as an older version wrote it.
-    is_old: bool,
+    pub(crate) made: Vec<Installed>,
 }
 
 /// The kernel's name for this boot.
@@ -67,16 +115,16 @@ impl Log {
                 if usual.exists() { folder.join(other) } else { usual }
             }
         };
-        Log { path, begun, standing: Standing::Unfinished, made: Vec::new(), is_old: false }
+        Log { path, begun, standing: Standing::Unfinished, made: Vec::new() }
     }
 
     /// Writes it, in place of the one before. It is on disk when this returns.
     pub fn begin(&self) -> Result<(), ActError> {
-        self.replace(&[Record::Begun(VERSION, Box::new(self.begun.clone()))])
+        self.replace(&[LogRecord::Begun(VERSION, Box::new(self.begun.clone()))])
     }
 
     /// Writes it whole, in place of the one before.
-    fn replace(&self, records: &[Record]) -> Result<(), ActError> {
+    fn replace(&self, records: &[LogRecord]) -> Result<(), ActError> {
         let failed = |why: String| {
             ActError::NoLog(format!("could not write {}: {why}", self.path.display()))
         };
@@ -95,18 +143,11 @@ impl Log {
     ) -> Result<(), ActError> {
         let earlier = None;
         let begun = Begun { who, wanted, recipe, earlier, ..self.begun.clone() };
-        let log = Log { begun, is_old: false, ..self.clone() };
-        let applied = Record::Applied(None, log.made.clone());
-        log.replace(&[Record::Begun(VERSION, Box::new(log.begun.clone())), applied])?;
+        let log = Log { begun, ..self.clone() };
+        let applied = LogRecord::Applied(None, log.made.clone());
+        log.replace(&[LogRecord::Begun(VERSION, Box::new(log.begun.clone())), applied])?;
         *self = log;
         Ok(())
-    }
-
-    /// What it is about is there already, and was made by us: written at one instant.
-    pub(crate) fn found(mut self, made: Vec<Made>) -> Result<(), ActError> {
-        self.made = made;
-        let applied = Record::Applied(None, self.made.clone());
-        self.replace(&[Record::Begun(VERSION, Box::new(self.begun.clone())), applied])
     }
 
     /// The folder that it is in.
@@ -129,44 +170,34 @@ impl Log {
                  `tc qdisc del` what is not to be there, and remove this file"
             ))
         };
-        let version = old::version(&bytes);
-        if let Some(version) = version.filter(|version| !(OLDEST..=VERSION).contains(version)) {
-            let tuning = path.file_name().is_some_and(|n| n.to_string_lossy().contains(":tune"));
-            return Err(failed(old::unread(version, tuning)));
-        }
-        let is_old = version == Some(OLDEST);
         let mut decoder = Decoder::new();
         decoder.push(&bytes);
-        let mut next = || match is_old {
-            true => decoder.next_value::<RecordOf4>().map(|record| record.map(Record::from)),
-            false => decoder.next_value(),
-        };
+        let mut next = || decoder.next_value();
         let begun = match next() {
-            Ok(Some(Record::Begun(VERSION, begun))) => *begun,
+            Ok(Some(LogRecord::Begun(VERSION, begun))) => *begun,
             Ok(None) if bytes.is_empty() => return Err(lost("it is empty")),
             Ok(None) => return Err(lost("it is cut off")),
-            Ok(_) => return Err(lost("it is no undo log of Quell")),
+            Ok(_) => return Err(lost("it is no undo log of this version of Quell")),
             Err(e) => return Err(lost(&e.to_string())),
         };
         let (standing, made) = (Standing::Unfinished, Vec::new());
-        let mut log = Log { path: path.to_owned(), begun, standing, made, is_old };
+        let mut log = Log { path: path.to_owned(), begun, standing, made };
         // Behind a torn record is nothing.
         while let Ok(Some(record)) = next() {
             match record {
-                Record::Applied(until, made) => {
+                LogRecord::Applied(until, made) => {
                     log.standing = until.map_or(Standing::Confirmed, Standing::Awaiting);
                     log.made = made;
                 }
-                Record::Confirmed => log.standing = Standing::Confirmed,
-                Record::Leaving(who, before) => log.leaves(who, *before),
-                Record::Returning => log.standing = Standing::Unfinished,
-                Record::Begun(..) => return Err(lost("it begins twice")),
+                LogRecord::Confirmed => log.standing = Standing::Confirmed,
+                LogRecord::Leaving(who, before) => log.leaves(who, *before),
+                LogRecord::Returning => log.standing = Standing::Unfinished,
+                LogRecord::Begun(..) => return Err(lost("it begins twice")),
             }
         }
         Ok(Some(log))
     }
 
-    /// Reads it again.
     pub fn again(&self) -> Result<Option<Self>, ActError> {
         Log::read(&self.path)
     }
@@ -177,16 +208,19 @@ impl Log {
     }
 
     /// All steps are in force, until a time of the monotonic clock unless they are confirmed; and what they made.
-    pub(crate) fn applied(&mut self, until: Option<u64>, made: Vec<Made>) -> Result<(), ActError> {
-        self.append(&Record::Applied(until, made.clone()))?;
+    pub(crate) fn applied(
+        &mut self,
+        until: Option<u64>,
+        made: Vec<Installed>,
+    ) -> Result<(), ActError> {
+        self.append(&LogRecord::Applied(until, made.clone()))?;
         self.made = made;
         self.standing = until.map_or(Standing::Confirmed, Standing::Awaiting);
         Ok(())
     }
 
-    /// They stay.
     pub fn confirmed(&mut self) -> Result<(), ActError> {
-        self.append(&Record::Confirmed)?;
+        self.append(&LogRecord::Confirmed)?;
         self.standing = Standing::Confirmed;
         Ok(())
     }
@@ -197,7 +231,7 @@ impl Log {
         let mut short = before.clone();
         // These the log has.
         short.devices.iter_mut().for_each(|device| device.ours.clear());
-        let written = self.append(&Record::Leaving(who.clone(), Box::new(short)));
+        let written = self.append(&LogRecord::Leaving(who.clone(), Box::new(short)));
         self.leaves(who, before);
         written
     }
@@ -210,9 +244,9 @@ impl Log {
             device.ours = ours.flat_map(|d| &d.ours).cloned().collect();
         }
         let all = [Some(&self.begun.before), self.begun.origin.as_ref()].into_iter().flatten();
-        let guests: BTreeSet<Guests> =
-            all.flat_map(|b| b.guests.iter().chain(&b.our_guests)).cloned().collect();
-        before.our_guests = guests.into_iter().collect();
+        let dynamic: BTreeSet<DynamicClasses> =
+            all.flat_map(|b| b.dynamic.iter().chain(&b.our_dynamic)).cloned().collect();
+        before.our_dynamic = dynamic.into_iter().collect();
         self.begun.before = before;
         (self.begun.origin, self.begun.earlier) = (None, None);
         self.begun.wanted = "nothing of Quell's".to_owned();
@@ -222,28 +256,14 @@ impl Log {
 
     /// What was not confirmed is being taken back. Where that can't be written, whoever comes next begins with it again.
     pub(crate) fn returning(&mut self) {
-        if matches!(self.standing, Standing::Awaiting(_)) && self.append(&Record::Returning).is_ok()
+        if matches!(self.standing, Standing::Awaiting(_))
+            && self.append(&LogRecord::Returning).is_ok()
         {
             self.standing = Standing::Unfinished;
         }
     }
 
-    /// As the present version writes it, where it is of an older one.
-    fn renew(&mut self) -> Result<(), ActError> {
-        self.begin()?;
-        self.is_old = false;
-        let made = self.made.clone();
-        match self.standing {
-            Standing::Unfinished => Ok(()),
-            Standing::Awaiting(until) => self.append(&Record::Applied(Some(until), made)),
-            Standing::Confirmed => self.append(&Record::Applied(None, made)),
-        }
-    }
-
-    fn append(&mut self, record: &Record) -> Result<(), ActError> {
-        if self.is_old {
-            self.renew()?;
-        }
+    fn append(&mut self, record: &LogRecord) -> Result<(), ActError> {
         let failed = |why: String| {
             ActError::System(format!("could not write to {}: {why}", self.path.display()))
         };
@@ -262,7 +282,7 @@ impl Log {
 
     /// This change was undone: what was confirmed before it is in force again, or nothing of ours.
     /// `here` is what is there of all that is to be there then.
-    pub(crate) fn undone(mut self, here: Vec<Made>) -> Result<(), ActError> {
+    pub(crate) fn undone(mut self, here: Vec<Installed>) -> Result<(), ActError> {
         match self.begun.origin.clone() {
             Some(origin) => {
                 let Some(Earlier { wanted, recipe, made }) = self.begun.earlier.take() else {
@@ -286,18 +306,12 @@ impl Log {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed(e)),
             _ => {}
         }
-        lapsed::forget(&self.path);
-        let beside = annexes(self.folder(), self.begun.namespace).into_iter();
-        beside.filter(|annex| annex.log == self.path).for_each(|annex| {
-            // What stays is taken away by the next change.
-            let _ = std::fs::remove_file(annex.path);
-        });
         sync(self.folder()).map_err(failed)
     }
 
     /// What is in force, for a change that is to come.
     /// But for what is somebody else's by now.
-    pub(crate) fn as_earlier(&self, but: impl Fn(&Made) -> Made) -> Earlier {
+    pub(crate) fn as_earlier(&self, but: impl Fn(&Installed) -> Installed) -> Earlier {
         let Begun { wanted, recipe, .. } = self.begun.clone();
         Earlier { wanted, recipe, made: self.made.iter().map(but).collect() }
     }
@@ -357,7 +371,7 @@ pub fn renamed(
 
 impl Before {
     /// What interfaces had that are gone went with them. One of the same name that came since is another, which has nothing of ours: none of
-    /// its places is meant, and none of its offloads. An IFB that is to be there again comes back with its number and all it had.
+    /// its places is meant. An IFB that is to be there again comes back with its number and all it had.
     pub(crate) fn without_the_gone(&mut self, now: &Now) {
         let links = &self.links;
         for device in &mut self.devices {
@@ -367,7 +381,6 @@ impl Before {
                 device.index = None;
                 device.things.clear();
                 (device.root, device.ingress) = (false, false);
-                self.offloads.retain(|offload| offload.device != device.name);
             }
         }
     }

@@ -1,11 +1,11 @@
 //! Everything of ours off an interface, down to what was there before the first of our changes.
 
-use crate::back::{Applied, Strangers, lead_back, look, roll_back};
 use crate::log::boot;
-use crate::ours::{Others, Whose};
+use crate::ownership::{ForeignQueues, Ownership};
 use crate::steps::Machine;
 use crate::transaction::{PATIENCE_NS, StartWatchdog, earlier, holder, namespace, nothing_on, who};
 use crate::watchdog::sweep;
+use crate::way_back::{Applied, Strangers, lead_back, look, roll_back};
 use crate::{ActError, Before, Begun, Goal, Lock, Log, Standing};
 use quell_sys::clock::monotonic_ns;
 use std::path::Path;
@@ -18,21 +18,15 @@ pub enum Leave {
     Ask,
     /// They go; so does what somebody put in the place of ours.
     Nothing,
-    /// They stay.
     All,
 }
 
-/// What somebody asks for.
-pub struct Off<'a> {
+pub struct OffRequest<'a> {
     /// Where logs and locks are.
     pub folder: &'a Path,
-    /// The interface.
     pub device: &'a str,
-    /// What was called.
     pub command: &'a str,
-    /// What stays.
     pub leave: Leave,
-    /// Starts the watchdog.
     pub watchdog: &'a StartWatchdog,
 }
 
@@ -40,7 +34,7 @@ pub struct Off<'a> {
 ///
 /// # Errors
 /// There is nothing of ours, it is not known whose something is, or the kernel refused a step.
-pub fn off(machine: &mut dyn Machine, asked: &Off<'_>) -> Result<Applied, ActError> {
+pub fn off(machine: &mut dyn Machine, asked: &OffRequest<'_>) -> Result<Applied, ActError> {
     let namespace = namespace()?;
     let _lock = Lock::take(asked.folder, namespace, &holder(asked.command))?;
     sweep(asked.folder, namespace);
@@ -96,18 +90,19 @@ fn leave(
     let now = look(machine, &goal)?;
     let (mut said, mut unsure, mut kept) = (Vec::new(), Vec::new(), Vec::new());
     let mut found = now.before(&goal);
-    found.leave_guests_out(&log.made);
-    for (device, other) in before.devices.iter_mut().zip(Others::of(Some(log), &found, &now)) {
+    found.leave_dynamic_out(&log.made);
+    for (device, other) in before.devices.iter_mut().zip(ForeignQueues::of(Some(log), &found, &now))
+    {
         match &other.root {
-            Whose::Ours => {}
-            Whose::Changed(words) | Whose::Unlike(words) if leave == Leave::Ask => {
+            Ownership::Ours => {}
+            Ownership::Changed(words) | Ownership::Unlike(words) if leave == Leave::Ask => {
                 unsure.push(words.clone())
             }
-            Whose::Changed(words) | Whose::Unlike(words) => {
+            Ownership::Changed(words) | Ownership::Unlike(words) => {
                 said.push(format!("{words}; it stays"));
                 kept.push(device.leave_root());
             }
-            Whose::Theirs(words) => {
+            Ownership::Theirs(words) => {
                 said.push(format!("{words}, which somebody has put there since, stays"));
                 kept.push(device.leave_root());
             }
@@ -152,7 +147,6 @@ pub fn take_off(
         earlier: None,
         before,
         origin: None,
-        steps: Vec::new(),
     };
     let log = Log::new(folder, begun, log.as_ref());
     let watchdog = watchdog(&log, monotonic_ns() + PATIENCE_NS)?;

@@ -1,29 +1,104 @@
 //! What is there, and the steps from there to a goal.
 
-use crate::guests::without_guests;
+use crate::dynamic::without_dynamic;
 use crate::{
-    Before, Change, DeviceBefore, DeviceGoal, FileGoal, Goal, HostTableGoal, LinkGoal, OffloadGoal,
-    OwnRoute, Refusal, RouteGoal, SysctlGoal, Target,
+    Before, DeviceBefore, DeviceGoal, FileGoal, Goal, HostTableGoal, LinkGoal, OwnRoute, Refusal,
+    RouteGoal, SysctlGoal,
 };
 use quell_tc::observed::Snapshot;
 use quell_tc::{Places, Thing, seen};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::PathBuf;
+
+/// An interface that a step is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceTarget {
+    pub name: String,
+    /// Its number; by name where there is none, since an earlier step makes it.
+    pub index: Option<u32>,
+}
+
+/// One step.
+#[allow(clippy::large_enum_variant, reason = "nearly all are of the larger one")]
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    /// Makes an IFB, with an address by which it is known to be ours, and switches it on.
+    MakeIfb {
+        name: String,
+        mac: [u8; 6],
+        /// Its number, where it had one that packets are still to be sent to.
+        index: Option<u32>,
+    },
+    /// Switches an IFB of ours on, which was made and no more.
+    SwitchOn(DeviceTarget),
+    DeleteIfb(DeviceTarget),
+    Queue {
+        device: DeviceTarget,
+        change: quell_tc::Change,
+    },
+    /// Sets a kernel setting.
+    Sysctl {
+        /// As net/ipv4/tcp_ecn.
+        key: String,
+        value: String,
+    },
+    /// Gives a prefix a route of its own, or takes it away.
+    Route {
+        to: String,
+        /// How it leads there; none for no route.
+        route: Option<OwnRoute>,
+    },
+    /// Makes the table that marks packets of an interface with their hosts, or takes it away.
+    HostTable {
+        device: String,
+        /// Whether it is to be there.
+        there: bool,
+    },
+    /// Writes a file, whole or not at all, or takes it away.
+    File {
+        /// Where.
+        path: PathBuf,
+        /// What is to be in it, with its mode.
+        content: Option<(Vec<u8>, u32)>,
+    },
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Change::MakeIfb { name, .. } => write!(f, "make the IFB {name}"),
+            Change::SwitchOn(target) => write!(f, "switch {} on", target.name),
+            Change::DeleteIfb(target) => write!(f, "delete the IFB {}", target.name),
+            Change::Queue { device, change } => write!(f, "{}: {change}", device.name),
+            Change::Sysctl { key, value } => write!(f, "set {key} to {value}"),
+            Change::Route { to, route: Some(route) } => write!(f, "route {to} {route}"),
+            Change::Route { to, route: None } => write!(f, "take the route to {to} away"),
+            Change::HostTable { device, there: true } => {
+                write!(
+                    f,
+                    "make the nftables table ip quell-hosts-{device}: what passes {device} is marked with its host"
+                )
+            }
+            Change::HostTable { device, there: false } => {
+                write!(f, "take the nftables table ip quell-hosts-{device} away")
+            }
+            Change::File { path, content: Some(_) } => write!(f, "write {}", path.display()),
+            Change::File { path, content: None } => write!(f, "take {} away", path.display()),
+        }
+    }
+}
 
 /// What there is of all that a goal names.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Now {
-    /// Interfaces by name.
     pub links: BTreeMap<String, LinkNow>,
     /// Queues by the number of their interface.
     pub queues: BTreeMap<u32, Snapshot>,
-    /// Offloads by interface and name; none where the interface has no such.
-    pub offloads: BTreeMap<(String, String), bool>,
     /// Settings; none where the kernel has no such.
     pub sysctls: BTreeMap<String, String>,
     /// Routes of their own, by prefix.
     pub routes: BTreeMap<String, OwnRoute>,
-    /// Files, with their modes.
     pub files: BTreeMap<PathBuf, Option<(Vec<u8>, u32)>>,
     /// Interfaces with a table that marks packets with their hosts.
     pub host_tables: BTreeSet<String>,
@@ -32,13 +107,9 @@ pub struct Now {
 /// An interface that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkNow {
-    /// Its number.
     pub index: u32,
-    /// What made it, as "ifb".
     pub kind: Option<String>,
-    /// Its address.
     pub mac: Option<[u8; 6]>,
-    /// Whether it is switched on.
     pub up: bool,
 }
 
@@ -62,12 +133,12 @@ pub trait Machine {
 
 impl Now {
     /// The interface that a goal means, if it is there.
-    pub fn target(&self, device: &DeviceGoal) -> Option<Target> {
+    pub fn target(&self, device: &DeviceGoal) -> Option<DeviceTarget> {
         let (name, link) = match device.index {
             Some(index) => self.links.iter().find(|(_, link)| link.index == index)?,
             None => self.links.get_key_value(&device.name)?,
         };
-        Some(Target { name: name.clone(), index: Some(link.index) })
+        Some(DeviceTarget { name: name.clone(), index: Some(link.index) })
     }
 
     /// What the interface is called now of which something was found.
@@ -77,7 +148,7 @@ impl Now {
     }
 
     /// What is there of an interface; nothing where it is not there.
-    fn snapshot(&self, target: Option<&Target>) -> &Snapshot {
+    fn snapshot(&self, target: Option<&DeviceTarget>) -> &Snapshot {
         static NOTHING: Snapshot =
             Snapshot { qdiscs: Vec::new(), classes: Vec::new(), filters: Vec::new() };
         let index = target.and_then(|target| target.index);
@@ -107,10 +178,6 @@ impl Now {
                 ours: ours.collect(),
             }
         };
-        let offload = |offload: &OffloadGoal| {
-            let key = (offload.device.clone(), offload.feature.clone());
-            Some(OffloadGoal { on: *self.offloads.get(&key)?, ..offload.clone() })
-        };
         let sysctl = |sysctl: &SysctlGoal| {
             let value = self.sysctls.get(&sysctl.key)?.clone();
             Some(SysctlGoal { key: sysctl.key.clone(), value })
@@ -135,12 +202,11 @@ impl Now {
         Before {
             links: goal.links.iter().map(link).chain(renamed).collect(),
             devices: goal.devices.iter().map(device).collect(),
-            offloads: goal.offloads.iter().filter_map(offload).collect(),
             sysctls: goal.sysctls.iter().filter_map(sysctl).collect(),
             routes: goal.routes.iter().map(route).collect(),
             files: goal.files.iter().map(file).collect(),
-            guests: Vec::new(),
-            our_guests: goal.guests.clone(),
+            dynamic: Vec::new(),
+            our_dynamic: goal.dynamic.clone(),
             host_tables: goal.host_tables.iter().map(host_table).collect(),
         }
     }
@@ -169,18 +235,19 @@ fn in_places(snapshot: &Snapshot, places: Places) -> impl Iterator<Item = Thing>
 /// Traffic flows all the time. What leads packets somewhere comes last and goes first:
 ///
 /// ```text
-///   IFBs, tables made ─► hooks that go ─► queues ─► hooks that come ─► IFBs, tables deleted ─► offloads, settings, routes, files
+///   IFBs, tables made ─► hooks that go ─► queues ─► hooks that come ─► IFBs, tables deleted ─► settings, routes, files
 /// ```
 pub fn steps(goal: &Goal, now: &Now) -> Vec<Change> {
     let mut steps = Vec::new();
     let mut deleted = Vec::new();
     for link in &goal.links {
-        let target = |there: &LinkNow| Target { name: link.name.clone(), index: Some(there.index) };
+        let target =
+            |there: &LinkNow| DeviceTarget { name: link.name.clone(), index: Some(there.index) };
         if !link.there {
             let stays = |name: &str| goal.links.iter().any(|l| l.there && l.name == name);
             for (name, there) in now.all_ours(link).filter(|(name, _)| !stays(name)) {
                 deleted.push(link.name.as_str());
-                let target = Target { name: name.clone(), index: Some(there.index) };
+                let target = DeviceTarget { name: name.clone(), index: Some(there.index) };
                 steps.push(Change::DeleteIfb(target));
             }
             continue;
@@ -205,13 +272,13 @@ pub fn steps(goal: &Goal, now: &Now) -> Vec<Change> {
             continue;
         }
         let to_be_made = goal.links.iter().any(|link| link.there && link.name == device.name);
-        let target = now
-            .target(device)
-            .or_else(|| to_be_made.then(|| Target { name: device.name.clone(), index: None }));
+        let target = now.target(device).or_else(|| {
+            to_be_made.then(|| DeviceTarget { name: device.name.clone(), index: None })
+        });
         let Some(target) = target else { continue };
         let own = device.things.iter().map(Thing::place);
         let there = now.snapshot(Some(&target));
-        let snapshot = without_guests(&goal.guests, &device.name, own, there);
+        let snapshot = without_dynamic(&goal.dynamic, &device.name, own, there);
         let lead = |places| {
             let all = quell_tc::changes(&device.things, places, &snapshot);
             let step = |change| Change::Queue { device: target.clone(), change };
@@ -248,11 +315,6 @@ pub fn steps(goal: &Goal, now: &Now) -> Vec<Change> {
 }
 
 fn others(goal: &Goal, now: &Now) -> Vec<Change> {
-    let offload = |o: &OffloadGoal| {
-        let there = now.offloads.get(&(o.device.clone(), o.feature.clone()))?;
-        let OffloadGoal { device, feature, on } = o.clone();
-        (*there != on).then_some(Change::Offload { device, feature, on })
-    };
     let sysctl = |s: &SysctlGoal| {
         let there = now.sysctls.get(&s.key)?;
         let SysctlGoal { key, value } = s.clone();
@@ -268,8 +330,7 @@ fn others(goal: &Goal, now: &Now) -> Vec<Change> {
         let RouteGoal { to, route } = r.clone();
         (now.routes.get(&to) != route.as_ref()).then_some(Change::Route { to, route })
     };
-    let offloads = goal.offloads.iter().filter_map(offload);
     let sysctls = goal.sysctls.iter().filter_map(sysctl);
     let routes = goal.routes.iter().filter_map(route);
-    offloads.chain(sysctls).chain(routes).chain(goal.files.iter().filter_map(file)).collect()
+    sysctls.chain(routes).chain(goal.files.iter().filter_map(file)).collect()
 }

@@ -5,17 +5,15 @@
 //!          └───────────── nothing is touched ─────────────┘                        └─ refused: back, look, compare ─┘
 //! ```
 
-use crate::annex::{self, Annex};
-use crate::back::{Applied, look, roll_back};
+use crate::installed::Installed;
 use crate::log::{boot, log_of, renamed};
-use crate::made::Made;
-use crate::ours::Others;
+use crate::ownership::ForeignQueues;
 use crate::steps::{Machine, Now, steps};
 use crate::trial::try_it;
 use crate::watchdog::sweep;
+use crate::way_back::{Applied, look, roll_back};
 use crate::{
-    ActError, Before, Begun, Change, Goal, Lock, Log, Refusal, Standing, Watchdog, Who, lapsed,
-    list, lost, part,
+    ActError, Before, Begun, Change, Goal, Lock, Log, Refusal, Standing, Watchdog, Who, list,
 };
 use quell_sys::clock::monotonic_ns;
 use quell_sys::netns::NetNs;
@@ -28,21 +26,15 @@ pub(crate) const PATIENCE_NS: u64 = 60_000_000_000;
 /// How much longer for each step: of 10,000 classes a kernel makes the last ones in 2 ms each.
 const PATIENCE_A_STEP_NS: u64 = 5_000_000;
 
-/// What somebody asks for.
-pub struct Asked<'a> {
+pub struct ApplyRequest<'a> {
     /// Where logs and locks are.
     pub folder: &'a Path,
     /// The interface by which the change is known.
     pub device: String,
-    /// What is to be.
     pub goal: Goal,
-    /// The same in words.
     pub wanted: String,
     /// The same as whoever asks can read it again.
     pub recipe: String,
-    /// What of that is too long for a log.
-    pub annex: Option<Annex>,
-    /// What was called.
     pub command: String,
     /// Whether others' queues may be replaced.
     pub replace: bool,
@@ -52,14 +44,12 @@ pub struct Asked<'a> {
     pub confirm_within: Option<u64>,
     /// Whether a trial in a namespace of its own comes first.
     pub trial: bool,
-    /// Starts the watchdog.
     pub watchdog: &'a StartWatchdog,
 }
 
 /// Starts the watchdog over a log that is to be begun, with the time until which the steps must have been taken.
 pub type StartWatchdog = dyn Fn(&Log, u64) -> Result<Watchdog, ActError>;
 
-/// This process.
 pub(crate) fn who(command: &str) -> Who {
     let at = realtime_ns() / 1_000_000_000;
     Who { pid: std::process::id(), command: command.to_owned(), at }
@@ -113,16 +103,13 @@ pub fn plan(
     refuse_absent(&goal, &now)?;
     let mut before = now.before(&goal);
     if let Some(log) = &earlier {
-        before.leave_guests_out(&log.made);
+        before.leave_dynamic_out(&log.made);
         before.without_aimless_hooks();
     }
-    let others = Others::of(earlier.as_ref(), &before, &now);
+    let others = ForeignQueues::of(earlier.as_ref(), &before, &now);
     let (lost, said) = one_way(trial, &before, &goal, &now)?;
-    let mut foreign: Vec<String> = others.iter().flat_map(Others::words).collect();
+    let foreign = others.iter().flat_map(ForeignQueues::words).collect();
     let steps = steps(&goal, &now);
-    if earlier.is_none() && steps.is_empty() && lost::is_known(&goal, &now) {
-        foreign.clear();
-    }
     Ok(Planned { steps, foreign, lost, said })
 }
 
@@ -130,7 +117,7 @@ pub fn plan(
 ///
 /// # Errors
 /// See [`ActError`], each variant of which says how things stand then.
-pub fn apply(machine: &mut dyn Machine, asked: &Asked<'_>) -> Result<Applied, ActError> {
+pub fn apply(machine: &mut dyn Machine, asked: &ApplyRequest<'_>) -> Result<Applied, ActError> {
     let namespace = namespace()?;
     let earlier = earlier(machine, asked.folder, namespace, &asked.device)?;
     let mut goal = asked.goal.clone();
@@ -143,20 +130,15 @@ pub fn apply(machine: &mut dyn Machine, asked: &Asked<'_>) -> Result<Applied, Ac
     // Ours only: somebody else's stay as they are, or can't be brought back.
     let mut said = match &earlier {
         Some(log) => {
-            before.leave_guests_out(&log.made);
+            before.leave_dynamic_out(&log.made);
             before.without_aimless_hooks()
         }
         None => Vec::new(),
     };
     refuse_absent(&goal, &first)?;
-    let others = Others::of(earlier.as_ref(), &before, &first);
-    let mut foreign: Vec<String> = others.iter().flat_map(Others::words).collect();
-    let lost = earlier.is_none() && lost::is_known(&goal, &first);
-    if lost && steps(&goal, &first).is_empty() {
-        foreign.clear();
-    }
+    let others = ForeignQueues::of(earlier.as_ref(), &before, &first);
+    let foreign: Vec<String> = others.iter().flat_map(ForeignQueues::words).collect();
     if !asked.replace && !foreign.is_empty() {
-        foreign.extend(lost.then(|| lost::hint(&asked.device)));
         return Err(ActError::Foreign(foreign.join("\n")));
     }
     let (lost, untried) = one_way(asked.trial, &before, &goal, &first)?;
@@ -167,11 +149,10 @@ pub fn apply(machine: &mut dyn Machine, asked: &Asked<'_>) -> Result<Applied, Ac
     said.extend(lost.iter().map(|what| format!("can't be brought back: {what}")));
     let _lock = Lock::take(asked.folder, namespace, &holder(&asked.command))?;
     sweep(asked.folder, namespace);
-    annex::sweep(asked.folder, namespace);
     let now = look(machine, &goal)?;
     let mut again = now.before(&goal);
     if let Some(log) = &earlier {
-        again.leave_guests_out(&log.made);
+        again.leave_dynamic_out(&log.made);
         again.without_aimless_hooks();
     }
     if again != before || self::earlier(machine, asked.folder, namespace, &asked.device)? != earlier
@@ -190,17 +171,10 @@ pub fn apply(machine: &mut dyn Machine, asked: &Asked<'_>) -> Result<Applied, Ac
         earlier: None,
         before,
         origin: None,
-        steps: Vec::new(),
     };
-    // What guests are to be like stands in the recipe alone.
+    // What dynamic classes are to be like stands in the recipe alone.
     let as_before = earlier.as_ref().is_none_or(|log| log.begun.recipe == asked.recipe);
-    if todo.is_empty() && (goal.guests.is_empty() || as_before) {
-        if earlier.is_none() && begun.before.devices.iter().any(|device| !device.things.is_empty())
-        {
-            let begun = Begun { before: lost::without_things(begun.before), ..begun };
-            let (made, tool) = (Made::of(&goal, &now), tool(&asked.command));
-            said.push(lost::found(asked.folder, begun, asked.annex.as_ref(), made, tool)?);
-        }
+    if todo.is_empty() && (goal.dynamic.is_empty() || as_before) {
         return Ok(Applied { steps: Vec::new(), said });
     }
     let words: Vec<String> = todo.iter().map(ToString::to_string).collect();
@@ -214,18 +188,13 @@ pub fn apply(machine: &mut dyn Machine, asked: &Asked<'_>) -> Result<Applied, Ac
             }
             origin
         }),
-        steps: words.clone(),
         ..begun
     };
     let mut log = Log::new(asked.folder, begun, earlier.as_ref());
-    if let Some(annex) = &asked.annex {
-        annex.write(log.path())?;
-    }
     // It watches before there is anything to watch: whoever dies from here on is seen.
     let patience = PATIENCE_NS + PATIENCE_A_STEP_NS * todo.len() as u64;
     let mut watchdog = (asked.watchdog)(&log, monotonic_ns() + patience)?;
     log.begin()?;
-    lapsed::forget(log.path());
     if let Err((number, Refusal(why))) = machine.carry_all_out(&todo) {
         log.begun.before.without_those_of(&todo[number..]);
         let (number, of, step) = (number + 1, todo.len(), todo[number].to_string());
@@ -233,7 +202,7 @@ pub fn apply(machine: &mut dyn Machine, asked: &Asked<'_>) -> Result<Applied, Ac
     }
     let made = match look(machine, &goal) {
         Ok(now) => match steps(&goal, &now).first() {
-            None => Made::of(&goal, &now),
+            None => Installed::of(&goal, &now),
             Some(first) => {
                 let first = first.to_string();
                 return Err(back(machine, log, ActError::NotInForce(first)));
@@ -255,7 +224,7 @@ pub fn apply(machine: &mut dyn Machine, asked: &Asked<'_>) -> Result<Applied, Ac
 }
 
 /// What an earlier change made, but for what is others' by now.
-fn without(made: &Made, others: &[Others]) -> Made {
+fn without(made: &Installed, others: &[ForeignQueues]) -> Installed {
     match others.iter().find(|other| made.is_of(&other.found)) {
         Some(other) => made.without(other.has_root(), &other.hooks),
         None => made.clone(),
@@ -271,6 +240,49 @@ fn back(machine: &mut dyn Machine, log: Log, why: ActError) -> ActError {
             let why = why.to_string().replace("; everything is as it was before", "");
             ActError::Stuck { why, left: left.to_string(), tool }
         }
+    }
+}
+
+/// What is in force on an interface, while nobody else may change it: another recipe is written whose own queues are the same, so that what
+/// differs is of classes that come and go. Who is killed after that leaves a log that says what is to be, and the one who makes such classes
+/// leads to it; so there is no watchdog.
+pub struct RecipeChange {
+    _lock: Lock,
+    log: Log,
+    command: String,
+}
+
+impl RecipeChange {
+    /// Locks, and reads what is in force.
+    ///
+    /// # Errors
+    /// Nothing of ours is, it waits to be confirmed, or somebody else is at it.
+    pub fn begin(
+        machine: &mut dyn Machine,
+        folder: &Path,
+        device: &str,
+        command: &str,
+    ) -> Result<Self, ActError> {
+        let namespace = namespace()?;
+        let lock = Lock::take(folder, namespace, &holder(command))?;
+        sweep(folder, namespace);
+        let Some(log) = earlier(machine, folder, namespace, device)? else {
+            return Err(nothing_on(machine, folder, namespace, device));
+        };
+        refuse_pending(&log)?;
+        Ok(RecipeChange { _lock: lock, log, command: command.to_owned() })
+    }
+
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// From now on this is in force.
+    ///
+    /// # Errors
+    /// It could not be written, and the one before stays.
+    pub fn write(&mut self, wanted: String, recipe: String) -> Result<(), ActError> {
+        self.log.restate(who(&self.command), wanted, recipe)
     }
 }
 
@@ -297,15 +309,51 @@ pub fn recover(
         };
         if overdue {
             let device = log.begun.device.clone();
-            let late = matches!(log.standing, Standing::Awaiting(until) if until <= monotonic_ns());
-            let path = log.path().to_owned();
-            done.push((device.clone(), roll_back(machine, log)?));
-            if late {
-                lapsed::note(&path, &device);
-            }
+            done.push((device, roll_back(machine, log)?));
         }
     }
     Ok(done)
+}
+
+/// Lets a change stay that waits for it. Which interfaces these are.
+///
+/// # Errors
+/// Nothing waits, or the time of one is over; all others are confirmed then.
+pub fn confirm(
+    folder: &Path,
+    device: Option<&str>,
+    command: &str,
+) -> Result<Vec<String>, ActError> {
+    let namespace = namespace()?;
+    let _lock = Lock::wait(folder, namespace, &holder(command))?;
+    let tool = tool(command);
+    let named = |log: &Log| device.is_none_or(|device| device == log.begun.device);
+    let (mut confirmed, mut late) = (Vec::new(), Vec::new());
+    for mut log in list(folder, namespace)?.into_iter().filter(named) {
+        match log.standing {
+            // Its watchdog has our lock next.
+            Standing::Awaiting(until) if until <= monotonic_ns() => late.push(format!(
+                "{}: not confirmed in time, it is taken back; should its watchdog be gone: `{tool} recover`",
+                log.begun.device
+            )),
+            Standing::Awaiting(_) => {
+                log.confirmed()?;
+                confirmed.push(log.begun.device.clone());
+            }
+            _ => {}
+        }
+    }
+    if !late.is_empty() {
+        late.extend(confirmed.iter().map(|device| format!("{device}: what is in force stays")));
+        return Err(ActError::Nothing(late.join("\n")));
+    }
+    if confirmed.is_empty() {
+        let of = device.map(|d| format!(" of {d}")).unwrap_or_default();
+        return Err(ActError::Nothing(format!(
+            "no change{of} waits; one that was not confirmed in time was taken back (`{tool} status`)"
+        )));
+    }
+    Ok(confirmed)
 }
 
 /// What of ours is on an interface, by the name that it has now.
@@ -379,7 +427,7 @@ fn lost(before: &Before, steps: &[Change]) -> Vec<String> {
     before.devices.iter().filter(|d| touched(&d.name)).flat_map(|d| d.hidden()).collect()
 }
 
-/// A goal with guests of each sort there.
+/// A goal with dynamic classes of each sort.
 fn with_likely(goal: &Goal) -> Goal {
     let mut goal = goal.clone();
     for (name, things) in std::mem::take(&mut goal.likely) {
@@ -404,8 +452,7 @@ fn one_way(
     let mut lost = lost(before, &touched);
     let mut said = Vec::new();
     if lost.is_empty() && trial && !touched.is_empty() {
-        let (before, goal) = part::of(before, &with_likely(goal), now);
-        match try_it(&before, &goal, now) {
+        match try_it(before, &with_likely(goal), now) {
             Ok(problems) => lost.extend(problems),
             Err(ActError::Trial(why)) => return Err(ActError::Trial(why)),
             // A trial needs a namespace, which not everybody may make.

@@ -4,15 +4,16 @@
 //! What a kernel refuses it refuses there, and what does not come back as it was is found out: red, whose table no dump has, and kinds that
 //! nobody here knows.
 
-use crate::place::settled;
+use crate::installed::settled;
 use crate::steps::{Machine, Now, steps};
 use crate::{ActError, Before, DeviceGoal, Goal, Kernel, Refusal, SysctlGoal};
 use nix::errno::Errno;
+use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::link::{Link, VethEnd};
-use quell_netlink::{Stack, sysctl};
+use quell_netlink::{Stack, sysctl, tc};
 use quell_sys::netns::NetNs;
 use quell_tc::observed::Raw;
-use quell_tc::{Place, Seen, Thing};
+use quell_tc::{Handle, Place, Places, Qdisc, Seen, Step, Thing};
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 
@@ -26,6 +27,29 @@ pub fn try_it(before: &Before, goal: &Goal, now: &Now) -> Result<Vec<String>, Ac
     let (space, beyond) = (NetNs::new(), NetNs::new());
     let (space, beyond) = (space.map_err(|e| system(&e))?, beyond.map_err(|e| system(&e))?);
     space.run(|| in_there(before, goal, now, &real, &beyond)).map_err(|e| system(&e))?
+}
+
+/// Whether the kernel has a kind of queue. None where that can't be tried.
+pub fn kernel_has(qdisc: Qdisc) -> Option<bool> {
+    // Bare, so without what a tree must have for packets to pass.
+    kernel_takes(&[Thing::Step(Step::Qdisc {
+        parent: Handle::ROOT,
+        handle: Handle::qdisc(1),
+        qdisc,
+    })])
+}
+
+/// Whether the kernel takes queues and filters; tried on a cable in a namespace of its own. None where that can't be tried.
+pub fn kernel_takes(things: &[Thing]) -> Option<bool> {
+    let on_a_cable = || {
+        let mut stack = Stack::open().ok()?;
+        let end = |name: &str| Some(VethEnd::new(name.parse().ok()?));
+        stack.create_veth(&end("here")?, &end("there")?).ok()?;
+        let index = stack.index_of(&"here".parse().ok()?).ok()?;
+        let mut socket = Socket::open(Protocol::Route).ok()?;
+        Some(tc::lead_to(&mut socket, index, things, Places::ALL).is_ok())
+    };
+    NetNs::new().ok()?.run(on_a_cable).ok()?
 }
 
 fn in_there(

@@ -10,7 +10,7 @@
 //! Which of the two took the steps back does not matter: both do it under the lock, and a second time does nothing.
 
 use crate::steps::Machine;
-use crate::{ActError, Lock, Log, Standing, Who, lapsed, roll_back};
+use crate::{ActError, Lock, Log, Standing, Who, roll_back};
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use quell_sys::pidfd;
@@ -41,12 +41,10 @@ impl Watchdog {
         started.map(|(pipe, child)| Watchdog { _pipe: pipe, child }).map_err(failed)
     }
 
-    /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether it still watches.
     pub fn runs(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
@@ -67,6 +65,46 @@ impl Watchdog {
             Err((_, errno)) => errno == nix::errno::Errno::EWOULDBLOCK,
         }
     }
+}
+
+impl Log {
+    /// How it stands, for people, and whether somebody has to do something: with which command of a tool, as `quell shape`.
+    pub fn standing_words(&self, now_ns: u64, tool: &str) -> (String, bool) {
+        match self.standing {
+            Standing::Confirmed => ("in force".to_owned(), false),
+            Standing::Unfinished => {
+                let at_work = if Watchdog::lives(self) { ", its watchdog is at it" } else { "" };
+                (format!("unfinished{at_work}: {tool} recover"), true)
+            }
+            Standing::Awaiting(until) if !Watchdog::lives(self) => {
+                let gone = until <= now_ns;
+                let why = if gone { "not confirmed in time" } else { "its watchdog is gone" };
+                (format!("{why}: {tool} recover"), true)
+            }
+            Standing::Awaiting(until) => {
+                let left = until.saturating_sub(now_ns).div_ceil(1_000_000_000);
+                (format!("in force for {left}s, unless: {tool} confirm"), false)
+            }
+        }
+    }
+}
+
+/// The command of this program that calls [`watch`].
+pub const WATCHDOG: &str = "shape-watchdog";
+
+/// This program as a watchdog over a change whose steps must have been taken at `limit_ns` of the monotonic clock.
+///
+/// # Errors
+/// It could not be started.
+pub fn own_watchdog(log: &Log, limit_ns: u64) -> Result<Watchdog, ActError> {
+    // It changes to another folder; the log itself is not there yet.
+    let path = std::path::absolute(log.path()).map_err(|e| ActError::NoWatchdog(e.to_string()))?;
+    // Also where the file was replaced since this process was started.
+    let mut command = Command::new("/proc/self/exe");
+    let who = &log.begun.who;
+    let numbers = [who.pid.to_string(), who.at.to_string(), limit_ns.to_string()];
+    command.arg(WATCHDOG).arg(path).args(numbers);
+    Watchdog::start(command)
 }
 
 /// Starts a process that outlives this one: in a session of its own, without a terminal, its input a pipe that ends with the value. It is waited
@@ -176,14 +214,7 @@ pub fn watch(
         let Some(log) = still_mine(path, mine)? else { return Ok(()) };
         let until = match log.standing {
             Standing::Awaiting(until) if until > quell_sys::clock::monotonic_ns() => until,
-            standing => {
-                let device = log.begun.device.clone();
-                roll_back(machine, log)?;
-                if matches!(standing, Standing::Awaiting(_)) {
-                    lapsed::note(path, &device);
-                }
-                return Ok(());
-            }
+            _ => return roll_back(machine, log).map(drop),
         };
         drop(lock);
         alarm.set(Some(until)).map_err(|e| system(e.to_string()))?;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   4  quell                       the command line
-//!   3  experiment  report  flow  serve  rpm  doctor
+//!   3  experiment  report  flow  serve  rpm  doctor  shaping  tuning
 //!   2  probe  load  rr  page  act  lab  shaper  treeview  host
 //!      classify  tls               below others of their layer: a program for the kernel, over netlink; TLS over a socket
 //!   1  sys  netlink  store  chart  trace  hierarchy  foreign  web   one system thing each
@@ -54,6 +54,8 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "quell-serve",
             "quell-rpm",
             "quell-doctor",
+            "quell-shaping",
+            "quell-tuning",
         ],
     ),
     ("4", &["quell"]),

@@ -34,8 +34,8 @@ const MAY: [(&str, usize, &str); 27] = [
     ("crates/lab/src/kernel/place.rs", 1, "a kernel's source as it was unpacked"),
     ("crates/lab/src/kernel/sum.rs", 1, "the cache of kernels, piece by piece"),
     ("crates/netlink/src/sysctl.rs", 1, "settings of the kernel"),
-    ("crates/quell/src/shape/hold.rs", 3, "locks beside the log of changes"),
-    ("crates/quell/src/tune/files.rs", 3, "the system's sysctl.d, and the record of tune"),
+    ("crates/shaping/src/daemon.rs", 3, "locks beside the log of changes"),
+    ("crates/tuning/src/files.rs", 3, "the system's sysctl.d, and the record of tune"),
     (
         "crates/store/src/files.rs",
         3,

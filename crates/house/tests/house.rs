@@ -85,7 +85,7 @@ fn links_in_documents_lead_somewhere() {
 }
 
 /// Where the keys of an experiment file are defined, and whether they are written with `-` for `_`.
-/// The tables of queues are held against their rows by `crates/tc/tests/tables.rs`.
+/// The tables of queues are held against their rows by `crates/tc/tests/all/tables.rs`.
 const KEYS: [(&str, bool); 5] = [
     ("crates/experiment/src/spec/mod.rs", true),
     ("crates/experiment/src/kinds/", true),

@@ -1,15 +1,15 @@
-//! What the running kernel lacks for the scenarios of an experiment that are optional: what stands in for it, or that they are left out.
+//! What the running kernel lacks for the scenarios of an experiment that are optional: what stands in for fq_codel, or that they are left out.
 //!
 //! ```text
 //!   optional scenario ──lacks nothing──► as it is
-//!        ├── with what stands in, lacks nothing ──► so, which is said
+//!        ├── with sfq or a plain queue for fq_codel, lacks nothing ──► so, which is said
 //!        └── else ──► left out, with the reason
 //! ```
 
 use crate::failure::Failure;
 use quell_experiment::spec::Experiment;
 use quell_lab::cell::{CellPlan, ChangeWhat};
-use quell_shaper::{Lack, instead};
+use quell_shaper::without_fq_codel;
 
 /// What to do where the running kernel won't.
 pub const INSTEAD: &str =
@@ -25,7 +25,8 @@ pub fn of_the_host(plans: &[CellPlan]) -> Result<Vec<String>, Failure> {
     })
 }
 
-/// Lets others stand in for what the running kernel lacks, and takes out the optional scenarios for which none can; what is to be said of each.
+/// Lets others stand in for fq_codel where the running kernel lacks it, and takes out the optional scenarios that lack something else; what is to
+/// be said of each.
 pub fn stand_in(
     experiment: &mut Experiment,
     plans: &mut Vec<CellPlan>,
@@ -40,26 +41,19 @@ pub fn stand_in(
         if lacking.is_empty() {
             continue;
         }
-        let mut lacks: Vec<Lack> = Lack::ALL.into_iter().filter(|l| names(&lacking, *l)).collect();
-        while !lacks.is_empty() {
+        for has_sfq in [true, false] {
             let mut other = plan.clone();
-            let words = replace(&mut other, &lacks);
-            let then = of_the_host(std::slice::from_ref(&other))?;
-            if then.is_empty() {
-                said.extend(words.into_iter().map(|words| format!("{name}: {words}")));
+            if lacking.is_empty() || !names_fq_codel(&lacking) {
+                break;
+            }
+            let Some(words) = replace(&mut other, has_sfq) else { break };
+            if of_the_host(std::slice::from_ref(&other))?.is_empty() {
+                said.push(format!("{name}: {words}"));
                 for plan in plans.iter_mut().filter(|plan| is_its(plan)) {
-                    replace(plan, &lacks);
+                    replace(plan, has_sfq);
                 }
                 lacking.clear();
-                break;
             }
-            // What was to stand in for fq_codel or a program may be lacking too; then there is one more try.
-            let more = [Lack::Sfq, Lack::Flower].into_iter();
-            let more: Vec<_> = more.filter(|l| !lacks.contains(l) && names(&then, *l)).collect();
-            if more.is_empty() {
-                break;
-            }
-            lacks.extend(more);
         }
         if !lacking.is_empty() {
             // What it answered to each is told where a scenario is not optional.
@@ -77,32 +71,16 @@ pub fn stand_in(
     Ok(said)
 }
 
-/// Whether a kind is among what is lacking.
-fn names(lacking: &[String], lack: Lack) -> bool {
-    let what = match lack {
-        Lack::FqCodel => "queue `fq_codel`",
-        Lack::Sfq => "queue `sfq`",
-        Lack::Drr => "queue `drr`",
-        Lack::Bpf => "filter `bpf`",
-        Lack::Flower => "filter `flower`",
-        Lack::Matchall => "filter `matchall`",
-    };
-    lacking.iter().any(|line| line.starts_with(what))
+fn names_fq_codel(lacking: &[String]) -> bool {
+    lacking.iter().any(|line| line.starts_with("queue `fq_codel`"))
 }
 
-/// Puts what stands in for these kinds into a plan's queues.
-fn replace(plan: &mut CellPlan, lacks: &[Lack]) -> Vec<&'static str> {
+/// Puts what stands in for fq_codel into a plan's queues.
+fn replace(plan: &mut CellPlan, has_sfq: bool) -> Option<&'static str> {
     let changed = plan.changes.iter_mut().filter_map(|change| match &mut change.what {
         ChangeWhat::Queue(queue) => Some(queue),
         ChangeWhat::Line { .. } => None,
     });
-    let mut said = Vec::new();
-    for queue in plan.queues.iter_mut().chain(changed) {
-        for words in instead(&mut queue.tree, lacks) {
-            if !said.contains(&words) {
-                said.push(words);
-            }
-        }
-    }
-    said
+    let queues = plan.queues.iter_mut().chain(changed);
+    queues.filter_map(|queue| without_fq_codel(&mut queue.tree, has_sfq)).last()
 }

@@ -121,7 +121,8 @@ pub struct PathArgs {
 
 /// `quell path`.
 pub fn path(args: &PathArgs) -> Result<ExitCode, Failure> {
-    let figure = args.output.as_deref().map(|f| Ok((f, Format::of(f)?))).transpose()?;
+    let figure =
+        args.output.as_deref().map(|f| Ok::<_, Failure>((f, Format::of(f)?))).transpose()?;
     if let Some(name) = &args.read {
         return read(name, args, figure);
     }

@@ -166,7 +166,8 @@ pub fn seconds(text: &str) -> Result<Span, String> {
 
 /// `quell ping`.
 pub fn ping(args: &PingArgs) -> Result<ExitCode, Failure> {
-    let figure = args.output.as_deref().map(|f| Ok((f, Format::of(f)?))).transpose()?;
+    let figure =
+        args.output.as_deref().map(|f| Ok::<_, Failure>((f, Format::of(f)?))).transpose()?;
     if let Some(name) = &args.read {
         return read(name, args, figure);
     }

@@ -3,12 +3,12 @@
 //! Up, hosts are told by source address; down, by destination address. Down, the shaper stands behind the bottleneck, so what it drops has
 //! used the line already (`ingress`); and tiers are not looked at, since senders far away set those.
 
-use crate::{PolicyError, Shaped, Tell, found};
+use crate::{PolicyError, Shaped, Tell, host_detection};
 use quell_tc::qdisc::{Cake, Diffserv, FlowIsolation};
 use quell_tc::{Filter, Handle, Queue, Tree};
 use quell_units::{Rate, Span};
 
-crate::counted::counted! {
+crate::line_type::counted! {
     /// Options of the policy.
     pub struct CakePolicy {
         /// Hosts are told by the addresses that they have behind address translation, which the kernel's connection tracking knows.
@@ -25,7 +25,6 @@ crate::counted::counted! {
 }
 
 impl CakePolicy {
-    /// A policy with all defaults.
     pub fn new(rate: Rate) -> Self {
         CakePolicy { counting: rate.into(), nat: false, inside: false, rtt: None }
     }
@@ -49,7 +48,7 @@ impl CakePolicy {
         self.counting.tell_cake(&mut cake);
         let mut root = Queue::from(cake).with_handle(Handle::qdisc(1));
         if self.inside {
-            let mut classify = Filter::new(found::for_cake(tell), None);
+            let mut classify = Filter::new(host_detection::for_cake(tell), None);
             classify.prio = Some(1);
             root = root.with_filter(classify);
         }

@@ -8,14 +8,14 @@
 
 use std::borrow::Cow;
 
-/// A row: the number of the line where it begins, and its cells. One that was quoted is owned.
-pub(crate) type Row<'a> = (usize, Vec<Cow<'a, str>>);
+/// A row of cells with commas between (RFC 4180): the number of the line where it begins, and its cells. One that was quoted is owned.
+pub(crate) type CsvRow<'a> = (usize, Vec<Cow<'a, str>>);
 
 /// Rows that are no comments and not empty.
 ///
 /// # Errors
 /// A quote that is not closed.
-pub(crate) fn rows(text: &str) -> Result<Vec<Row<'_>>, String> {
+pub(crate) fn rows(text: &str) -> Result<Vec<CsvRow<'_>>, String> {
     let mut left = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (mut line, mut rows) = (1, Vec::new());
     while !left.is_empty() {

@@ -16,20 +16,17 @@
 //! The tiers are those of `tier.rs`. The inner HTB never throttles: its parent's rate is far above any link. Fairness between hosts stands
 //! above priority: one host's flood in the high tier takes nothing from another host.
 
-use crate::found::{self, Found};
-use crate::place::{FIRST_TIERS, HOSTS, NEVER_REACHED, Place};
-use crate::tier::{FRAME, TIERS, bulk_floor, codel, filters, htb_class, link_class, normal_floor};
-use crate::translated::by_mark;
+use crate::host_detection::{self, HostDetection};
+use crate::tier::{FIRST_TIERS, HOSTS, HostClass};
+use crate::tier::{FRAME, TIERS, bulk_floor, codel, filters, link_class, normal_floor};
 use crate::{Host, LinePart, PolicyError, Shaped, Tell};
 use quell_tc::qdisc::{Drr, Htb};
-use quell_tc::{
-    Action, ClassKind, Filter, Flower, Fw, Handle, HtbClass, Matchall, Prefix, Queue, Skbedit, Tree,
-};
+use quell_tc::{Action, Filter, Flower, Fw, Handle, Matchall, Prefix, Queue, Skbedit, Tree};
 use quell_units::{Rate, Ratio};
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
-crate::counted::counted! {
+crate::line_type::counted! {
     /// Options of the policy.
     pub struct HostFair {
         /// Most buckets. Hosts beyond that share, as evenly as can be.
@@ -43,7 +40,7 @@ crate::counted::counted! {
         pub bulk_floor: Ratio,
         /// Hosts are found at run time and not listed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        pub found: Option<Found>,
+        pub found: Option<HostDetection>,
         /// Hosts that are listed are told by their addresses in marks too, which a table writes where addresses are translated.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub translated: bool,
@@ -67,7 +64,6 @@ const MARK_FIRST: u16 = 1;
 const ALL: Handle = Handle::class(1, 1);
 
 impl HostFair {
-    /// A policy with all defaults.
     pub fn new(rate: Rate) -> Self {
         HostFair {
             counting: rate.into(),
@@ -84,10 +80,10 @@ impl HostFair {
     pub fn plan(&self, hosts: &[Host], tell: Tell) -> Result<Shaped, PolicyError> {
         self.counting.check("host-fair")?;
         if let Some(found) = self.found {
-            crate::error::leave_something("host-fair", (self.normal_floor, self.bulk_floor))?;
+            crate::types::leave_something("host-fair", (self.normal_floor, self.bulk_floor))?;
             let marking = if tell == Tell::Mark { marking(hosts) } else { Vec::new() };
             return Ok(Shaped {
-                tree: self.below_the_line(found::queue(
+                tree: self.below_the_line(host_detection::queue(
                     self.counting.rate,
                     (self.normal_floor, self.bulk_floor),
                     found,
@@ -114,13 +110,13 @@ impl HostFair {
         if tell == Tell::Mark && hosts.len() > MOST_MARKS {
             return Err(PolicyError::TooManyHosts(MOST_MARKS));
         }
-        crate::error::leave_something("host-fair", (self.normal_floor, self.bulk_floor))?;
+        crate::types::leave_something("host-fair", (self.normal_floor, self.bulk_floor))?;
         let used = hosts.len().min(usize::from(self.buckets)) as u16;
         let others = used + 1;
         // What each host has for sure when every bucket is busy; the floors are shares of it.
         let floors_of = Rate::from_bps(rate.bps() / u64::from(others));
         let floors = (self.normal_floor, self.bulk_floor);
-        let place = Place { rate, floors, floors_of, leaf: codel(rate) };
+        let place = HostClass { rate, floors, floors_of, leaf: codel(rate) };
         let mut drr = Queue::from(Drr::default()).with_handle(Handle::qdisc(HOSTS));
         for bucket in 1..=others {
             let mut class = place.class(bucket);
@@ -175,7 +171,7 @@ impl HostFair {
     /// The hosts' classes, with their names, each followed by its tiers'; that of all others comes last.
     pub(crate) fn parts(&self, hosts: &[Host]) -> Vec<LinePart> {
         if let Some(found) = self.found {
-            return found::parts(found, self.counting.rate);
+            return host_detection::parts(found, self.counting.rate);
         }
         let used = hosts.len().min(usize::from(self.buckets)) as u16;
         let mut names = vec![Vec::new(); usize::from(used)];
@@ -195,15 +191,6 @@ impl HostFair {
             }));
         }
         parts
-    }
-}
-
-/// An HTB class that is never held back.
-pub(crate) fn unbounded() -> HtbClass {
-    let never = Rate::from_bps(10 * NEVER_REACHED);
-    match htb_class(ALL, never, never, 0).kind {
-        ClassKind::Htb(class) => class,
-        _ => HtbClass::default(),
     }
 }
 
@@ -238,6 +225,24 @@ fn by_address(address: IpAddr, source: bool, class: Option<Handle>) -> Filter {
     // One priority for all hosts of a family: flower then finds the host in one look-up.
     filter.prio = Some(prio);
     filter
+}
+
+/// The filter by mark of those who have addresses of this prefix; none for IPv6, which has no part in it, and for all addresses, which are
+/// no mark's.
+pub(crate) fn by_mark(prefix: Prefix, class: Handle, prio: u16) -> Option<Filter> {
+    let IpAddr::V4(address) = prefix.address else { return None };
+    // A mark holds the address as it lies on the wire.
+    let mark = u32::from_ne_bytes(address.octets());
+    let bits = u32::MAX.checked_shl(32 - u32::from(prefix.length))?;
+    let mask = u32::from_ne_bytes(Ipv4Addr::from(bits).octets());
+    if mark == 0 {
+        return None;
+    }
+    // The kernel does not show a mask of all bits.
+    let mut filter = Filter::new(Fw { mask: Some(mask).filter(|m| *m != u32::MAX) }, Some(class));
+    filter.handle = Some(mark);
+    filter.prio = Some(prio);
+    Some(filter)
 }
 
 #[cfg(test)]
@@ -409,5 +414,20 @@ mod tests {
         assert_eq!(policy().plan(&twice, Tell::Source), said);
         let floors = HostFair { normal_floor: percent(60), bulk_floor: percent(40), ..policy() };
         assert!(matches!(floors.plan(&hosts(1), Tell::Source), Err(PolicyError::Floors { .. })));
+    }
+
+    #[test]
+    fn a_mark_is_the_address_as_it_lies_on_the_wire() {
+        let class = Handle::class(2, 1);
+        let filter = |text: &str| by_mark(text.parse().expect("a prefix"), class, 1);
+        let of = |text: &str| filter(text).map(|f| (f.handle, f.kind));
+        let wire = |bytes| Some(u32::from_ne_bytes(bytes));
+        assert_eq!(
+            of("10.0.1.7/32"),
+            Some((wire([10, 0, 1, 7]), FilterKind::Fw(Fw { mask: None })))
+        );
+        let mask = wire([255, 255, 255, 248]);
+        assert_eq!(of("192.0.2.8/29"), Some((wire([192, 0, 2, 8]), FilterKind::Fw(Fw { mask }))));
+        assert_eq!((of("2001:db8::7/128"), of("0.0.0.0/0")), (None, None));
     }
 }

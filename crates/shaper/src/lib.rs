@@ -6,46 +6,42 @@
 //!
 //! Pure: nothing here talks to a kernel.
 
-mod asked;
-mod both_ways;
+#![allow(missing_docs, reason = "nobody else uses it as a library")]
+
+mod active_subscribers;
 mod cake;
-mod counted;
 mod csv;
-mod cut;
-mod error;
-mod found;
+mod host_detection;
 pub mod host_fair;
 pub mod import;
-mod instead;
+mod lack;
+mod line_policy;
 mod line_type;
 mod list;
 mod on_demand;
-mod place;
-mod presence;
 mod subscribers;
 mod tier;
 mod tiers;
-mod translated;
+mod types;
 
 use serde::{Deserialize, Serialize};
 
-pub use asked::{Host, LinePart, Shaped, Tell};
-pub use both_ways::{
-    BothWays, Bounds, DeviceTraits, LAZY_FROM, LAZY_IDLE, LAZY_MOST, LineRates, PolicyName,
-    TwoWayGroup, TwoWaySubscriber,
-};
+pub use active_subscribers::{ActiveSubscribers, Admission};
 pub use cake::CakePolicy;
-pub use error::PolicyError;
-pub use found::{Found, HostsBy};
+pub use host_detection::{HostDetection, HostsBy};
 pub use host_fair::HostFair;
 pub use import::Listed;
-pub use instead::{Lack, instead, too_many};
+pub use lack::{Lack, without_fq_codel};
+pub use line_policy::{
+    Bounds, DeviceTraits, LAZY_FROM, LAZY_IDLE, LAZY_MOST, LinePolicy, LineRates, PolicyName,
+    TwoWayGroup, TwoWaySubscriber,
+};
 pub use line_type::{Counting, LineType};
 pub use list::{read_list, write_list};
 pub use on_demand::OnDemand;
-pub use presence::{Came, Presence};
 pub use subscribers::{Group, PrefixText, Subscriber, Subscribers};
 pub use tiers::Tiers;
+pub use types::{Host, LinePart, PolicyError, Shaped, Tell};
 
 /// What a person wants of a queue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

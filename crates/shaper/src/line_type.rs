@@ -24,27 +24,22 @@ pub enum LineType {
     Ethernet,
     /// The same with a VLAN tag.
     Vlan,
-    /// Cable.
     Docsis,
     /// PPPoE over VDSL2.
     PppoePtm,
     /// Ethernet over VDSL2.
     BridgedPtm,
-    /// PPPoE over ADSL.
     PppoeAtm,
-    /// PPP over ADSL.
     PppoaAtm,
-    /// Ethernet over ADSL.
     BridgedAtm,
-    /// IP over ADSL.
     IpoaAtm,
 }
 
 /// What a [`LineType`] costs: its name, bytes beyond the IP packet, the least that is counted, cells.
-type Row = (LineType, &'static str, u16, u16, Option<Framing>);
+type LineTypeRow = (LineType, &'static str, u16, u16, Option<Framing>);
 
 /// tc-cake(8), "OVERHEAD COMPENSATION PARAMETERS"; of the ways over ATM the longer header (LLC), so that the count is never too small.
-const TABLE: [Row; 9] = [
+const TABLE: [LineTypeRow; 9] = [
     (LineType::Ethernet, "ethernet", 38, 84, None),
     (LineType::Vlan, "vlan", 42, 84, None),
     (LineType::Docsis, "docsis", 18, 64, None),
@@ -57,7 +52,7 @@ const TABLE: [Row; 9] = [
 ];
 
 impl LineType {
-    fn row(self) -> Row {
+    fn row(self) -> LineTypeRow {
         *TABLE.iter().find(|row| row.0 == self).expect("every type has its row, which a test holds")
     }
 
@@ -74,7 +69,6 @@ impl LineType {
         LineType::IpoaAtm,
     ];
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         self.row().1
     }
@@ -192,7 +186,6 @@ impl Counting {
         class
     }
 
-    /// Tells CAKE of the line.
     pub(crate) fn tell_cake(self, cake: &mut Cake) {
         if self.is_plain() {
             return;
@@ -203,6 +196,49 @@ impl Counting {
         cake.framing = framing;
     }
 }
+
+/// A policy with [`Counting`](crate::Counting) in it, and the table in which a person writes both side by side.
+macro_rules! counted {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident {
+            $( $(#[$field_meta:meta])* pub $field:ident: $kind:ty, )*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(from = "PolicyText", rename_all = "kebab-case")]
+        pub struct $name {
+            /// The line's rate, and how packets are counted there.
+            #[serde(flatten)]
+            pub counting: $crate::Counting,
+            $( $(#[$field_meta])* pub $field: $kind, )*
+        }
+
+        /// As it is written.
+        #[derive(serde::Deserialize)]
+        #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+        struct PolicyText {
+            rate: quell_units::Rate,
+            #[serde(default)]
+            overhead: u16,
+            #[serde(default)]
+            link: Option<$crate::LineType>,
+            #[serde(default)]
+            headless: bool,
+            $( $(#[$field_meta])* $field: $kind, )*
+        }
+
+        impl From<PolicyText> for $name {
+            fn from(written: PolicyText) -> Self {
+                let PolicyText { rate, overhead, link, headless, $( $field, )* } = written;
+                $name { counting: $crate::Counting { rate, overhead, link, headless }, $( $field, )* }
+            }
+        }
+    };
+}
+
+pub(crate) use counted;
 
 #[cfg(test)]
 mod tests {

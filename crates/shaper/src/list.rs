@@ -7,7 +7,7 @@
 //!
 //! LibreQoS' ShapedDevices.csv is known by its first column.
 
-use crate::csv::{Row, cell, rows};
+use crate::csv::{CsvRow, cell, rows};
 use crate::import::{Listed, circuits};
 use crate::{Bounds, PrefixText, TwoWaySubscriber};
 use quell_units::Rate;
@@ -50,7 +50,7 @@ pub fn read_list(text: &str, groups: &[&str]) -> Result<Listed, String> {
 }
 
 fn subscriber(
-    (line, row): &Row<'_>,
+    (line, row): &CsvRow<'_>,
     places: [Option<usize>; 7],
     columns: usize,
 ) -> Result<TwoWaySubscriber, String> {

@@ -20,9 +20,7 @@ pub struct OnDemand {
     policy: Subscribers,
     /// Which of the policy's subscribers has which class.
     owners: BTreeMap<u16, usize>,
-    /// The class of each group.
     parents: BTreeMap<String, Handle>,
-    /// The same without their names.
     groups: BTreeSet<Handle>,
     /// What is always there. The filter that finds packets' subscribers is still to come.
     pub tree: Tree,
@@ -64,12 +62,10 @@ impl OnDemand {
         (NUMBERS.start as u16, (NUMBERS.end - 1) as u16)
     }
 
-    /// How many subscribers there are.
     pub fn len(&self) -> usize {
         self.owners.len()
     }
 
-    /// Whether nobody is named.
     pub fn is_empty(&self) -> bool {
         self.owners.is_empty()
     }
@@ -87,7 +83,6 @@ impl OnDemand {
         self.owners.keys().copied()
     }
 
-    /// Whose class that is.
     pub fn name(&self, minor: u16) -> Option<&str> {
         Some(&self.policy.subscribers[*self.owners.get(&minor)?].name)
     }
@@ -134,30 +129,6 @@ impl OnDemand {
             }
         }
         tree
-    }
-
-    /// Whose rates are others in `other`, by their classes' numbers, where nothing else is: who there is, whose class is where, and what is
-    /// always there.
-    pub fn other_rates(&self, other: &OnDemand) -> Option<Vec<u16>> {
-        let of = |all: &OnDemand, at: &usize| all.policy.subscribers[*at].clone();
-        if (&self.tree, &self.parents) != (&other.tree, &other.parents)
-            || !self.owners.keys().eq(other.owners.keys())
-        {
-            return None;
-        }
-        let mut differ = Vec::new();
-        for ((minor, at), there) in self.owners.iter().zip(other.owners.values()) {
-            let (one, now) = (&self.policy.subscribers[*at], &other.policy.subscribers[*there]);
-            if one == now {
-                continue;
-            }
-            let rates = Subscriber { floor: one.floor, ceiling: one.ceiling, ..of(other, there) };
-            if rates != *one {
-                return None;
-            }
-            differ.push(*minor);
-        }
-        Some(differ)
     }
 
     /// The number of the class of the one with this name.
@@ -231,35 +202,6 @@ mod tests {
         assert_eq!(classes, 3, "the line, `north`, all others; in `empty` is nobody");
         assert_eq!(all.prefixes().count(), 3);
         assert_eq!(all.likely().len(), 2, "ann and eve are alike");
-    }
-
-    #[test]
-    fn other_rates_are_told_from_all_else_that_may_differ() {
-        let plan = |change: fn(&mut Subscribers)| {
-            let mut policy = three();
-            change(&mut policy);
-            policy.plan_on_demand(Tell::Source).expect("a plan")
-        };
-        let was = plan(|_| ());
-        let ann = was.minor_of("ann").expect("ann has one");
-        assert_eq!(was.other_rates(&plan(|_| ())), Some(vec![]));
-        assert_eq!(was.other_rates(&plan(|p| p.subscribers.reverse())), Some(vec![]));
-        let dearer = plan(|p| p.subscribers[0].ceiling = Rate::from_bps(25_000_000));
-        assert_eq!(was.other_rates(&dearer), Some(vec![ann]));
-        let others: [fn(&mut Subscribers); 5] = [
-            // A group's class has the floors of all in it.
-            |p| p.subscribers[0].floor = Rate::from_bps(200_000),
-            |p| p.subscribers[0].name = "zoe".into(),
-            |p| p.subscribers[0].group = None,
-            |p| p.subscribers[1].prefixes = vec![PrefixText("10.0.0.8".parse().expect("one"))],
-            |p| p.groups[0].ceiling = Rate::from_bps(31_000_000),
-        ];
-        for other in others {
-            assert_eq!(was.other_rates(&plan(other)), None);
-        }
-        let bob = plan(|p| p.subscribers[1].floor = Rate::from_bps(200_000));
-        assert_eq!(was.other_rates(&bob), Some(vec![minor(&was, "bob")]), "in no group");
-        assert_eq!(was.minor_of("nobody"), None);
     }
 
     #[test]

@@ -12,9 +12,9 @@
 //! A class has its number from its name, so that one more or one less, wherever it stands in a list, renames no other (but where two names
 //! would have the same one).
 
+use crate::host_fair::by_mark;
 use crate::line_type::MOST_RATE;
 use crate::tier::{FRAME, NEXT_TO_NOTHING, codel, htb_class, link_class};
-use crate::translated::by_mark;
 use crate::{PolicyError, Shaped, Tell};
 use quell_tc::qdisc::{FqCodel, Htb};
 use quell_tc::{Class, ClassKind, Filter, Flower, Handle, HtbClass, Prefix, Queue, Tree};
@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-crate::counted::counted! {
+crate::line_type::counted! {
     /// Options of the policy.
     pub struct Subscribers {
         /// Those who share it.
@@ -44,11 +44,8 @@ crate::counted::counted! {
 pub struct Subscriber {
     /// The name, one of its own.
     pub name: String,
-    /// Addresses and prefixes.
     pub prefixes: Vec<PrefixText>,
-    /// What it has for sure.
     pub floor: Rate,
-    /// What it may have.
     pub ceiling: Rate,
     /// The group that it is in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -110,7 +107,6 @@ const BY_MARK: u16 = 33;
 const FLOWS: u32 = 128;
 
 impl Subscribers {
-    /// The plan for an interface.
     pub fn plan(&self, tell: Tell) -> Result<Shaped, PolicyError> {
         self.counting.check("subscribers")?;
         self.check(tell)?;

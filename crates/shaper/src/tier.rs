@@ -13,9 +13,9 @@
 //! high tier has next to none and borrows first. So the floors are served, then all of high, then what is left of normal, then of bulk.
 
 use crate::Counting;
-use quell_tc::qdisc::FqCodel;
+use quell_tc::qdisc::{FqCodel, Htb};
 use quell_tc::{
-    Bpf, BpfProgram, Class, ClassKind, Filter, Flower, Handle, HtbClass, Masked, Protocol, Queue,
+    Bpf, BpfProgram, Class, ClassKind, Filter, Handle, HtbClass, Protocol, Queue, RoundRobinClass,
 };
 use quell_units::{Bytes, Rate, Ratio, Span};
 
@@ -42,7 +42,6 @@ const HIGH: [u8; 6] = [
 ];
 const BULK: [u8; 3] = [0x20, 0x04, 0x08]; // CS1, LE, RFC 1349 throughput
 
-/// A share.
 pub fn percent(n: u32) -> Ratio {
     format!("{n}%").parse().expect("a small whole percentage is a ratio")
 }
@@ -71,7 +70,6 @@ pub struct TierSet {
     pub ceiling: Rate,
     /// Floors of the normal and of the bulk tier.
     pub floors: (Ratio, Ratio),
-    /// The leaves.
     pub leaf: FqCodel,
 }
 
@@ -81,7 +79,6 @@ impl TierSet {
         Handle::class(self.major, self.minor + 1)
     }
 
-    /// The three classes.
     pub fn classes(&self) -> Vec<Class> {
         let floor = |share: Ratio| {
             let rate = (self.floors_of.bps() as f64 * share.as_f64()) as u64;
@@ -111,25 +108,6 @@ pub fn filters(high: Handle) -> Vec<Filter> {
     let mut filter = Filter::new(bytecode, None);
     filter.prio = Some(1);
     vec![filter]
-}
-
-/// The first tier of such a program; none of another one.
-pub fn first_tier(code: &[[u32; 4]]) -> Option<Handle> {
-    let [.., [_, _, _, high], _] = code else { return None };
-    let high = Handle::class((high >> 16) as u16, *high as u16);
-    (code == by_dscp(high)).then_some(high)
-}
-
-/// The same for a kernel that takes no program: what leads packets to the tiers that are not the normal one.
-pub fn by_fields(high: Handle) -> Vec<Filter> {
-    let mut filters = Vec::new();
-    for protocol in [Protocol::IP, Protocol::IPV6] {
-        for (all, minor) in [(&HIGH[..], high.minor), (&BULK[..], high.minor + 2)] {
-            let to = Handle::class(high.major, minor);
-            filters.extend(all.iter().map(|tos| by_tos(protocol, *tos, to)));
-        }
-    }
-    filters
 }
 
 /// A program of classic BPF, which gives each packet its class of three. A tag that the kernel keeps beside a packet is none of the packet's
@@ -201,14 +179,6 @@ pub fn link_class(id: Handle, counting: Counting) -> Class {
     Class::new(id, ClassKind::Htb(class))
 }
 
-fn by_tos(protocol: Protocol, tos: u8, class: Handle) -> Filter {
-    let ip_tos = Some(Masked { value: tos, mask: 0xfc });
-    let mut filter =
-        Filter::new(Flower { ip_tos, ..Flower::default() }, Some(class)).with_protocol(protocol);
-    filter.prio = Some(if protocol == Protocol::IP { 1 } else { 2 });
-    filter
-}
-
 /// Bounded in packets, and with a target above the time that one full packet takes (RFC 8290, section 5.2.2) at a rate that it has to itself
 /// in turn with others.
 pub fn codel(rate: Rate) -> FqCodel {
@@ -230,6 +200,52 @@ pub fn codel(rate: Rate) -> FqCodel {
         target: Some(Span::from_micros(needed.div_ceil(1000))),
         interval: Some(Span::from_micros(100_000 + needed.div_ceil(1000))),
         ..bounded
+    }
+}
+
+/// The inner HTBs' own limit, never reached: this, or twice the rate of a faster line.
+pub(crate) const NEVER_REACHED: u64 = 10_000_000_000;
+
+/// Major of the DRR; its minors are the hosts' places, from 1.
+pub(crate) const HOSTS: u16 = 2;
+
+/// Major of the first place's tiers.
+pub(crate) const FIRST_TIERS: u16 = 0x10;
+
+/// Major of the first leaf; four for each place. Every queue has a name of its own, so that another host more does not rename those of the
+/// others, which would cost them their packets.
+const FIRST_LEAVES: u16 = 0x1000;
+
+/// What each place is built of.
+pub(crate) struct HostClass {
+    pub rate: Rate,
+    /// Floors of the normal and of the bulk tier …
+    pub floors: (Ratio, Ratio),
+    pub floors_of: Rate,
+    pub leaf: FqCodel,
+}
+
+impl HostClass {
+    /// The class of a place, from 1, with its tiers and no filter that leads to them.
+    pub fn class(&self, number: u16) -> Class {
+        let major = FIRST_TIERS + number;
+        let never = Rate::from_bps(NEVER_REACHED.max(2 * self.rate.bps()));
+        let tiers = TierSet {
+            major,
+            minor: 1,
+            leaves: FIRST_LEAVES + 4 * number + 1,
+            floors_of: self.floors_of,
+            ceiling: never,
+            floors: self.floors,
+            leaf: self.leaf.clone(),
+        };
+        let mut host = htb_class(Handle::class(major, 0xf), never, never, 0);
+        host.classes = tiers.classes();
+        let queue = Queue::from(Htb { default: Some(tiers.normal()), ..Htb::default() })
+            .with_handle(Handle::qdisc(major))
+            .with_class(host);
+        let turn = ClassKind::Drr(RoundRobinClass { quantum: Some(Bytes::new(FRAME)) });
+        Class::new(Handle::class(HOSTS, number), turn).with_queue(queue)
     }
 }
 
@@ -261,8 +277,6 @@ mod tests {
     fn one_program_tells_the_tiers_that_the_filters_tell() {
         let high = Handle::class(0x77, 1);
         let code = by_dscp(high);
-        assert_eq!(first_tier(&code), Some(high), "it is known again");
-        assert_eq!(first_tier(&code[1..]), None);
         for tos in 0..=0xff_u8 {
             let is = |all: &[u8]| all.contains(&(tos & 0xfc));
             let tier = if is(&HIGH) {

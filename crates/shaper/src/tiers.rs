@@ -11,7 +11,7 @@ use quell_tc::qdisc::Htb;
 use quell_tc::{Handle, Queue, Tree};
 use quell_units::{Rate, Ratio};
 
-crate::counted::counted! {
+crate::line_type::counted! {
     /// Options of the policy.
     pub struct Tiers {
         /// What the normal tier gets whatever the high tier sends: a share of the rate.
@@ -27,7 +27,6 @@ crate::counted::counted! {
 const FIRST: u16 = 0x11;
 
 impl Tiers {
-    /// A policy with all defaults.
     pub fn new(rate: Rate) -> Self {
         let (normal_floor, bulk_floor) = (crate::tier::normal_floor(), crate::tier::bulk_floor());
         Tiers { counting: rate.into(), normal_floor, bulk_floor }
@@ -38,11 +37,10 @@ impl Tiers {
         (FIRST..).zip(TIERS).map(|(minor, name)| (Handle::class(1, minor), name.into())).collect()
     }
 
-    /// The plan for an interface.
     pub fn plan(&self) -> Result<Shaped, PolicyError> {
         self.counting.check("tiers")?;
         let floors = (self.normal_floor, self.bulk_floor);
-        crate::error::leave_something("tiers", floors)?;
+        crate::types::leave_something("tiers", floors)?;
         let rate = self.counting.htb_rate();
         let tiers = TierSet {
             major: 1,

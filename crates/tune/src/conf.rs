@@ -27,11 +27,8 @@ pub fn text(plan: &Tuning, settings: &[(String, String)]) -> String {
 /// A setting that another file sets to something else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Override {
-    /// Which.
     pub key: String,
-    /// The file.
     pub file: String,
-    /// To what.
     pub value: String,
 }
 
@@ -40,9 +37,7 @@ pub struct Override {
 pub struct ConfFile {
     /// As `99-sysctl.conf`.
     pub name: String,
-    /// As it is shown.
     pub path: String,
-    /// What is in it.
     pub text: String,
 }
 

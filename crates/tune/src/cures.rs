@@ -1,6 +1,6 @@
 //! What is better done for one route or one connection than for the whole machine.
 
-use crate::host::{Host, Role, Wish};
+use crate::host::{HostFacts, Role, Wish};
 use crate::window::Path;
 use std::fmt;
 
@@ -13,18 +13,14 @@ pub struct Cure {
     pub socket: Option<&'static str>,
     /// What it does, when it helps, what it costs.
     pub why: String,
-    /// Who says so.
     pub source: &'static str,
 }
 
 /// What a route can say that cures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RouteCure {
-    /// Another congestion control.
     CongestionControl(String),
-    /// Acknowledge each segment at once.
     QuickAck,
-    /// Ask for ECN.
     Ecn,
     /// A first congestion window of so many segments.
     FirstWindow(u32),
@@ -41,8 +37,7 @@ impl fmt::Display for RouteCure {
     }
 }
 
-/// The cures of a role.
-pub(crate) fn of(wish: &Wish, path: Option<&Path>, host: &Host) -> Vec<Cure> {
+pub(crate) fn of(wish: &Wish, path: Option<&Path>, host: &HostFacts) -> Vec<Cure> {
     let available = host.value("net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     let current = host.value("net/ipv4/tcp_congestion_control").unwrap_or_default();
     let mut cures = Vec::new();

@@ -4,12 +4,11 @@
 //! namespace: `tcp_rmem`, `tcp_wmem`, the congestion control (`tcp_sk_init`, `tcp_set_default_congestion_control`), and with
 //! `net.core.devconf_inherit_init_net` all below `conf/`. Those, and what only the first namespace has, come from a table.
 
-use crate::host::{Host, Release};
+use crate::host::{HostFacts, Release};
 
 /// A default, and how it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
-    /// The value.
+pub struct KernelDefault {
     pub value: String,
     /// Where from.
     pub from: &'static str,
@@ -40,9 +39,9 @@ const SK_MEM_MAX: u64 = 212_992;
 const MIB: u64 = 1 << 20;
 
 /// The kernel's default of a setting; none where it is not known.
-pub fn default_of(key: &str, host: &Host) -> Option<Known> {
+pub fn default_of(key: &str, host: &HostFacts) -> Option<KernelDefault> {
     if let Some(value) = host.fresh.get(key).filter(|_| FRESH.contains(&key)) {
-        return Some(Known { value: value.clone(), from: "a fresh network namespace" });
+        return Some(KernelDefault { value: value.clone(), from: "a fresh network namespace" });
     }
     let release = host.release;
     // Bytes, 1/128 of the pages (tcp_init).
@@ -78,7 +77,7 @@ pub fn default_of(key: &str, host: &Host) -> Option<Known> {
         key if FRESH.contains(&key) => ("1".into(), "net/ipv4/tcp_ipv4.c, tcp_sk_init"),
         _ => return None,
     };
-    Some(Known { value, from })
+    Some(KernelDefault { value, from })
 }
 
 #[cfg(test)]
@@ -86,7 +85,7 @@ mod tests {
     use super::*;
     use crate::plan::tests::host;
 
-    fn value(key: &str, host: &Host) -> String {
+    fn value(key: &str, host: &HostFacts) -> String {
         default_of(key, host).expect("it is known").value
     }
 

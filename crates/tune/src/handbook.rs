@@ -1,23 +1,24 @@
 //! What others write, and why it is taken or not.
 
-use crate::host::Host;
+use crate::host::HostFacts;
 use crate::proposal::numbers;
 
 /// A line of the handbook of 2008 that is not taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    /// What it says.
+pub struct HandbookAnswer {
     pub line: &'static str,
     /// Why it is not taken.
     pub why_not: String,
-    /// What stands in its place.
     pub instead: &'static str,
 }
 
 /// Each line of the handbook, on this host.
-pub fn answers(host: &Host) -> Vec<Answer> {
-    let answer =
-        |line, why_not: &str, instead| Answer { line, why_not: why_not.to_owned(), instead };
+pub fn answers(host: &HostFacts) -> Vec<HandbookAnswer> {
+    let answer = |line, why_not: &str, instead| HandbookAnswer {
+        line,
+        why_not: why_not.to_owned(),
+        instead,
+    };
     let memory = host.memory >> 30;
     vec![
         answer(
@@ -71,7 +72,6 @@ pub fn answers(host: &Host) -> Vec<Answer> {
 /// What others set, for comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Others {
-    /// Who, for what.
     pub who: &'static str,
     /// `rmem_max`, `wmem_max`.
     pub core: &'static str,
@@ -122,7 +122,7 @@ pub const OTHERS: [Others; 6] = [
 ];
 
 /// In what a row of [`OTHERS`] would lower what this host has; none where it would not.
-pub fn lowers(row: &Others, host: &Host) -> Vec<String> {
+pub fn lowers(row: &Others, host: &HostFacts) -> Vec<String> {
     let mut found = Vec::new();
     for (key, text) in [("net/ipv4/tcp_rmem", row.receive), ("net/ipv4/tcp_wmem", row.send)] {
         let Some(now) = host.value(key).map(numbers) else { continue };

@@ -14,7 +14,6 @@ pub enum Role {
     Measure,
     /// Forwards packets of others.
     Router,
-    /// Answers small requests quickly.
     Latency,
 }
 
@@ -22,7 +21,6 @@ impl Role {
     /// All of them.
     pub const ALL: [Role; 4] = [Role::Transfer, Role::Measure, Role::Router, Role::Latency];
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Role::Transfer => "transfer",
@@ -99,7 +97,6 @@ pub struct Release {
 }
 
 impl Release {
-    /// A version by its numbers.
     pub const fn new(major: u32, minor: u32) -> Self {
         Release { major, minor }
     }
@@ -126,7 +123,7 @@ impl fmt::Display for Release {
 
 /// What is known of a host.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Host {
+pub struct HostFacts {
     /// Its kernel.
     pub release: Release,
     /// Bytes of a page.
@@ -143,12 +140,10 @@ pub struct Host {
     pub sealed: BTreeMap<String, String>,
     /// Whether the kernel has the queues fq and fq_codel; none where that could not be tried.
     pub has_fq: Option<bool>,
-    /// Likewise fq_codel.
     pub has_fq_codel: Option<bool>,
 }
 
-impl Host {
-    /// A setting now.
+impl HostFacts {
     pub fn value(&self, key: &str) -> Option<&str> {
         self.now.get(key).map(String::as_str)
     }

@@ -3,12 +3,14 @@
 //! ```text
 //!   Wish: role, rate, RTT ─┐            ┌─ proposals: key, now, the kernel's default, wanted, why, source
 //!                          ├─► Tuning ──┼─ cures of single routes and sockets
-//!   Host: kernel, memory, ─┘            └─ what a transfer reaches, now and then
+//!   HostFacts: kernel, memory, ─┘            └─ what a transfer reaches, now and then
 //!         settings now
-//!   Tuning ─► Record (what was there), conf::text (the file)      handbook: what others write, and why it is not taken
+//!   Tuning ─► TuningRecord (what was there), conf::text (the file)      handbook: what others write, and why it is not taken
 //! ```
 //!
-//! Pure: what is read of a host comes in as [`Host`]. No line is ever below what the kernel would do by itself.
+//! Pure: what is read of a host comes in as [`HostFacts`]. No line is ever below what the kernel would do by itself.
+
+#![allow(missing_docs, reason = "nobody else uses it as a library")]
 
 pub mod conf;
 mod cures;
@@ -22,9 +24,9 @@ mod roles;
 mod window;
 
 pub use cures::{Cure, RouteCure};
-pub use defaults::{FRESH, Known, default_of};
-pub use host::{Host, KEYS, Release, Role, Wish};
+pub use defaults::{FRESH, KernelDefault, default_of};
+pub use host::{HostFacts, KEYS, Release, Role, Wish};
 pub use plan::{PlanError, Tuning};
-pub use proposal::{Proposal, Wanted, dotted, same};
-pub use record::{PLACE as RECORD_PLACE, Record, RecordError, Setting};
-pub use window::{Limit, Path, Reach};
+pub use proposal::{Proposal, SettingAction, dotted, same};
+pub use record::{PLACE as RECORD_PLACE, RecordError, Setting, TuningRecord};
+pub use window::{Path, Reach, ReachLimit};

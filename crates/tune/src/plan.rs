@@ -1,23 +1,20 @@
 //! The settings that are wanted of a host, each with its reason.
 
 use crate::cures::{self, Cure};
-use crate::host::{Host, Wish};
-use crate::proposal::{Proposal, Sink, Wanted, numbers};
+use crate::host::{HostFacts, Wish};
+use crate::proposal::{Proposal, SettingAction, Sink, numbers};
 use crate::roles;
 use crate::window::{Path, Reach};
 
 /// All that would be done for a role.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tuning {
-    /// What was asked for.
     pub wish: Wish,
-    /// The settings.
     pub lines: Vec<Proposal>,
     /// What is better done for one route or one connection.
     pub cures: Vec<Cure>,
     /// What one transfer reaches with the buffers as they are, both ends alike.
     pub reach_now: Option<Reach>,
-    /// What it reaches then.
     pub reach_then: Option<Reach>,
     /// What else there is to say.
     pub remarks: Vec<String>,
@@ -42,7 +39,7 @@ impl Tuning {
     ///
     /// # Errors
     /// Rate or round-trip time are not known, or give a product that no window can hold.
-    pub fn of(wish: Wish, host: &Host) -> Result<Self, PlanError> {
+    pub fn of(wish: Wish, host: &HostFacts) -> Result<Self, PlanError> {
         let path = path(&wish, ETHERNET)?;
         let mut sink = Sink { host, lines: Vec::new(), remarks: Vec::new() };
         roles::lines(&wish, path.as_ref(), host, &mut sink);
@@ -60,18 +57,18 @@ impl Tuning {
     /// The settings that are to change, with their values.
     pub fn settings(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.lines.iter().filter_map(|line| match &line.wanted {
-            Wanted::Set(value) => Some((line.key, value.as_str())),
+            SettingAction::Set(value) => Some((line.key, value.as_str())),
             _ => None,
         })
     }
 
     /// The settings that would change and can't.
     pub fn sealed(&self) -> impl Iterator<Item = &Proposal> {
-        self.lines.iter().filter(|line| line.wanted == Wanted::Sealed)
+        self.lines.iter().filter(|line| line.wanted == SettingAction::Sealed)
     }
 
     /// What one transfer reaches over a path, as it is or as it is wanted.
-    pub fn reach(&self, path: &Path, host: &Host, then: bool) -> Option<Reach> {
+    pub fn reach(&self, path: &Path, host: &HostFacts, then: bool) -> Option<Reach> {
         let most = |key: &str| {
             let set = self.settings().find(|(name, _)| then && *name == key).map(|(_, v)| v);
             numbers(set.or(host.value(key))?).last().copied()
@@ -113,8 +110,8 @@ pub(crate) mod tests {
     use std::collections::BTreeMap;
 
     /// A host with the defaults of its kernel.
-    pub fn host(release: Release, buffer_pages: u64) -> Host {
-        let mut host = Host {
+    pub fn host(release: Release, buffer_pages: u64) -> HostFacts {
+        let mut host = HostFacts {
             release,
             page: 4096,
             memory: buffer_pages * 4096,
@@ -197,9 +194,9 @@ pub(crate) mod tests {
         host.sealed.insert("net/ipv4/tcp_rmem".into(), "it is read-only".into());
         let plan = Tuning::of(wish(Role::Transfer), &host).expect("a plan");
         let line = |key| plan.lines.iter().find(|line| line.key == key).expect("it is named");
-        assert_eq!(line("net/core/rmem_max").wanted, Wanted::Leave);
+        assert_eq!(line("net/core/rmem_max").wanted, SettingAction::Leave);
         assert!(line("net/core/rmem_max").why.contains("no such setting"));
-        assert_eq!(line("net/ipv4/tcp_rmem").wanted, Wanted::Sealed);
+        assert_eq!(line("net/ipv4/tcp_rmem").wanted, SettingAction::Sealed);
         assert!(line("net/ipv4/tcp_rmem").why.contains("it is read-only"));
     }
 

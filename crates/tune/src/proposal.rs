@@ -1,12 +1,11 @@
 //! One setting of a plan, and the collection of them.
 
-use crate::defaults::{Known, default_of};
-use crate::host::Host;
+use crate::defaults::{KernelDefault, default_of};
+use crate::host::HostFacts;
 
 /// What is wanted of a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wanted {
-    /// This value.
+pub enum SettingAction {
     Set(String),
     /// It is right as it is.
     Keep,
@@ -24,22 +23,16 @@ pub struct Proposal {
     /// Its value now; none where the kernel or the namespace has no such.
     pub now: Option<String>,
     /// What the kernel would set by itself.
-    pub default: Option<Known>,
-    /// What is wanted.
-    pub wanted: Wanted,
-    /// Why.
+    pub default: Option<KernelDefault>,
+    pub wanted: SettingAction,
     pub why: String,
-    /// Who says so.
     pub source: &'static str,
 }
 
 /// Where roles put their lines.
 pub(crate) struct Sink<'a> {
-    /// Of which host.
-    pub host: &'a Host,
-    /// What they put there.
+    pub host: &'a HostFacts,
     pub lines: Vec<Proposal>,
-    /// What else they say.
     pub remarks: Vec<String>,
 }
 
@@ -49,40 +42,45 @@ impl Sink<'_> {
         let now = self.host.value(key);
         let (wanted, why) = match (now, self.host.sealed.get(key)) {
             (None, _) => (
-                Wanted::Leave,
+                SettingAction::Leave,
                 format!("there is no such setting here, in this kernel or namespace; {why}"),
             ),
-            (Some(now), _) if same(now, &value) => (Wanted::Keep, why),
-            (Some(_), Some(sealed)) => (Wanted::Sealed, format!("{sealed}; {why}")),
-            _ => (Wanted::Set(value), why),
+            (Some(now), _) if same(now, &value) => (SettingAction::Keep, why),
+            (Some(_), Some(sealed)) => (SettingAction::Sealed, format!("{sealed}; {why}")),
+            _ => (SettingAction::Set(value), why),
         };
         self.line(key, wanted, why, source);
     }
 
     /// A setting that is right as it is.
     pub fn keep(&mut self, key: &'static str, why: String, source: &'static str) {
-        let wanted = if self.host.value(key).is_some() { Wanted::Keep } else { Wanted::Leave };
+        let wanted =
+            if self.host.value(key).is_some() { SettingAction::Keep } else { SettingAction::Leave };
         self.line(key, wanted, why, source);
     }
 
     /// A setting that is left alone.
     pub fn leave(&mut self, key: &'static str, why: String, source: &'static str) {
-        self.line(key, Wanted::Leave, why, source);
+        self.line(key, SettingAction::Leave, why, source);
     }
 
-    /// What there is to say.
     pub fn say(&mut self, remark: String) {
         self.remarks.push(remark);
     }
 
-    fn line(&mut self, key: &'static str, wanted: Wanted, why: String, source: &'static str) {
+    fn line(
+        &mut self,
+        key: &'static str,
+        wanted: SettingAction,
+        why: String,
+        source: &'static str,
+    ) {
         let now = self.host.value(key).map(spaced);
         let default = default_of(key, self.host);
         self.lines.push(Proposal { key, now, default, wanted, why, source });
     }
 }
 
-/// The numbers of a value.
 pub(crate) fn numbers(value: &str) -> Vec<u64> {
     value.split_whitespace().filter_map(|n| n.parse().ok()).collect()
 }

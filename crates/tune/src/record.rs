@@ -8,10 +8,8 @@ pub const PLACE: &str = "var/lib/quell/tune.toml";
 /// What `apply` did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Record {
-    /// The version of this file.
+pub struct TuningRecord {
     pub version: u32,
-    /// What was wanted, in words.
     pub wanted: String,
     /// When, in seconds since 1970.
     pub at: u64,
@@ -32,7 +30,6 @@ pub struct Setting {
     pub key: String,
     /// What it was before Quell, as the kernel wrote it.
     pub before: String,
-    /// What it was set to.
     pub set: String,
 }
 
@@ -52,8 +49,7 @@ pub enum RecordError {
 const VERSION: u32 = 1;
 const HEAD: &str = "# Written by `quell tune apply`, for `quell tune revert`.\n";
 
-impl Record {
-    /// A record of this version.
+impl TuningRecord {
     pub fn new(
         wanted: String,
         at: u64,
@@ -61,10 +57,9 @@ impl Record {
         file: String,
         settings: Vec<Setting>,
     ) -> Self {
-        Record { version: VERSION, wanted, at, kernel, file, settings }
+        TuningRecord { version: VERSION, wanted, at, kernel, file, settings }
     }
 
-    /// As a file.
     pub fn text(&self) -> String {
         let body = toml::to_string(self).expect("strings and numbers, tables last, can be written");
         format!("{HEAD}{body}")
@@ -75,7 +70,7 @@ impl Record {
     /// # Errors
     /// It was changed, cut off, or written by a newer Quell.
     pub fn read(text: &str) -> Result<Self, RecordError> {
-        let record: Record =
+        let record: TuningRecord =
             toml::from_str(text).map_err(|e| RecordError::Damaged(e.message().to_owned()))?;
         match record.version {
             VERSION => Ok(record),
@@ -101,8 +96,8 @@ mod tests {
             settings in proptest::collection::vec(("[a-z_/0-9]{1,30}", "[ -~\t]{0,20}", "[ -~]{0,20}"), 0..6),
         ) {
             let settings = settings.into_iter().map(|(key, before, set)| Setting { key, before, set });
-            let record = Record::new(wanted, 7, "6.1.0".into(), file, settings.collect());
-            prop_assert_eq!(Record::read(&record.text()).expect("its own text"), record);
+            let record = TuningRecord::new(wanted, 7, "6.1.0".into(), file, settings.collect());
+            prop_assert_eq!(TuningRecord::read(&record.text()).expect("its own text"), record);
         }
     }
 
@@ -110,12 +105,15 @@ mod tests {
     fn what_is_cut_off_or_newer_is_refused() {
         let set = |key: &str| Setting { key: key.into(), before: "1\t2".into(), set: "3 4".into() };
         let record =
-            Record::new("transfer".into(), 7, "6.1".into(), "#\n".into(), vec![set("a/b")]);
+            TuningRecord::new("transfer".into(), 7, "6.1".into(), "#\n".into(), vec![set("a/b")]);
         let whole = record.text();
         let newer = whole.replace("version = 1", "version = 2");
-        assert!(Record::read(&newer).expect_err("newer").to_string().contains("newer Quell"));
+        assert!(TuningRecord::read(&newer).expect_err("newer").to_string().contains("newer Quell"));
         let cut = &whole[..whole.len() - 12];
-        assert!(Record::read(cut).expect_err("cut").to_string().contains("no record"), "{cut}");
-        assert!(Record::read("").is_err());
+        assert!(
+            TuningRecord::read(cut).expect_err("cut").to_string().contains("no record"),
+            "{cut}"
+        );
+        assert!(TuningRecord::read("").is_err());
     }
 }

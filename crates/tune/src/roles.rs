@@ -1,7 +1,7 @@
 //! The settings of each role.
 
 use crate::default_of;
-use crate::host::{Host, Role, Wish};
+use crate::host::{HostFacts, Role, Wish};
 use crate::proposal::{Sink, numbers};
 use crate::window::{MEASURED, Path, fraction_words};
 use quell_units::Bytes;
@@ -15,7 +15,7 @@ const STREAM: &str = "net/core/stream.c; ESnet fasterdata, host tuning";
 const IP_SYSCTL: &str = "Linux, Documentation/networking/ip-sysctl.rst";
 
 /// Puts the lines of a role.
-pub(crate) fn lines(wish: &Wish, path: Option<&Path>, host: &Host, sink: &mut Sink<'_>) {
+pub(crate) fn lines(wish: &Wish, path: Option<&Path>, host: &HostFacts, sink: &mut Sink<'_>) {
     if let (Role::Transfer | Role::Measure, Some(path)) = (wish.role, path) {
         buffers(wish, path, host, sink);
     } else {
@@ -37,7 +37,7 @@ pub(crate) fn lines(wish: &Wish, path: Option<&Path>, host: &Host, sink: &mut Si
     }
 }
 
-fn buffers(wish: &Wish, path: &Path, host: &Host, sink: &mut Sink<'_>) {
+fn buffers(wish: &Wish, path: &Path, host: &HostFacts, sink: &mut Sink<'_>) {
     let product = path.product();
     // No more than a quarter of the memory for all streams.
     let share = host.memory / 4 / u64::from(wish.streams.max(1));
@@ -95,7 +95,7 @@ fn buffers(wish: &Wish, path: &Path, host: &Host, sink: &mut Sink<'_>) {
 }
 
 /// `tcp_mem`, in pages: raised where all streams together would be put under pressure.
-fn pressure(wish: &Wish, each: u64, host: &Host, sink: &mut Sink<'_>) {
+fn pressure(wish: &Wish, each: u64, host: &HostFacts, sink: &mut Sink<'_>) {
     const KEY: &str = "net/ipv4/tcp_mem";
     let now = triple(host, KEY);
     let default = default_triple(host, KEY);
@@ -129,7 +129,7 @@ fn no_buffers(role: Role, sink: &mut Sink<'_>) {
     }
 }
 
-fn queue(role: Role, host: &Host, sink: &mut Sink<'_>) {
+fn queue(role: Role, host: &HostFacts, sink: &mut Sink<'_>) {
     const KEY: &str = "net/core/default_qdisc";
     let (kind, has, why, source) = match role {
         Role::Router => (
@@ -165,7 +165,7 @@ fn queue(role: Role, host: &Host, sink: &mut Sink<'_>) {
     }
 }
 
-fn backlog(wish: &Wish, host: &Host, sink: &mut Sink<'_>) {
+fn backlog(wish: &Wish, host: &HostFacts, sink: &mut Sink<'_>) {
     const KEY: &str = "net/core/netdev_max_backlog";
     const SOURCE: &str = "net/core/dev.c, enqueue_to_backlog; Linux, admin-guide/sysctl/net.rst";
     let turn_us =
@@ -199,7 +199,7 @@ fn backlog(wish: &Wish, host: &Host, sink: &mut Sink<'_>) {
 }
 
 /// What is on in every kernel, and was switched off by advice of old.
-fn switches(host: &Host, sink: &mut Sink<'_>) {
+fn switches(host: &HostFacts, sink: &mut Sink<'_>) {
     let all = [
         (
             "net/ipv4/tcp_window_scaling",
@@ -278,11 +278,11 @@ fn habits(wish: &Wish, sink: &mut Sink<'_>) {
     }
 }
 
-fn triple(host: &Host, key: &str) -> [u64; 3] {
+fn triple(host: &HostFacts, key: &str) -> [u64; 3] {
     as_triple(host.value(key))
 }
 
-fn default_triple(host: &Host, key: &str) -> [u64; 3] {
+fn default_triple(host: &HostFacts, key: &str) -> [u64; 3] {
     as_triple(default_of(key, host).as_ref().map(|known| known.value.as_str()))
 }
 

@@ -5,7 +5,7 @@
 //!   × its fraction       rate × RTT              × its fraction = window
 //! ```
 
-use crate::host::{Host, Release};
+use crate::host::{HostFacts, Release};
 use quell_units::{Rate, Span};
 
 /// From here on each connection measures the fraction by itself ("tcp: get rid of sysctl_tcp_adv_win_scale"); it begins at a half
@@ -21,9 +21,7 @@ const BOOKKEEPING: u64 = 1_280;
 /// A path.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Path {
-    /// Its narrowest rate.
     pub rate: Rate,
-    /// Its round-trip time.
     pub rtt: Span,
     /// Bytes of the largest packet.
     pub mtu: u32,
@@ -33,22 +31,18 @@ pub struct Path {
 
 /// What holds a transfer up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
-    /// The line.
+pub enum ReachLimit {
     Rate,
-    /// The receiver's buffer.
     Receiver,
-    /// The sender's buffer.
     Sender,
 }
 
-impl Limit {
-    /// In words.
+impl ReachLimit {
     pub fn words(self) -> &'static str {
         match self {
-            Limit::Rate => "the line",
-            Limit::Receiver => "the receiver's buffer",
-            Limit::Sender => "the sender's buffer",
+            ReachLimit::Rate => "the line",
+            ReachLimit::Receiver => "the receiver's buffer",
+            ReachLimit::Sender => "the sender's buffer",
         }
     }
 }
@@ -59,7 +53,7 @@ pub struct Reach {
     /// Payload, in bits a second.
     pub bits_per_second: f64,
     /// What it is held up by.
-    pub limit: Limit,
+    pub limit: ReachLimit,
 }
 
 impl Path {
@@ -74,7 +68,7 @@ impl Path {
     }
 
     /// Bytes of receive buffer from which the window is at least the product, and at least twice the product.
-    pub fn receive_buffer(&self, host: &Host) -> u64 {
+    pub fn receive_buffer(&self, host: &HostFacts) -> u64 {
         let product = self.product();
         let (of, share) = receive_fraction(host);
         (product.saturating_mul(of) / share).max(product.saturating_mul(2))
@@ -95,7 +89,7 @@ impl Path {
     }
 
     /// What a transfer reaches with the largest buffers of its two ends, in bytes, the receiver's of this `host`'s kind.
-    pub fn reach(&self, receive: u64, send: u64, host: &Host) -> Reach {
+    pub fn reach(&self, receive: u64, send: u64, host: &HostFacts) -> Reach {
         let (of, share) = receive_fraction(host);
         let window = (receive.saturating_mul(share) / of).min(LARGEST_WINDOW);
         let (of, share) = self.send_fraction();
@@ -104,15 +98,19 @@ impl Path {
         let on_line = f64::from(self.mtu) + f64::from(self.overhead);
         let line = self.rate.bps() as f64 * self.segment() as f64 / on_line;
         let by = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { f64::MAX };
-        let all = [(line, Limit::Rate), (by(window), Limit::Receiver), (by(sent), Limit::Sender)];
+        let all = [
+            (line, ReachLimit::Rate),
+            (by(window), ReachLimit::Receiver),
+            (by(sent), ReachLimit::Sender),
+        ];
         let (bits_per_second, limit) =
-            all.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((line, Limit::Rate));
+            all.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((line, ReachLimit::Rate));
         Reach { bits_per_second, limit }
     }
 }
 
 /// The share of a receive buffer that is offered as window, as `share` of `of` (`tcp_win_from_space`).
-fn receive_fraction(host: &Host) -> (u64, u64) {
+fn receive_fraction(host: &HostFacts) -> (u64, u64) {
     let scale: i32 =
         host.value("net/ipv4/tcp_adv_win_scale").and_then(|v| v.trim().parse().ok()).unwrap_or(1);
     match scale.clamp(-31, 31) {
@@ -123,7 +121,7 @@ fn receive_fraction(host: &Host) -> (u64, u64) {
 }
 
 /// The share in words, with its source.
-pub fn fraction_words(host: &Host) -> String {
+pub fn fraction_words(host: &HostFacts) -> String {
     let (of, share) = receive_fraction(host);
     match host.release >= MEASURED {
         true => "a connection begins with half of its buffer as window".to_owned(),
@@ -171,7 +169,7 @@ mod tests {
             [(2, 1500, 59.7), (4, 1500, 119.0), (2, 9000, 100.0), (4, 9000, 198.0)]
         {
             let reach = path("1Gbit", "100ms", mtu).reach(6 << 20, send << 20, &lab);
-            assert_eq!(reach.limit, Limit::Sender);
+            assert_eq!(reach.limit, ReachLimit::Sender);
             let off = reach.bits_per_second / 1e6 / measured - 1.0;
             assert!(off.abs() < 0.03, "{send} MiB, MTU {mtu}: {reach:?}, measured {measured}");
         }
@@ -182,11 +180,11 @@ mod tests {
         let lab = host(Release::new(6, 1), 250_000);
         let path = path("1Gbit", "100ms", 1500);
         let limit = |receive, send| path.reach(receive, send, &lab).limit;
-        assert_eq!(limit(1 << 20, 64 << 20), Limit::Receiver);
-        assert_eq!(limit(64 << 20, 1 << 20), Limit::Sender);
-        assert_eq!(limit(64 << 20, 64 << 20), Limit::Rate);
+        assert_eq!(limit(1 << 20, 64 << 20), ReachLimit::Receiver);
+        assert_eq!(limit(64 << 20, 1 << 20), ReachLimit::Sender);
+        assert_eq!(limit(64 << 20, 64 << 20), ReachLimit::Rate);
         let full = path.reach(path.receive_buffer(&lab), path.send_buffer(), &lab);
-        assert_eq!(full.limit, Limit::Rate);
+        assert_eq!(full.limit, ReachLimit::Rate);
         assert!((full.bits_per_second / 956.4e6 - 1.0).abs() < 1e-3, "{full:?}");
     }
 }

@@ -1,8 +1,8 @@
 //! A machine without a kernel.
 
 use quell_act::{
-    Change, DeviceGoal, FileGoal, Goal, HostTableGoal, LinkGoal, LinkNow, Machine, Now,
-    OffloadGoal, OwnRoute, Refusal, RouteGoal, SysctlGoal, Target,
+    Change, DeviceGoal, DeviceTarget, FileGoal, Goal, HostTableGoal, LinkGoal, LinkNow, Machine,
+    Now, OwnRoute, Refusal, RouteGoal, SysctlGoal,
 };
 use quell_tc::observed::{ObservedQdisc, Raw, Snapshot, Stats};
 use quell_tc::{Handle, Places, Tree, seen};
@@ -76,7 +76,6 @@ impl Scene {
                 congestion_control: None,
             });
             goal.routes.push(RouteGoal { to: "192.0.2.0/24".into(), route });
-            goal.offloads.push(OffloadGoal { device: "eth0".into(), feature: "tso".into(), on });
             goal.host_tables.push(HostTableGoal { device: "eth0".into(), there: on });
         }
         if self.file > 0 {
@@ -132,7 +131,6 @@ impl Model {
         now.links.insert("eth0".into(), eth0);
         now.queues.insert(ETH0, snapshot);
         now.sysctls.insert("a/b".into(), "0".into());
-        now.offloads.insert(("eth0".into(), "tso".into()), true);
         now.files.insert("/etc/x".into(), Some((b"old".to_vec(), 0o600)));
         Model { now, next: 10, refuse: None, die: None, second_look: None }
     }
@@ -171,18 +169,18 @@ impl Model {
             lines.sort();
             state.insert(name.clone(), lines);
         }
-        let Now { sysctls, offloads, routes, host_tables, .. } = &self.now;
+        let Now { sysctls, routes, host_tables, .. } = &self.now;
         // No file, looked for or not.
         let files: Vec<_> =
             self.now.files.iter().filter(|(_, content)| content.is_some()).collect();
         state.insert(
             "others".into(),
-            vec![format!("{sysctls:?} {offloads:?} {routes:?} {files:?} {host_tables:?}")],
+            vec![format!("{sysctls:?} {routes:?} {files:?} {host_tables:?}")],
         );
         state
     }
 
-    fn index(&self, target: &Target) -> Result<u32, Refusal> {
+    fn index(&self, target: &DeviceTarget) -> Result<u32, Refusal> {
         let by_name = || self.now.links.get(&target.name).map(|link| link.index);
         target.index.or_else(by_name).ok_or_else(|| Refusal(format!("no {}", target.name)))
     }
@@ -237,9 +235,6 @@ impl Machine for Model {
             Change::Queue { device, change } => {
                 let index = self.index(device)?;
                 self.now.queues.entry(index).or_default().carry_out(change);
-            }
-            Change::Offload { device, feature, on } => {
-                self.now.offloads.insert((device.clone(), feature.clone()), *on);
             }
             Change::Sysctl { key, value } => {
                 self.now.sysctls.insert(key.clone(), value.clone());

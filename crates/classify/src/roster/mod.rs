@@ -3,7 +3,7 @@
 //! ```text
 //!   Roster: prefix ─► class ──RosterTables::lead_to()──► PREFIXES   bpf/roster.c, two filters: by source, by destination
 //!                                                          │
-//!   Arrivals ◄── ring ◄── a packet of one who has no class ┘   mark() when the class is made; State: when was it last heard
+//!   NewcomerRing ◄── ring ◄── a packet of one who has no class ┘   mark() when the class is made; SubscriberState: when was it last heard
 //! ```
 //!
 //! Thousands of classes that nobody needs are not made. A packet of a subscriber without one goes to the queue's default class meanwhile.
@@ -12,7 +12,7 @@ mod program;
 mod tables;
 
 pub use program::RosterProgram;
-pub use tables::{Arrivals, RosterTables, State};
+pub use tables::{NewcomerRing, RosterTables, SubscriberState};
 
 pub use quell_tc::Side;
 use quell_tc::{Handle, Prefix};

@@ -40,7 +40,7 @@ unsafe impl aya::Pod for RawRoster {}
 
 /// How it is with a subscriber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct State {
+pub struct SubscriberState {
     /// When something was last heard of it, in ns of the kernel's coarse monotonic clock, to within a second; none if never.
     pub last: Option<u64>,
     /// Whether it was marked as one that has its class.
@@ -219,11 +219,11 @@ impl RosterTables {
     ///
     /// # Errors
     /// The kernel refused.
-    pub fn state(&self, minor: u16) -> Result<State, ClassifyError> {
+    pub fn state(&self, minor: u16) -> Result<SubscriberState, ClassifyError> {
         let raw = self.raw(minor)?;
         let has_class = raw.told == HAS_CLASS;
         let last = Some(raw.last).filter(|last| *last != 0);
-        Ok(State { last, has_class, told: raw.told != 0 && !has_class })
+        Ok(SubscriberState { last, has_class, told: raw.told != 0 && !has_class })
     }
 
     fn raw(&self, minor: u16) -> Result<RawState, ClassifyError> {
@@ -247,13 +247,13 @@ impl RosterTables {
     ///
     /// # Errors
     /// It was taken already, or can't be mapped into memory.
-    pub fn arrivals(&mut self) -> Result<Arrivals, ClassifyError> {
+    pub fn arrivals(&mut self) -> Result<NewcomerRing, ClassifyError> {
         let tried = "listen to who is there";
         let map = self.arrivals.take().ok_or_else(|| ClassifyError::Table {
             tried: tried.into(),
             answer: "somebody listens already".into(),
         })?;
-        RingBuf::try_from(map).map(Arrivals).map_err(|e| table(tried, &e))
+        RingBuf::try_from(map).map(NewcomerRing).map_err(|e| table(tried, &e))
     }
 
     /// The clock that says when a subscriber was last heard, in ns.
@@ -279,9 +279,9 @@ impl RosterTables {
 }
 
 /// Who is there without a class, by the minors of their classes. Readable, for poll(2), when somebody is.
-pub struct Arrivals(RingBuf<MapData>);
+pub struct NewcomerRing(RingBuf<MapData>);
 
-impl Arrivals {
+impl NewcomerRing {
     /// The next one; none where all were told.
     pub fn next_arrival(&mut self) -> Option<u16> {
         let item = self.0.next()?;
@@ -290,7 +290,7 @@ impl Arrivals {
     }
 }
 
-impl AsFd for Arrivals {
+impl AsFd for NewcomerRing {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

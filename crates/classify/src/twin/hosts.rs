@@ -14,17 +14,17 @@ struct Holder {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Table {
+pub(super) struct HostTable {
     holders: Vec<Option<Holder>>,
     places: HashMap<Address, usize>,
     none_before: u64,
     pub(super) sharing: u64,
 }
 
-impl Table {
+impl HostTable {
     pub(super) fn new(classes: u32) -> Self {
         let holders = vec![None; classes as usize];
-        Table { holders, places: HashMap::new(), none_before: 0, sharing: 0 }
+        HostTable { holders, places: HashMap::new(), none_before: 0, sharing: 0 }
     }
 
     pub(super) fn held(&self) -> usize {

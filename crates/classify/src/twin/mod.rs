@@ -10,24 +10,24 @@ mod whose;
 pub use hash::{flow_hash, host_hash, scale};
 pub use parse::{Address, Headers, Packet, Parsed, parse};
 pub use roster::RosterTwin;
-pub use whose::{Answer, Routes};
+pub use whose::{RouteAnswer, Routes};
 
 use crate::config::Config;
 use crate::raw::RawConfig;
-use hosts::Table;
+use hosts::HostTable;
 use whose::Owners;
 
 /// A classifier with its memory of hosts.
 #[derive(Debug, Clone)]
 pub struct Twin {
     config: RawConfig,
-    table: Table,
+    table: HostTable,
     owners: Owners,
 }
 
 /// What came of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Verdict {
+pub struct TwinVerdict {
     /// The class id as the kernel has it; 0 is no match.
     pub class: u32,
     /// The packet's new priority, where it gets one.
@@ -38,21 +38,21 @@ impl Twin {
     /// One that has not seen a host yet.
     pub fn new(config: &Config) -> Self {
         let config = RawConfig::from(config);
-        Twin { table: Table::new(config.hosts), config, owners: Owners::default() }
+        Twin { table: HostTable::new(config.hosts), config, owners: Owners::default() }
     }
 
     /// Goes on with another configuration, as the program does.
     pub fn configure(&mut self, config: &Config) {
         let next = RawConfig::from(config);
         if !next.has_hosts_of(&self.config) {
-            self.table = Table::new(next.hosts);
+            self.table = HostTable::new(next.hosts);
         }
         self.config = next;
     }
 
     /// Takes all hosts their classes.
     pub fn forget_hosts(&mut self) {
-        self.table = Table::new(self.config.hosts);
+        self.table = HostTable::new(self.config.hosts);
     }
 
     /// Enters addresses of hosts, in place of all that was known of addresses.
@@ -66,13 +66,13 @@ impl Twin {
     }
 
     /// The class of a packet that arrives `now`, in ns of any clock that does not go back and is not 0.
-    pub fn classify(&mut self, packet: &Packet<'_>, now: u64) -> Verdict {
+    pub fn classify(&mut self, packet: &Packet<'_>, now: u64) -> TwinVerdict {
         let c = &self.config;
         let Some(parsed) = parse(packet, c.vxlan_port) else {
-            return Verdict { class: c.other, priority: None };
+            return TwinVerdict { class: c.other, priority: None };
         };
         if c.flags & crate::raw::TUNNELS_ONLY != 0 && parsed.tunnels == 0 {
-            return Verdict { class: 0, priority: None };
+            return TwinVerdict { class: 0, priority: None };
         }
         let host = match c.host {
             0 => 0,
@@ -95,7 +95,7 @@ impl Twin {
             false => c.major,
         };
         let priority = (c.tin_major != 0).then_some((c.tin_major << 16) | (tier + 1));
-        Verdict { class: (major << 16) | (minor & 0xffff), priority }
+        TwinVerdict { class: (major << 16) | (minor & 0xffff), priority }
     }
 
     /// Packets of hosts that had to share a class.

@@ -103,7 +103,7 @@ const MAX_TAGS: usize = 3;
 const MAX_EXTENSIONS: usize = 6;
 
 /// A place behind headers of known size; reading there may fail.
-type At = usize;
+type Offset = usize;
 
 /// The headers; none if it is no IP packet.
 pub fn parse(packet: &Packet<'_>, vxlan_port: u16) -> Option<Parsed> {
@@ -133,9 +133,9 @@ pub(super) fn headers_of(packet: &Packet<'_>) -> Option<(Headers, bool)> {
 fn pass_tags(
     packet: &Packet<'_>,
     mut ethertype: u16,
-    mut at: At,
+    mut at: Offset,
     mut vlan: Option<&mut u16>,
-) -> Option<(u16, At)> {
+) -> Option<(u16, Offset)> {
     for _ in 0..MAX_TAGS {
         match ethertype {
             IPV4 | IPV6 => break,
@@ -162,11 +162,11 @@ fn pass_tags(
     Some((ethertype, at))
 }
 
-fn pass_ethernet(packet: &Packet<'_>, at: At) -> Option<(u16, At)> {
+fn pass_ethernet(packet: &Packet<'_>, at: Offset) -> Option<(u16, Offset)> {
     pass_tags(packet, packet.be16(at + 12)?, at + 14, None)
 }
 
-fn pass_gre(packet: &Packet<'_>, at: At) -> Option<(u16, At)> {
+fn pass_gre(packet: &Packet<'_>, at: Offset) -> Option<(u16, Offset)> {
     let header: [u8; 4] = packet.read(at)?;
     let flags = u16::from_be_bytes([header[0], header[1]]);
     let ethertype = u16::from_be_bytes([header[2], header[3]]);
@@ -179,7 +179,7 @@ fn pass_gre(packet: &Packet<'_>, at: At) -> Option<(u16, At)> {
     if ethertype == 0x6558 { pass_ethernet(packet, at) } else { Some((ethertype, at)) }
 }
 
-fn pass_vxlan(packet: &Packet<'_>, at: At) -> Option<(u16, At)> {
+fn pass_vxlan(packet: &Packet<'_>, at: Offset) -> Option<(u16, Offset)> {
     let [flags] = packet.read(at)?;
     if flags & 8 == 0 { None } else { pass_ethernet(packet, at + 8) }
 }
@@ -189,7 +189,7 @@ fn is_extension(next: u8) -> bool {
 }
 
 /// Where ports may be, behind the extension headers; none where there are none.
-fn pass_extensions(packet: &Packet<'_>, headers: &mut Headers, mut at: At) -> Option<At> {
+fn pass_extensions(packet: &Packet<'_>, headers: &mut Headers, mut at: Offset) -> Option<Offset> {
     for _ in 0..MAX_EXTENSIONS {
         let kind = headers.proto;
         if !is_extension(kind) {
@@ -208,7 +208,7 @@ fn pass_extensions(packet: &Packet<'_>, headers: &mut Headers, mut at: At) -> Op
 }
 
 /// An IP header, and where what it carries begins; nowhere for a fragment.
-fn parse_ip(packet: &Packet<'_>, ethertype: u16, at: At) -> Option<(Headers, Option<At>)> {
+fn parse_ip(packet: &Packet<'_>, ethertype: u16, at: Offset) -> Option<(Headers, Option<Offset>)> {
     match ethertype {
         IPV4 => {
             let h: [u8; 20] = packet.read(at)?;
@@ -258,10 +258,10 @@ fn parse_ip(packet: &Packet<'_>, ethertype: u16, at: At) -> Option<(Headers, Opt
 fn parse_payload(
     packet: &Packet<'_>,
     vxlan_port: u16,
-    at: At,
+    at: Offset,
     headers: &mut Headers,
     enter: bool,
-) -> Option<(u16, At)> {
+) -> Option<(u16, Offset)> {
     match headers.proto {
         6 | UDP | 33 | 132 | 136 => {
             let [a, b, c, d] = packet.read(at)?;

@@ -10,7 +10,7 @@ const LIVELY: u64 = 64;
 
 /// A subscriber, by the minor of its class.
 #[derive(Debug, Clone, Copy, Default)]
-struct State {
+struct TwinSubscriber {
     last: u64,
     told: Option<u64>,
     has_class: bool,
@@ -23,7 +23,7 @@ struct State {
 pub struct RosterTwin {
     roster: Roster,
     got_counts: bool,
-    states: BTreeMap<u16, State>,
+    states: BTreeMap<u16, TwinSubscriber>,
 }
 
 impl RosterTwin {

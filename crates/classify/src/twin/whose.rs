@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 /// What the kernel's routes and neighbours say of an address (`bpf_fib_lookup`): the twin has no kernel to ask, and is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Answer {
+pub enum RouteAnswer {
     /// It is a neighbour's with this hardware address, on this interface.
     Neighbour(u32, [u8; 6]),
     /// It would be on the link, but no neighbour has it that is known.
@@ -26,8 +26,8 @@ pub enum Answer {
 pub struct Routes {
     /// The interfaces of each packet.
     pub way: Way,
-    /// What the kernel would say; [`Answer::Unknown`] of all others.
-    pub answers: HashMap<Address, Answer>,
+    /// What the kernel would say; [`RouteAnswer::Unknown`] of all others.
+    pub answers: HashMap<Address, RouteAnswer>,
 }
 
 /// As whose an address is known.
@@ -83,13 +83,13 @@ impl Owners {
         let Way { from, on } = self.routes.way;
         let (line, other) = if gets { (from, on) } else { (on, from) };
         match self.routes.answers.get(&address).copied().unwrap_or_default() {
-            Answer::Neighbour(interface, mac) => {
+            RouteAnswer::Neighbour(interface, mac) => {
                 let mac = mac.into_iter().fold(0, |number, byte| (number << 8) | u64::from(byte));
                 Whose::Machine((u64::from(interface) << 48) | mac)
             }
-            Answer::NoNeighbour | Answer::Refused => Whose::Stranger,
-            Answer::Beyond(interface) if interface == line && line != other => Whose::Stranger,
-            Answer::Beyond(_) | Answer::Unknown => Whose::ByAddress,
+            RouteAnswer::NoNeighbour | RouteAnswer::Refused => Whose::Stranger,
+            RouteAnswer::Beyond(interface) if interface == line && line != other => Whose::Stranger,
+            RouteAnswer::Beyond(_) | RouteAnswer::Unknown => Whose::ByAddress,
         }
     }
 }

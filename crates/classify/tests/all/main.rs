@@ -2,10 +2,10 @@
 
 #[path = "../kernel/mod.rs"]
 mod kernel;
-#[path = "../packets/mod.rs"]
-mod packets;
 #[path = "../../../netlink/tests/namespace/mod.rs"]
 mod namespace;
+#[path = "../packets/mod.rs"]
+mod packets;
 #[path = "../../../netlink/tests/namespace/tun.rs"]
 mod tun;
 

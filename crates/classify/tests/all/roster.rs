@@ -3,7 +3,7 @@
 use crate::kernel::skipped;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use quell_classify::roster::{Arrivals, Roster, RosterProgram, RosterTables, Side};
+use quell_classify::roster::{NewcomerRing, Roster, RosterProgram, RosterTables, Side};
 use quell_classify::twin::{Packet, RosterTwin};
 use quell_tc::{Handle, Prefix};
 use quell_units::Span;
@@ -95,7 +95,7 @@ impl Story {
 struct Story {
     side: Side,
     program: RosterProgram,
-    arrivals: Arrivals,
+    arrivals: NewcomerRing,
     twin: RosterTwin,
     waited: u64,
     begun: u64,

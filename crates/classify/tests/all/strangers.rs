@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 
 use crate::kernel::{Pair, config};
 use crate::namespace::{Namespace, bring_up, ip, join, wait_until_it_carries};
-use quell_classify::twin::{Answer, Routes};
+use quell_classify::twin::{RouteAnswer, Routes};
 use quell_classify::{HostId, HostKey, Hosts, Parts, Way};
 use quell_netlink::core::{Message, flags};
 use quell_netlink::link::Mac;
@@ -30,7 +30,7 @@ struct Router {
     lan: u32,
     wan: u32,
     /// What it should say of addresses.
-    answers: HashMap<IpAddr, Answer>,
+    answers: HashMap<IpAddr, RouteAnswer>,
     _tun: Option<std::fs::File>,
 }
 
@@ -94,24 +94,24 @@ impl Router {
         let asks = UdpSocket::bind("0.0.0.0:0").unwrap();
         asks.send_to(&[0], "10.0.0.8:9").unwrap();
 
-        let mut answers: HashMap<IpAddr, Answer> = nobodys()
+        let mut answers: HashMap<IpAddr, RouteAnswer> = nobodys()
             .chain(["10.0.0.8", "fd00::8", "192.0.2.77"].map(ip))
-            .map(|address| (address, Answer::NoNeighbour))
+            .map(|address| (address, RouteAnswer::NoNeighbour))
             .collect();
-        let of = |dev, mac: Mac| Answer::Neighbour(dev, mac.0);
+        let of = |dev, mac: Mac| RouteAnswer::Neighbour(dev, mac.0);
         answers.extend([
             (ip("10.0.0.7"), of(lan, host)),
             (ip("fd00::7"), of(lan, host)),
             (ip("10.0.0.9"), of(lan, inner)),
             (ip("192.0.2.2"), of(wan, Mac::local(2))),
-            (ip("10.9.0.1"), Answer::Beyond(lan)),
-            (ip("10.9.0.2"), Answer::Beyond(lan)),
-            (ip("198.51.100.1"), Answer::Beyond(wan)),
-            (ip("198.51.100.2"), Answer::Beyond(wan)),
-            (ip("2001:db8:1::1"), Answer::Beyond(wan)),
-            (ip("10.8.0.1"), Answer::Refused),
-            (ip("10.0.0.1"), Answer::Unknown),
-            (ip("fd00::1"), Answer::Unknown),
+            (ip("10.9.0.1"), RouteAnswer::Beyond(lan)),
+            (ip("10.9.0.2"), RouteAnswer::Beyond(lan)),
+            (ip("198.51.100.1"), RouteAnswer::Beyond(wan)),
+            (ip("198.51.100.2"), RouteAnswer::Beyond(wan)),
+            (ip("2001:db8:1::1"), RouteAnswer::Beyond(wan)),
+            (ip("10.8.0.1"), RouteAnswer::Refused),
+            (ip("10.0.0.1"), RouteAnswer::Unknown),
+            (ip("fd00::1"), RouteAnswer::Unknown),
         ]);
         let tun = crate::tun::device("t0", crate::tun::Carries::Packets);
         if let Err(why) = &tun {
@@ -121,7 +121,7 @@ impl Router {
             wait_until_it_carries("t0");
             // The kernel has an entry of a neighbour there once it has sent something.
             asks.send_to(&[0], "10.7.0.2:9").unwrap();
-            answers.extend(["10.7.0.2", "10.7.0.3"].map(|a| (ip(a), Answer::Beyond(dev))));
+            answers.extend(["10.7.0.2", "10.7.0.3"].map(|a| (ip(a), RouteAnswer::Beyond(dev))));
         }
         Router { lan, wan, answers, _tun: tun.ok() }
     }
@@ -233,7 +233,7 @@ fn a_machine_that_is_found_is_no_stranger_any_more_and_stays_known_when_the_kern
         // It answers: half a second later it has its own.
         let mac = Mac::local(5);
         Stack::open().unwrap().set_neighbour(router.lan, new, mac).unwrap();
-        router.answers.insert(new, Answer::Neighbour(router.lan, mac.0));
+        router.answers.insert(new, RouteAnswer::Neighbour(router.lan, mac.0));
         pair.among(router.routes(router.up()));
         pair.wait(Span::from_secs(1));
         let own = class(&mut pair, HostKey::Src, new);
@@ -244,7 +244,7 @@ fn a_machine_that_is_found_is_no_stranger_any_more_and_stays_known_when_the_kern
         header[0] = 2;
         header[4..8].copy_from_slice(&router.lan.to_ne_bytes());
         carry_out("forget a neighbour", 29, &header, [10, 0, 1, 5]);
-        router.answers.insert(new, Answer::NoNeighbour);
+        router.answers.insert(new, RouteAnswer::NoNeighbour);
         pair.among(router.routes(router.up()));
         for _ in 0..3 {
             pair.wait(LONG);

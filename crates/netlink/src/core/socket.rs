@@ -139,14 +139,14 @@ impl Socket {
         let mut replies = Vec::new();
         self.receive(message.tried(), |reply| {
             if reply.sequence != sequence {
-                return Ok(Progress::More);
+                return Ok(SendProgress::More);
             }
             match reply.kind {
                 NLMSG_ERROR => acknowledgement(message.tried(), &reply, &sent),
-                NLMSG_NOOP => Ok(Progress::More),
+                NLMSG_NOOP => Ok(SendProgress::More),
                 _ => {
                     replies.push(keep(&reply));
-                    Ok(Progress::More)
+                    Ok(SendProgress::More)
                 }
             }
         })?;
@@ -186,14 +186,14 @@ impl Socket {
         let (sequence, sent) = self.send_one(message, message.flags() | flags::DUMP)?;
         self.receive(message.tried(), |reply| {
             if reply.sequence != sequence {
-                return Ok(Progress::More);
+                return Ok(SendProgress::More);
             }
             match reply.kind {
                 NLMSG_DONE => finish_dump(message.tried(), &reply),
                 NLMSG_ERROR => acknowledgement(message.tried(), &reply, &sent),
-                NLMSG_NOOP => Ok(Progress::More),
+                NLMSG_NOOP => Ok(SendProgress::More),
                 _ => match each(&keep(&reply)) {
-                    Ok(()) => Ok(Progress::More),
+                    Ok(()) => Ok(SendProgress::More),
                     Err(why) => Err(NetlinkError::answer(message.tried(), why)),
                 },
             }
@@ -221,7 +221,7 @@ impl Socket {
                 acknowledgement(message.tried(), &reply, &sent[index])?;
                 waiting.remove(&reply.sequence);
             }
-            Ok(if waiting.is_empty() { Progress::Done } else { Progress::More })
+            Ok(if waiting.is_empty() { SendProgress::Done } else { SendProgress::More })
         })
     }
 
@@ -259,7 +259,7 @@ impl Socket {
                     refused.get_or_insert((index, error));
                 }
             }
-            Ok(if left == 0 { Progress::Done } else { Progress::More })
+            Ok(if left == 0 { SendProgress::Done } else { SendProgress::More })
         });
         match (refused, received) {
             (Some(refused), _) => Err(refused),
@@ -293,7 +293,7 @@ impl Socket {
         let mut over = vec![false; messages.len()];
         self.receive(messages[0].tried(), |reply| {
             let index = reply.sequence.wrapping_sub(base) as usize;
-            let Some(message) = messages.get(index) else { return Ok(Progress::More) };
+            let Some(message) = messages.get(index) else { return Ok(SendProgress::More) };
             empty[index] &= reply.flags & DUMP_INTERRUPTED == 0;
             match reply.kind {
                 NLMSG_DONE => {
@@ -310,7 +310,7 @@ impl Socket {
                 NLMSG_NOOP => {}
                 _ => empty[index] = false,
             }
-            Ok(if over.iter().all(|over| *over) { Progress::Done } else { Progress::More })
+            Ok(if over.iter().all(|over| *over) { SendProgress::Done } else { SendProgress::More })
         })?;
         Ok(empty)
     }
@@ -320,7 +320,7 @@ impl Socket {
         &mut self,
         messages: &[&Message],
         flags: u16,
-    ) -> Result<Sent, (usize, NetlinkError)> {
+    ) -> Result<SentBatch, (usize, NetlinkError)> {
         for (number, message) in messages.iter().enumerate() {
             refuse_oversized(message).map_err(|error| (number, error))?;
         }
@@ -344,16 +344,16 @@ impl Socket {
         let mut interrupted = false;
         self.receive(message.tried(), |reply| {
             if reply.sequence != sequence {
-                return Ok(Progress::More);
+                return Ok(SendProgress::More);
             }
             interrupted |= reply.flags & DUMP_INTERRUPTED != 0;
             match reply.kind {
                 NLMSG_DONE => finish_dump(message.tried(), &reply),
                 NLMSG_ERROR => acknowledgement(message.tried(), &reply, &sent),
-                NLMSG_NOOP => Ok(Progress::More),
+                NLMSG_NOOP => Ok(SendProgress::More),
                 _ => {
                     replies.push(keep(&reply));
-                    Ok(Progress::More)
+                    Ok(SendProgress::More)
                 }
             }
         })?;
@@ -387,14 +387,14 @@ impl Socket {
     fn receive(
         &mut self,
         tried: &str,
-        mut handle: impl FnMut(RawReply<'_>) -> Result<Progress, NetlinkError>,
+        mut handle: impl FnMut(RawReply<'_>) -> Result<SendProgress, NetlinkError>,
     ) -> Result<(), NetlinkError> {
         let mut deadline = None;
         loop {
             let length = self.receive_datagram(tried, &mut deadline)?;
             for reply in split_datagram(&self.buffer[..length]) {
                 let reply = reply.map_err(|why| NetlinkError::answer(tried, why))?;
-                if handle(reply)? == Progress::Done {
+                if handle(reply)? == SendProgress::Done {
                     return Ok(());
                 }
             }
@@ -465,7 +465,7 @@ impl Socket {
 }
 
 /// The number of the first of several messages, and all of them as they were sent.
-type Sent = (u32, Vec<Vec<u8>>);
+type SentBatch = (u32, Vec<Vec<u8>>);
 
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -475,7 +475,7 @@ impl AsFd for Socket {
 
 /// Whether the answer is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Progress {
+enum SendProgress {
     More,
     Done,
 }
@@ -495,13 +495,13 @@ fn refuse_oversized(message: &Message) -> Result<(), NetlinkError> {
 }
 
 /// A table's end carries an error number when reading it failed half way.
-fn finish_dump(tried: &str, reply: &RawReply<'_>) -> Result<Progress, NetlinkError> {
+fn finish_dump(tried: &str, reply: &RawReply<'_>) -> Result<SendProgress, NetlinkError> {
     match reply.payload.first_chunk::<4>().map(|bytes| i32::from_ne_bytes(*bytes)) {
         Some(code) if code < 0 => {
             let attributes = reply.payload.get(4..).unwrap_or_default();
             Err(refusal(tried, code, attributes, &[]))
         }
-        _ => Ok(Progress::Done),
+        _ => Ok(SendProgress::Done),
     }
 }
 
@@ -511,7 +511,7 @@ fn acknowledgement(
     tried: &str,
     reply: &RawReply<'_>,
     sent: &[u8],
-) -> Result<Progress, NetlinkError> {
+) -> Result<SendProgress, NetlinkError> {
     let Some((head, _)) = reply.payload.split_first_chunk::<{ 4 + HEADER }>() else {
         let got = reply.payload.len();
         let why = DecodeError::Truncated { what: "acknowledgement", wanted: 4 + HEADER, got };
@@ -519,7 +519,7 @@ fn acknowledgement(
     };
     let code = i32::from_ne_bytes([head[0], head[1], head[2], head[3]]);
     if code == 0 {
-        return Ok(Progress::Done);
+        return Ok(SendProgress::Done);
     }
     let attributes = if reply.flags & ACK_ATTRIBUTES == 0 {
         &[][..]
@@ -643,7 +643,7 @@ mod tests {
     fn no_answer_ends_in_a_timeout() {
         let mut socket = Socket::open(Protocol::Route).unwrap();
         socket.set_timeout(Duration::from_millis(5));
-        let error = socket.receive("hear something", |_| Ok(Progress::Done)).unwrap_err();
+        let error = socket.receive("hear something", |_| Ok(SendProgress::Done)).unwrap_err();
         assert!(matches!(error.cause, Cause::Timeout(_)));
     }
 }

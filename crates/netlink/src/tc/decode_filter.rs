@@ -15,7 +15,7 @@ use super::encode_filter::{ACT_OK, ACT_PIPE, ACT_SHOT, ACT_UNSPEC};
 use crate::core::{Attr, AttrReader, DecodeError};
 
 /// A filter's common part, from the message's header.
-pub(super) struct Head {
+pub(super) struct FilterHeader {
     pub handle: u32,
     pub prio: u16,
     pub protocol: Protocol,
@@ -24,7 +24,7 @@ pub(super) struct Head {
 /// Reads `TCA_OPTIONS` of this kind; `None` for kinds and forms that we do not know (u32's hash tables, for one).
 pub(super) fn filter(
     kind: &str,
-    head: &Head,
+    head: &FilterHeader,
     options: Option<Attr<'_>>,
     names: &dyn Names,
 ) -> Result<Option<Filter>, DecodeError> {

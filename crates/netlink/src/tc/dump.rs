@@ -222,7 +222,7 @@ impl Filters {
         if table || itself || (bare && head.handle.to_u32() == 0) {
             return Ok(());
         }
-        let filter_head = decode_filter::Head {
+        let filter_head = decode_filter::FilterHeader {
             handle: head.handle.to_u32(),
             prio: (head.info >> 16) as u16,
             protocol: Protocol(u16::from_be(head.info as u16)),
@@ -270,23 +270,23 @@ fn list(what: &str, kind: u16, ifindex: u32, parent: u32) -> Message {
 }
 
 /// `struct tcmsg` of an answer.
-struct Head {
+struct TcHeader {
     handle: Handle,
     parent: Handle,
     info: u32,
 }
 
-type Parts<'a> = (Head, &'a str, crate::core::AttrReader<'a>);
+type TcParts<'a> = (TcHeader, &'a str, crate::core::AttrReader<'a>);
 
 /// An answer's parts, if it is about this interface: the kernel lists the queues of all.
-fn ours(reply: &Reply, ifindex: u32) -> Result<Option<Parts<'_>>, DecodeError> {
+fn ours(reply: &Reply, ifindex: u32) -> Result<Option<TcParts<'_>>, DecodeError> {
     let (head, attrs) = reply.split::<20>()?;
     let word = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
     if word(4) != ifindex {
         return Ok(None);
     }
     let kind = attrs.find(TCA_KIND)?.ok_or(DecodeError::Missing { what: "TCA_KIND" })?.str()?;
-    let head = Head {
+    let head = TcHeader {
         handle: Handle::from_u32(word(8)),
         parent: Handle::from_u32(word(12)),
         info: word(16),
@@ -298,7 +298,7 @@ fn ours(reply: &Reply, ifindex: u32) -> Result<Option<Parts<'_>>, DecodeError> {
 #[cfg(any(test, feature = "hostile"))]
 pub(crate) fn decode_as_everything(attrs: &[u8]) {
     let names = super::fixed_names(&[]);
-    let head = decode_filter::Head { handle: 1, prio: 1, protocol: Protocol::ALL };
+    let head = decode_filter::FilterHeader { handle: 1, prio: 1, protocol: Protocol::ALL };
     let attrs = crate::core::AttrReader::new(attrs);
     for attr in attrs.clone() {
         let Ok(attr) = attr else { return };

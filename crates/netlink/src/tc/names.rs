@@ -12,9 +12,9 @@ pub trait Names {
 
 /// Interfaces as they were at one moment.
 #[derive(Debug, Clone, Default)]
-struct Table(Vec<(u32, String)>);
+struct NameTable(Vec<(u32, String)>);
 
-impl Names for Table {
+impl Names for NameTable {
     fn index_of(&self, name: &str) -> Option<u32> {
         self.0.iter().find(|(_, other)| other == name).map(|(index, _)| *index)
     }
@@ -26,14 +26,14 @@ impl Names for Table {
 
 /// A fixed list, for encoding without a kernel.
 pub fn fixed_names(list: &[(u32, &str)]) -> impl Names {
-    Table(list.iter().map(|(index, name)| (*index, (*name).to_owned())).collect())
+    NameTable(list.iter().map(|(index, name)| (*index, (*name).to_owned())).collect())
 }
 
 /// The interfaces that there are now.
 pub(super) fn of(socket: &mut Socket) -> Result<impl Names + use<>, NetlinkError> {
     const GET_LINK: u16 = 18;
     const IFLA_IFNAME: u16 = 3;
-    let mut table = Table::default();
+    let mut table = NameTable::default();
     let message = Message::with_header("list interfaces", GET_LINK, 0, &[0; 16]);
     socket.dump(&message, |reply| {
         let (head, attrs) = reply.split::<16>()?;

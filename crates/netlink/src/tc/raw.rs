@@ -121,14 +121,14 @@ fn has_distribution(options: &[u8]) -> Result<bool, DecodeError> {
 }
 
 /// A filter's kind: where its actions are, what of its attributes counts, and where its flags are.
-struct Shape {
+struct AttrShape {
     actions: u16,
     counts: &'static [u16],
     flags: u16,
 }
 
 /// `TCA_*` of `include/uapi/linux/pkt_cls.h`.
-fn shape(kind: &str) -> Option<Shape> {
+fn shape(kind: &str) -> Option<AttrShape> {
     let (actions, counts, flags): (u16, &'static [u16], u16) = match kind {
         // The hash table is named by the kernel.
         "u32" => (7, &[2, 9, 12], 11),
@@ -140,7 +140,7 @@ fn shape(kind: &str) -> Option<Shape> {
         "basic" => (3, &[5, 6], 0),
         _ => return None,
     };
-    Some(Shape { actions, counts, flags })
+    Some(AttrShape { actions, counts, flags })
 }
 
 pub(super) fn of_filter(kind: &str, options: Option<Attr<'_>>) -> Result<Raw, DecodeError> {

@@ -1,240 +1,175 @@
-//! `quell shape`: queues on a real interface, with a way back.
+//! `quell shape`: what is typed becomes calls of `quell_shaping`, and what these report becomes text or JSON.
 
-mod applying;
-mod around;
-mod change;
-mod chosen;
-mod device;
-mod hold;
-mod ifb;
-mod import;
-mod in_lab;
-mod kept;
-mod kinds;
-mod lead;
-mod names;
-mod parts;
-mod patience;
-mod persist;
-mod prove;
-mod recipe;
-mod rehearsal;
-mod report;
-mod standby;
-mod state;
-mod told_apart;
-mod wanted;
-mod watch;
-mod watchdog;
+mod args;
+mod text;
 
 use crate::failure::Failure;
-use crate::options::Json;
-use applying::{Applying, let_in_again};
-pub use change::{ChangeArgs, change};
-use clap::Args;
-pub use hold::{HoldArgs, hold};
-pub use import::{ImportArgs, import};
-pub use kinds::kernel_has;
-pub use parts::{hosts_by_class, whose};
-pub use patience::{Patience, patience};
-pub use persist::{PersistArgs, persist};
-pub use prove::{ProveArgs, prove};
-use quell_act::{
-    ActError, Applied, Goal, Kernel, Leave, Log, Machine, Now, Off, Planned, Standing,
+use crate::host::{self, Usual};
+use crate::options::{Backend, Json, Place};
+use crate::pace::Pace;
+use crate::results;
+use crate::run::{RunArgs, carried_out, run};
+use crate::screen;
+use crate::text::{document, hand_out, say};
+use args::is_over_ssh;
+pub use args::{
+    ApplyArgs, ChangeArgs, ConfirmArgs, HoldArgs, ImportArgs, OffArgs, Patience, PersistArgs,
+    PlanArgs, ProveArgs, RecipeArgs, RecoverArgs, StateArgs, StatusArgs, TryArgs, WatchdogArgs,
+    patience,
 };
-use quell_sys::clock::monotonic_ns;
-use quell_sys::netns::NetNs;
+use args::{ImportFormat, RehearsalArgs};
+pub use quell_act::WATCHDOG;
+use quell_act::{ActError, Applied, Leave, OffRequest, own_watchdog};
+use quell_flow::{Amount, Findings, FlowError, FlowPlan, Progress, Senders};
+use quell_shaper::import::{Imported, libreqos, sqm};
+use quell_shaping::change::RateChange;
+use quell_shaping::prove::{DirectionProof, LoadResult};
+use quell_shaping::rates::Reading;
+use quell_shaping::{
+    ApplyOptions, ShapingError, choose_here, daemon, lab, open, open_to_change, persist,
+    policy_of_log, preview, prove, recipe, reconcile_again, status, text_of,
+};
 use quell_units::Span;
-pub use recipe::{RecipeArgs, recipe};
-pub use rehearsal::{TryArgs, try_it};
-pub use report::standing;
+use serde::Serialize;
 use serde_json::{Value, json};
-use standby::Standby;
-use state::open_to_change;
-pub use state::{State, failure, open};
-use std::path::{Path, PathBuf};
+use std::fmt::Write;
 use std::process::ExitCode;
-use wanted::Wanted;
-pub use watchdog::{WATCHDOG, watchdog};
 
-/// Options of `quell shape plan`.
-#[derive(Debug, Args)]
-pub struct PlanArgs {
-    #[command(flatten)]
-    pub wanted: Wanted,
-    #[command(flatten)]
-    pub state: State,
-    #[command(flatten)]
-    pub json: Json,
+impl From<ShapingError> for Failure {
+    fn from(error: ShapingError) -> Self {
+        match error {
+            ShapingError::Check(why) => Failure::check(why),
+            ShapingError::Usage(why) => Failure::usage(why),
+            ShapingError::Unusable(why) => Failure::unusable(why),
+            ShapingError::System(why) => Failure::system(why),
+            ShapingError::Act(error) => failure(error),
+        }
+    }
 }
 
-/// Options of `quell shape apply`.
-#[derive(Debug, Args)]
-pub struct ApplyArgs {
-    #[command(flatten)]
-    pub wanted: Wanted,
-    /// Take it back after this time unless `quell shape confirm` comes; `never` to keep it. Over ssh 60s where not given
-    #[arg(long, value_name = "TIME", value_parser = patience)]
-    pub confirm_within: Option<Patience>,
-    /// Replace queues that somebody else made; `quell shape off` brings them back
-    #[arg(long)]
-    pub replace: bool,
-    /// Replace also what can't be brought back
-    #[arg(long)]
-    pub no_way_back: bool,
-    #[command(flatten)]
-    pub state: State,
-    #[command(flatten)]
-    pub json: Json,
+/// With which exit code a failure of a change is told.
+pub fn failure(error: ActError) -> Failure {
+    match error {
+        ActError::Foreign(_)
+        | ActError::NotAsLeft(_)
+        | ActError::OneWay(_)
+        | ActError::Changed
+        | ActError::Busy { .. }
+        | ActError::Unfinished { .. }
+        | ActError::Nothing(_) => Failure::check(error),
+        _ => Failure::system(error),
+    }
 }
 
-/// Options of `quell shape confirm`.
-#[derive(Debug, Args)]
-pub struct ConfirmArgs {
-    /// The interface; all that wait where absent
-    #[arg(long = "dev", value_name = "DEV")]
-    pub device: Option<String>,
-    #[command(flatten)]
-    pub state: State,
-    #[command(flatten)]
-    pub json: Json,
-}
-
-/// Options of `quell shape off`.
-#[derive(Debug, Args)]
-pub struct OffArgs {
-    /// The interface
-    #[arg(long = "dev", value_name = "DEV")]
-    pub device: String,
-    /// Take off also what somebody changed or put in the place of Quell's queues since
-    #[arg(long, conflicts_with = "keep")]
-    pub replace: bool,
-    /// Leave what somebody changed or put there since, and take off all else
-    #[arg(long)]
-    pub keep: bool,
-    /// Off until the interface comes back or the machine is started anew, where `quell shape persist` was called
-    #[arg(long)]
-    pub for_now: bool,
-    #[command(flatten)]
-    pub root: persist::Root,
-    #[command(flatten)]
-    pub state: State,
-    #[command(flatten)]
-    pub json: Json,
-}
-
-/// Options of `quell shape status`.
-#[derive(Debug, Args)]
-pub struct StatusArgs {
-    /// The interface; all where absent
-    #[arg(long = "dev", value_name = "DEV")]
-    pub device: Option<String>,
-    /// Read again and again, and show who has how much by the second
-    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "1s")]
-    pub watch: Option<Span>,
-    #[command(flatten)]
-    pub state: State,
-    #[command(flatten)]
-    pub json: Json,
-}
-
-/// Options of `quell shape recover`.
-#[derive(Debug, Args)]
-pub struct RecoverArgs {
-    #[command(flatten)]
-    pub state: State,
-    #[command(flatten)]
-    pub json: Json,
-}
-
-/// Options of the watchdog.
-#[derive(Debug, Args)]
-pub struct WatchdogArgs {
-    /// The undo log
-    log: PathBuf,
-    /// The process that takes the steps
-    applier: u32,
-    /// When it began, in seconds since 1970
-    at: u64,
-    /// When they must have been taken, on the monotonic clock
-    limit: u64,
+/// Prints a report: as JSON, or as text.
+fn print(
+    report: &impl Serialize,
+    json: Json,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    if json.json {
+        println!("{}", document(&serde_json::to_value(report).map_err(Failure::system)?));
+    } else {
+        say(&text());
+    }
+    Ok(())
 }
 
 /// `quell shape plan`.
 pub fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open()?;
-    let settled = args.wanted.settle(&mut kernel)?;
-    let (folder, device) = (&args.state.folder, args.wanted.device.as_str());
-    let planned =
-        quell_act::plan(&mut kernel, folder, device, &settled.goal, true).map_err(failure)?;
-    let foreseen = settled.standby.as_ref().map_or(Ok(Vec::new()), lead::foreseen);
-    report::plan(device, &settled, &planned, &foreseen.map_err(Failure::system)?, args.json);
+    let plan = args.wanted.plan(&mut kernel)?;
+    let report = preview(&mut kernel, &args.state.logs(), &args.wanted.device, &plan)?;
+    if args.json.json {
+        println!("{}", document(&json!(report)));
+    } else {
+        text::plan(&report);
+    }
     Ok(ExitCode::SUCCESS)
 }
 
 /// `quell shape apply`.
 pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open_to_change()?;
-    let settled = args.wanted.settle(&mut kernel)?;
-    let within = Patience::or_usual(args.confirm_within, is_over_ssh);
-    let applying = Applying {
-        device: &args.wanted.device,
+    let plan = args.wanted.plan(&mut kernel)?;
+    let within = Patience::or_usual(args.confirm_within, is_over_ssh).span();
+    let device = args.wanted.device.as_str();
+    let options = ApplyOptions {
+        device,
         command: "quell shape apply",
         confirm_within: within,
         why: if args.confirm_within.is_none() { " (since you are here over ssh)" } else { "" },
         replace: args.replace,
         no_way_back: args.no_way_back,
-        state: &args.state,
+        logs: &args.state.logs(),
     };
-    let applied = applying.lead(&mut kernel, settled)?;
-    let document = json!({
-        "device": args.wanted.device,
+    let applied = quell_shaping::apply(&mut kernel, plan, &options)?;
+    let report = json!({
+        "device": device,
         "steps": applied.steps,
         "remarks": applied.said,
-        "confirm_within_s": within.span().map(|span| span.nanos() as f64 / 1e9),
+        "confirm_within_s": within.map(Span::as_secs_f64),
     });
-    report::done(&args.wanted.device, &applied, "as wanted", &document, args.json);
+    print(&report, args.json, || text::done(device, &applied, "as wanted"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `quell shape change`.
+pub fn change(args: &ChangeArgs) -> Result<ExitCode, Failure> {
+    let ChangeArgs { up, down, up_floor, down_floor, .. } = *args;
+    if [up, down, up_floor, down_floor].iter().all(Option::is_none) {
+        return Err(Failure::usage("what rate? give --up, --down, --up-floor or --down-floor"));
+    }
+    let change = RateChange {
+        name: args.name.clone(),
+        up,
+        down,
+        up_floor,
+        down_floor,
+        confirm_within: args.confirm_within.and_then(Patience::span),
+    };
+    let (logs, root) = (args.state.logs(), &args.root.root);
+    let report = quell_shaping::change::run(&logs, args.device.as_deref(), &change, root)?;
+    print(&report, args.json, || text::changed(&report))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// `quell shape confirm`.
 pub fn confirm(args: &ConfirmArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open_to_change()?;
+    let logs = args.state.logs();
     // In the log stands the name that it had.
-    let mut known = |name: &String| match args.state.log_of(&mut kernel, name) {
+    let mut known = |name: &String| match logs.of(&mut kernel, name) {
         Ok(log) => log.begun.device,
         Err(_) => name.clone(),
     };
     let device = args.device.as_ref().map(&mut known);
-    let kept = quell_act::confirm(&args.state.folder, device.as_deref(), "quell shape confirm")
-        .map_err(failure)?;
-    if args.json.json {
-        println!("{}", crate::text::document(&json!({ "confirmed": kept })));
-    } else {
-        kept.iter().for_each(|device| println!("{device}: what is in force stays"));
-    }
+    let kept = quell_act::confirm(&logs.folder, device.as_deref(), "quell shape confirm");
+    let kept = kept.map_err(failure)?;
+    let stays = |device: &String| format!("{device}: what is in force stays\n");
+    print(&json!({ "confirmed": kept }), args.json, || kept.iter().map(stays).collect())?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// `quell shape off`.
 pub fn off(args: &OffArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open_to_change()?;
-    let (folder, device) = (&args.state.folder, args.device.as_str());
+    let (logs, device) = (args.state.logs(), args.device.as_str());
     let leave = match (args.replace, args.keep) {
         (true, _) => Leave::Nothing,
         (_, true) => Leave::All,
         _ => Leave::Ask,
     };
-    let command = "quell shape off";
-    let asked = Off { folder, device, command, leave, watchdog: &watchdog };
-    let path = args.state.log_of(&mut kernel, device).ok().map(|log| log.path().to_owned());
-    let mut off = quell_act::off(&mut kernel, &asked);
+    let (folder, command) = (&logs.folder, "quell shape off");
+    let request = OffRequest { folder, device, command, leave, watchdog: &own_watchdog };
+    let path = logs.of(&mut kernel, device).ok().map(|log| log.path().to_owned());
+    let mut off = quell_act::off(&mut kernel, &request);
     // Nothing was done: what persists stays as well.
     if let Err(error @ ActError::NotAsLeft(_)) = off {
         return Err(failure(error));
     }
     if !args.for_now {
-        let forgotten = persist::forget(&args.root, device)?;
+        let forgotten = persist::forget(&args.root.root, device)?;
         if matches!(off, Err(ActError::Nothing(_))) && !forgotten.is_empty() {
             off = Ok(Applied { steps: Vec::new(), said: Vec::new() });
         }
@@ -242,176 +177,376 @@ pub fn off(args: &OffArgs) -> Result<ExitCode, Failure> {
             done.said.extend(forgotten);
         }
     }
-    let done = off.map_err(|error| failure(lost(error, &mut kernel, device)))?;
+    let done = off.map_err(failure)?;
     if let Some(path) = path {
-        hold::ended(&path);
+        daemon::ended(&path);
     }
-    let document = json!({"device": device, "steps": done.steps, "remarks": done.said});
-    report::done(device, &done, "as it was before", &document, args.json);
+    let report = json!({ "device": device, "steps": done.steps, "remarks": done.said });
+    print(&report, args.json, || text::done(device, &done, "as it was before"))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// What there is to say where no log knows of queues that have an IFB of Quell's.
-fn lost(error: ActError, kernel: &mut Kernel, device: &str) -> ActError {
-    let ActError::Nothing(why) = &error else { return error };
-    let (name, mac) = (wanted::ifb_of(device), Some(wanted::mac_of(device)));
-    let now = kernel.read(&Goal::default()).unwrap_or_default();
-    if now.links.get(&name).is_none_or(|there| there.mac != mac) {
-        return error;
-    }
-    ActError::Nothing(format!(
-        "{why}, as far as its logs say. But {name} is there, an IFB as Quell makes it: the log was lost. `quell shape apply` with the options \
-         of then makes it Quell's again, and then `off` takes it off; or by hand: tc qdisc del dev {device} root; tc qdisc del dev {device} \
-         ingress; ip link del {name}"
-    ))
 }
 
 /// `quell shape recover`.
 pub fn recover(args: &RecoverArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open_to_change()?;
-    let done = quell_act::recover(&mut kernel, &args.state.folder, "quell shape recover")
-        .map_err(failure)?;
-    for log in args.state.logs()? {
-        let_in_again(&mut kernel, log.path()).map_err(Failure::system)?;
+    let logs = args.state.logs();
+    let done = quell_act::recover(&mut kernel, &logs.folder, "quell shape recover");
+    let done = done.map_err(failure)?;
+    for log in logs.all()? {
+        reconcile_again(&mut kernel, log.path()).map_err(Failure::system)?;
     }
-    if args.json.json {
-        let one = |(device, done): &(String, Applied)| json!({"device": device, "steps": done.steps, "remarks": done.said});
-        println!(
-            "{}",
-            crate::text::document(
-                &json!({ "recovered": done.iter().map(one).collect::<Vec<Value>>() })
-            )
-        );
-        return Ok(ExitCode::SUCCESS);
-    }
-    if done.is_empty() {
-        println!("nothing is unfinished");
-    }
-    for (device, done) in &done {
-        report::done(device, done, "as it was before", &Value::Null, args.json);
-    }
+    let one = |(device, done): &(String, Applied)| json!({ "device": device, "steps": done.steps, "remarks": done.said });
+    let report = json!({ "recovered": done.iter().map(one).collect::<Vec<Value>>() });
+    print(&report, args.json, || match done.is_empty() {
+        true => "nothing is unfinished\n".to_owned(),
+        false => done.iter().map(|(dev, done)| text::done(dev, done, "as it was before")).collect(),
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// `quell shape status`.
 pub fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     if let Some(every) = args.watch {
-        return watch::watch(&args.state, args.device.as_deref(), args.json, every);
+        return watch(args, every);
     }
+    let entries = status::status(&args.state.logs(), args.device.as_deref())?;
+    print(&json!({ "shaped": entries }), args.json, || text::status(&entries))?;
+    let in_order = entries.iter().all(|entry| entry.in_order);
+    Ok(if in_order { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// `quell shape status --watch`, until Ctrl-C.
+fn watch(args: &StatusArgs, every: Span) -> Result<ExitCode, Failure> {
     let mut kernel = open()?;
-    let namespace = NetNs::current().map_err(Failure::system)?.inode();
-    let look = || Seen::of_all(args, &mut kernel).map_err(Unseen::Failed);
-    let (all, changing) =
-        quell_act::still(&args.state.folder, namespace, look).map_err(|unseen| match unseen {
-            Unseen::Failed(failed) => failed,
-            Unseen::Unread(error) => failure(error),
-        })?;
-    let now_ns = monotonic_ns();
-    let entries: Vec<_> =
-        all.into_iter().map(|seen| seen.entry(now_ns, changing.as_deref())).collect();
-    report::status(&entries, args.json);
-    let broken = entries.iter().any(|entry| entry.broken);
-    Ok(if broken { ExitCode::from(1) } else { ExitCode::SUCCESS })
-}
-
-/// A change that is in force, and the machine beside it.
-struct Seen {
-    log: Log,
-    now: Now,
-    differs: Option<String>,
-    known: Option<Standby>,
-}
-
-/// Why nothing was seen.
-enum Unseen {
-    Failed(Failure),
-    Unread(ActError),
-}
-
-impl From<ActError> for Unseen {
-    fn from(error: ActError) -> Self {
-        Unseen::Unread(error)
-    }
-}
-
-impl Seen {
-    fn of_all(args: &StatusArgs, kernel: &mut Kernel) -> Result<Vec<Seen>, Failure> {
-        let logs = args.state.logs_of(kernel, args.device.as_deref())?;
-        let one = |log: Log| {
-            let now = kernel.read(&(&log.begun.before).into()).map_err(Failure::system)?;
-            let (mut differs, known) = differs(&log, &args.state.folder, kernel);
-            let roots = report::roots(&log, &now);
-            if let Some((name, ..)) = roots.iter().find(|root| parts::is_of_another_version(root.1))
-            {
-                differs = Some(format!(
-                    "another version of Quell made the classifier of {name}, so that off comes before apply"
-                ));
+    let (logs, device) = (args.state.logs(), args.device.as_deref());
+    // Whether it is there is said at once; later it may go and come.
+    drop(logs.some_of(&mut kernel, device)?);
+    let mut pace = Pace::new(every)?;
+    let mut picture = screen::Screen::new();
+    let in_place = screen::is_live() && !args.json.json;
+    let mut before: Option<Reading> = None;
+    loop {
+        let mut reading = Reading::take(&logs, device, &mut kernel)?;
+        if let Some(before) = &before {
+            let (report, read) = reading.since(before);
+            reading = read;
+            if in_place {
+                let (width, rows) = screen::size();
+                let lines = text::rates(&report);
+                let shown: Vec<String> = lines.into_iter().take(rows.max(4) - 1).collect();
+                screen::Screen::show(&picture.frame(&shown, width));
+            } else {
+                let text = match args.json.json {
+                    true => json!(report).to_string() + "\n",
+                    false => text::rates(&report).join("\n") + "\n\n",
+                };
+                let written = quell_sys::reader::print(std::io::stdout().lock(), text.as_bytes());
+                written.map_err(|e| Failure::system(format!("writing to standard output: {e}")))?;
             }
-            Ok(Seen { log, now, differs, known })
-        };
-        logs.into_iter().map(one).collect()
-    }
-
-    fn entry(self, now_ns: u64, changing: Option<&str>) -> report::Entry {
-        let Seen { log, now, differs, known } = self;
-        let attendance = known.map(|known| report::Attendance::of(&log, &now, &known));
-        report::entry(&log, &now, now_ns, (differs, changing), attendance)
+        }
+        before = Some(reading);
+        if !pace.pause()? {
+            return Ok(ExitCode::SUCCESS);
+        }
     }
 }
 
-/// In what a machine differs from what was applied to it; none where it does not, or where it was not applied whole. And who may come and
-/// go.
-fn differs(log: &Log, folder: &Path, kernel: &mut Kernel) -> (Option<String>, Option<Standby>) {
-    if log.standing == Standing::Unfinished || log.begun.recipe.is_empty() {
-        return (None, None);
-    }
-    let again = wanted::settled_again(log, kernel).map_err(|failure| failure.to_string());
-    let mut standby = None;
-    let planned = again.and_then(|settled| {
-        let device = log.begun.device.as_str();
-        standby = settled.standby;
-        let planned = quell_act::plan(kernel, folder, device, &settled.goal, false);
-        planned.map_err(|e| e.to_string())
-    });
-    let differs = match planned {
-        Ok(Planned { foreign, .. }) if !foreign.is_empty() => Some(foreign[0].trim().to_owned()),
-        Ok(planned) => planned.steps.first().map(|step| match planned.steps.len() {
-            1 => format!("what is missing: {step}"),
-            more => format!("what is missing: {step}, and {} more steps", more - 1),
-        }),
-        Err(why) => Some(why),
+/// `quell shape hold`.
+pub fn hold(args: &HoldArgs) -> Result<ExitCode, Failure> {
+    use std::io::Write;
+    let mut ready = || {
+        // Whoever started it waits for this; who reads it later has gone.
+        let mut out = std::io::stdout();
+        let _ = writeln!(out, "{}: makes classes of subscribers as they come", args.device);
+        let _ = out.flush();
     };
-    let table = || standby.as_ref().and_then(lead::table_differs);
-    (differs.or_else(table), standby)
+    daemon::run(&args.state.logs(), &args.device, args.stand_by, &mut ready)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// `quell shape-watchdog`.
 pub fn guard(args: &WatchdogArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open()?;
     let watched = quell_act::watch(&args.log, (args.applier, args.at), args.limit, &mut kernel);
+    watched.map_err(failure)?;
     // It may have led back, or whoever applied may have died before all subscribers were entered.
-    let watched =
-        watched.and_then(|()| let_in_again(&mut kernel, &args.log).map_err(ActError::System));
-    watched.map(|()| ExitCode::SUCCESS).map_err(failure)
+    reconcile_again(&mut kernel, &args.log).map_err(Failure::system)?;
+    Ok(ExitCode::SUCCESS)
 }
 
-/// Whether a network carries what is typed here. `sudo` hides the variable, but not the processes above.
-fn is_over_ssh() -> bool {
-    let mut pid = std::process::id().to_string();
-    let mut server_above = || {
-        // As deep as any shell in a shell; a ring can't be.
-        for _ in 0..64 {
-            let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { break };
-            // The name stands in brackets and may have any character in it.
-            let Some((head, rest)) = stat.rsplit_once(')') else { break };
-            let name = head.split_once('(').map_or("", |(_, name)| name);
-            if ["sshd", "dropbear", "mosh-server"].iter().any(|server| name.starts_with(server)) {
-                return true;
-            }
-            let Some(parent) = rest.split_whitespace().nth(1) else { break };
-            pid = parent.to_owned();
-        }
-        false
+/// `quell shape persist`.
+pub fn persist(args: &PersistArgs) -> Result<ExitCode, Failure> {
+    let report = persist::persist(&args.state.logs(), &args.device, &args.root.root)?;
+    print(&report, args.json, || text::persisted(&report))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `quell shape prove`.
+pub fn prove(args: &ProveArgs) -> Result<ExitCode, Failure> {
+    let (logs, device) = (args.state.logs(), args.device.as_str());
+    let log = logs.of(&mut open()?, device)?;
+    let wanted = &log.begun.wanted;
+    if args.in_lab {
+        let policy = policy_of_log(&log)?;
+        let Some(name) = policy.named() else {
+            return Err(Failure::check(format!(
+                "{wanted} is no policy, and promises nothing that could be proven in the lab"
+            )));
+        };
+        let (changes, remarks) = lab::proof(&policy, name)?;
+        announce(&policy.words(name), &remarks, args.json);
+        return run(&lab_run(changes, None, &args.place, args.guest.clone(), args.json));
+    }
+    let to = args.to.as_deref().unwrap_or_default();
+    let usual = Usual {
+        family: args.family.or_that_of(None),
+        own: None,
+        port: Some(quell_wire::iperf3::PORT),
+        device: None,
     };
-    std::env::var_os("SSH_CONNECTION").is_some() || server_above()
+    let mut found = host::resolve(to, usual).map_err(Failure::usage)?;
+    let stop = crate::interrupt::bell()?;
+    let secret = args.secret.read()?;
+    if !args.json.json {
+        say(&format!("{device}: {wanted}; to {to}\n"));
+    }
+    let address = found.to.ip();
+    let mut load = |up: bool, look: &mut dyn FnMut()| {
+        let plan = FlowPlan {
+            direction: if up { Senders::Up } else { Senders::Down },
+            amount: Amount::Time(args.time),
+            interval: Span::from_millis(250),
+            latency: true,
+            secret: secret.clone(),
+            ..FlowPlan::new(to, found.to)
+        };
+        let mut tell = |progress: Progress<'_>| {
+            if let Progress::Interval(_) = progress {
+                look();
+            }
+        };
+        let outcome = found
+            .reached(FlowError::is_nobody, |to| {
+                quell_flow::run(&FlowPlan { to, control: to, ..plan.clone() }, &stop, &mut tell)
+            })
+            .map_err(ShapingError::system)?;
+        if let Some(broke) = &outcome.broke {
+            return Err(ShapingError::system(format!("the load broke off: {broke}")));
+        }
+        if outcome.stopped {
+            return Err(ShapingError::check("stopped before it was over"));
+        }
+        let findings = Findings::of(&outcome);
+        let way = if up { &findings.up } else { &findings.down };
+        let arrived = way.as_ref().and_then(|way| Some((way.received_bytes?, way.seconds?)));
+        let (received_bytes, seconds) =
+            arrived.ok_or_else(|| ShapingError::system("how much arrived is unknown"))?;
+        Ok(LoadResult {
+            received_bytes,
+            seconds,
+            idle_ms: findings.idle.as_ref().map(|idle| idle.p50_ms),
+            loaded_ms: findings.loaded.as_ref().map(|loaded| (loaded.p50_ms, loaded.p99_ms)),
+            idle: json!(findings.idle),
+            loaded: json!(findings.loaded),
+        })
+    };
+    let mut tell = |proof: &DirectionProof| {
+        if !args.json.json {
+            say(&text::proof(proof));
+        }
+    };
+    let report = prove::prove(&logs, device, address, &mut load, &mut tell)?;
+    if args.json.json {
+        println!("{}", document(&json!(report)));
+    }
+    Ok(ExitCode::from(u8::from(report.failed())))
+}
+
+/// `quell shape try`.
+pub fn try_it(args: &TryArgs) -> Result<ExitCode, Failure> {
+    let policy = args.line.both_ways()?;
+    if policy.tree.is_some() {
+        return Err(Failure::usage("a tree of one's own is tried as a `queue` of an experiment"));
+    }
+    // What this machine would be given. The lab's own kernel has all of it.
+    let (name, mut remarks) = choose_here(&policy);
+    let (changes, said) = lab::rehearsal(&policy, name)?;
+    remarks.extend(said);
+    announce(&policy.words(name), &remarks, args.json);
+    run(&args.how.run_args(changes, args.json))
+}
+
+fn announce(words: &str, remarks: &[String], json: Json) {
+    if !json.json {
+        say(&format!("{words}, in the lab\n"));
+        remarks.iter().for_each(|remark| say(&format!("{remark}\n")));
+        println!();
+    }
+}
+
+impl RehearsalArgs {
+    fn run_args(&self, changes: Vec<String>, json: Json) -> RunArgs {
+        lab_run(changes, Some(self.duration), &self.place, self.guest.clone(), json)
+    }
+}
+
+/// home-link with changes, in the lab's kernel.
+fn lab_run(
+    changes: Vec<String>,
+    duration: Option<Span>,
+    place: &Place,
+    guest: crate::options::Guest,
+    json: Json,
+) -> RunArgs {
+    RunArgs {
+        experiment: "home-link".into(),
+        changes,
+        duration,
+        repeat: None,
+        seed: None,
+        jobs: None,
+        only: Vec::new(),
+        place: Place { base: place.base.clone() },
+        kernel: Some(Backend::Guest),
+        guest,
+        report: None,
+        json,
+    }
+}
+
+/// `quell shape recipe`.
+pub fn recipe(args: &RecipeArgs) -> Result<ExitCode, Failure> {
+    let policy = args.line.both_ways()?;
+    let target = args.target.into();
+    let recipe = recipe::recipe(&policy, target, args.device.as_deref())?;
+    let mut tried = None;
+    if !args.no_try {
+        let name = quell_shaping::choose_with_cake(&policy);
+        let (changes, mut remarks) = lab::rehearsal(&policy, name)?;
+        let how = args.how.run_args(changes, Json { json: false });
+        let (finished, experiment) = carried_out(&how)?;
+        // Comments have two columns less.
+        let results = results::told(&finished, &experiment, 98)?;
+        remarks.extend(recipe.not_tried.map(str::to_owned));
+        tried = Some((remarks, results));
+    }
+    if args.json.json {
+        let lab =
+            tried.map(|(remarks, told)| json!({"remarks": remarks, "results": told.document}));
+        let report = json!({
+            "for": target.name(),
+            "device": recipe.device,
+            "wanted": recipe.words,
+            "pieces": recipe.pieces,
+            "remarks": recipe.said,
+            "lab": lab,
+        });
+        println!("{}", document(&report));
+    } else {
+        let tried = tried.map(|(remarks, told)| (remarks, told.table));
+        print!("{}", text::recipe(target, policy.line, &recipe, tried));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `quell shape import`.
+pub fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
+    let text = text_of(&args.file)?;
+    let imported = match args.format {
+        ImportFormat::Sqm => sqm(&text, args.device.as_deref()),
+        ImportFormat::Libreqos => libreqos(&text),
+    };
+    let refused = |why: String| Failure::unusable(format!("{}: {why}", args.file.display()));
+    let Imported { wanted, left_out } = imported.map_err(refused)?;
+    let mut text = String::new();
+    for what in &left_out {
+        let _ = writeln!(text, "# left out: {}", quell_wire::text::printable(what, 200));
+    }
+    if wanted.rates() == (None, None) {
+        text.push_str("# what the line carries is not in that file; give it here, or as --line:\n# line = \"1000/1000\"\n");
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text.push_str(&toml::to_string(&wanted).map_err(Failure::system)?);
+    hand_out(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quell_experiment::builtin;
+    use quell_experiment::spec::{check, load_file, set};
+    use quell_shaper::{DeviceTraits, LinePolicy, PolicyName, Tell};
+
+    /// The cells of `home-link` with these changes, and how many claims they make.
+    fn planned(changes: &[String]) -> (Vec<quell_lab::cell::CellPlan>, usize) {
+        let text = builtin::find("home-link").expect("the built-in one");
+        let text = set::apply(text, changes).expect("fields that are there");
+        let experiment = load_file::parse("try", &text).expect("an experiment");
+        assert!(experiment.published().is_empty(), "others measured another line");
+        (check::check(&experiment).expect("it fits together"), experiment.expect.len())
+    }
+
+    fn subscribers(count: u32, line: &str) -> LinePolicy {
+        let one = |n: u32| {
+            let prefix = std::net::Ipv4Addr::from_bits(0x0a00_0003 - n);
+            format!(
+                "[[subscriber]]\nname = \"s{n}\"\nprefixes = [\"{prefix}\"]\n\
+                 up = {{ floor = \"10kbit\", ceiling = \"4Mbit\" }}\n\
+                 down = {{ floor = \"10kbit\", ceiling = \"9Mbit\" }}\n"
+            )
+        };
+        let all: String = (0..count).map(one).collect();
+        toml::from_str(&format!("line = \"{line}\"\n{all}")).expect("a policy")
+    }
+
+    #[test]
+    fn what_is_tried_is_what_would_be_applied_and_each_policy_has_its_claims() {
+        let line = Some("10/50".parse().expect("rates"));
+        let plain = LinePolicy { line, ..LinePolicy::default() };
+        let hosts = vec![vec!["192.0.2.7".parse().expect("an address")]];
+        let named = LinePolicy { line, hosts, ..LinePolicy::default() };
+        for (all, name) in [
+            (plain.clone(), PolicyName::Cake),
+            (plain, PolicyName::Tiers),
+            (named, PolicyName::HostFair),
+            (subscribers(2, "10/50"), PolicyName::Subscribers),
+        ] {
+            let (plans, _) = planned(&lab::rehearsal(&all, name).expect("changes").0);
+            assert_eq!(plans.len(), 18);
+            let shaped = plans.iter().find(|p| p.id.scenario == "bulk-shaped").expect("a cell");
+            let (up, down) = all.rates();
+            for (incoming, tell, rate) in
+                [(false, Tell::Source, up), (true, Tell::Destination, down)]
+            {
+                let rate = rate.expect("both are known");
+                let queue = shaped.queues.iter().find(|q| q.incoming == incoming).expect("one");
+                if matches!(name, PolicyName::Cake | PolicyName::Tiers) {
+                    let traits = DeviceTraits::default();
+                    assert_eq!(Ok(queue.tree.clone()), all.tree(name, tell, rate, traits));
+                }
+            }
+            let (_, claims) = planned(&lab::proof(&all, name).expect("changes").0);
+            // Of two subscribers a floor and a ceiling each, both ways.
+            let wanted = if name == PolicyName::Subscribers { 8 } else { 4 };
+            assert_eq!(claims, wanted, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn of_thousands_two_are_there_and_a_line_that_takes_too_long_is_refused() {
+        // The third has 10.0.0.1, which in the lab is the first's.
+        for count in [3, 1000] {
+            let all = subscribers(count, "100/100");
+            let (changes, said) = lab::rehearsal(&all, PolicyName::Subscribers).expect("changes");
+            assert_eq!(planned(&changes).0.len(), 18);
+            let others = said.iter().any(|line| line.contains("the 998 others are not there"));
+            assert_eq!(others, count == 1000, "{said:?}");
+        }
+        let too_fast = lab::rehearsal(&subscribers(3, "10000/10000"), PolicyName::Subscribers);
+        let why = too_fast.expect_err("the lab would take minutes for each second").to_string();
+        assert!(why.contains("at most 1Gbit"), "{why}");
+    }
 }

@@ -39,7 +39,7 @@ pub struct TreeArgs {
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub dot: Option<PathBuf>,
     #[command(flatten)]
-    pub state: crate::shape::State,
+    pub state: crate::shape::StateArgs,
     #[command(flatten)]
     pub json: Json,
 }

@@ -2,17 +2,18 @@
 
 use super::found::Found;
 use crate::failure::Failure;
-use crate::shape::{State, hosts_by_class, whose};
+use crate::shape::StateArgs;
 use quell_hierarchy::{LiveDevice, Record, What, assemble, records_of};
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::link::Link;
 use quell_netlink::tc::snapshot;
 use quell_netlink::{NetlinkError, Stack};
+use quell_shaping::{classes_by_name, hosts_by_class};
 use quell_tc::Handle;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reads all devices of this namespace, or one with the IFBs that it feeds.
-pub(super) fn read(device: Option<&str>, state: &State) -> Result<Found, Failure> {
+pub(super) fn read(device: Option<&str>, state: &StateArgs) -> Result<Found, Failure> {
     let refused = |error: NetlinkError| Failure::system(error);
     let links = Stack::open().and_then(|mut stack| stack.links()).map_err(refused)?;
     let mut socket = Socket::open(Protocol::Route).map_err(refused)?;
@@ -21,7 +22,7 @@ pub(super) fn read(device: Option<&str>, state: &State) -> Result<Found, Failure
         .filter(|link| link.kind.as_deref() == Some("ifb"))
         .map(|link| link.name.as_str())
         .collect();
-    let mut whose = whose(state);
+    let mut whose = classes_by_name(&state.logs());
     let mut records = Vec::new();
     match device {
         None => {

@@ -1,12 +1,12 @@
 //! `quell tune explain`: what others write, and what this kernel does by itself.
 
-use super::look;
 use crate::failure::Failure;
 use crate::options::Json;
 use crate::text::{columns, lines, say};
 use clap::Args;
 use quell_tune::handbook::{OTHERS, answers, lowers};
-use quell_tune::{Host, KEYS, default_of, dotted};
+use quell_tune::{HostFacts, KEYS, default_of, dotted};
+use quell_tuning::this_host;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -22,7 +22,7 @@ pub struct ExplainArgs {
 
 /// `quell tune explain`.
 pub fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
-    let host = look::host()?;
+    let host = this_host()?;
     let (text, document) = match args.what.as_str() {
         "handbook" => handbook(&host),
         "others" => others(&host),
@@ -36,7 +36,7 @@ pub fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn handbook(host: &Host) -> (String, Value) {
+fn handbook(host: &HostFacts) -> (String, Value) {
     let all = answers(host);
     let mut text = String::from(
         "Lines of the tuning handbook of 2008, and why quell tune does not take them:\n",
@@ -46,11 +46,11 @@ fn handbook(host: &Host) -> (String, Value) {
         text += &lines("  why not  ", &answer.why_not, columns());
         text += &lines("  instead  ", answer.instead, columns());
     }
-    let one = |a: &quell_tune::handbook::Answer| json!({ "line": a.line, "why_not": a.why_not, "instead": a.instead });
+    let one = |a: &quell_tune::handbook::HandbookAnswer| json!({ "line": a.line, "why_not": a.why_not, "instead": a.instead });
     (text, json!({ "handbook": all.iter().map(one).collect::<Vec<_>>() }))
 }
 
-fn others(host: &Host) -> (String, Value) {
+fn others(host: &HostFacts) -> (String, Value) {
     let mut text = String::from(
         "What others set (rmem_max and wmem_max, tcp_rmem, tcp_wmem), and what it would lower here:\n\n",
     );
@@ -84,7 +84,7 @@ fn values(who: &str, core: &str, receive: &str, send: &str) -> String {
     }
 }
 
-fn setting(asked: &str, host: &Host) -> Result<(String, Value), Failure> {
+fn setting(asked: &str, host: &HostFacts) -> Result<(String, Value), Failure> {
     let wanted = asked.replace('.', "/");
     let key = KEYS.into_iter().find(|key| *key == wanted || key.rsplit('/').next() == Some(asked));
     let Some(key) = key else {

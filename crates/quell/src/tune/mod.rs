@@ -1,46 +1,59 @@
-//! `quell tune`: kernel settings computed for a role, with a way back.
-//!
-//! ```text
-//!   asked (role, rate, RTT) ─┐                       ┌─ act: running values, /etc/sysctl.d/60-quell-tune.conf, the record
-//!   look  (this host)       ─┴─ quell_tune::Tuning ──┤
-//!                                                    └─ prove: the lab, or a `quell serve`
-//! ```
+//! `quell tune`: what is typed becomes calls of `quell_tuning`, and what these report becomes text or JSON.
 
-mod asked;
+mod args;
 pub mod commands;
 mod explain;
-mod files;
-mod look;
 mod prove;
-mod report;
-mod routes;
-mod settled;
+mod text;
 
 use crate::failure::Failure;
-use crate::shape::{Patience, failure, open, watchdog};
-pub use asked::{ApplyArgs, PlanArgs, RevertArgs, StatusArgs};
+use crate::options::Json;
+use crate::shape::{Patience, failure};
+use crate::text::{document, say};
+pub use args::{ApplyArgs, PlanArgs, RevertArgs, StatusArgs};
 pub use explain::{ExplainArgs, explain};
-use files::{CHANGE, Files};
-use quell_act::{Goal, Log};
-use quell_tune::Tuning;
-use serde_json::json;
-use settled::{Settled, act};
+use quell_act::Kernel;
+use quell_tune::dotted;
+use quell_tuning::report::{self, PlanReport};
+use quell_tuning::{Tuner, TuningError};
+use quell_units::Span;
+use serde_json::{Value, json};
 use std::process::ExitCode;
+
+impl From<TuningError> for Failure {
+    fn from(error: TuningError) -> Self {
+        match error {
+            TuningError::Check(why) => Failure::check(why),
+            TuningError::Usage(why) => Failure::usage(why),
+            TuningError::System(why) => Failure::system(why),
+            TuningError::Act(error) => failure(error),
+        }
+    }
+}
+
+fn print(report: &Value, json: Json, text: impl FnOnce() -> String) {
+    if json.json {
+        println!("{}", document(report));
+    } else {
+        say(&text());
+    }
+}
 
 /// `quell tune plan`.
 pub fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
-    let settled = Settled::of(args.wish.wish()?, &args.places)?;
+    let tuner = Tuner::new(args.wish.wish()?, &args.folders.folders())?;
     let proof = match args.prove.prove.as_deref() {
         None => None,
-        Some("lab") => Some(prove::in_lab(&settled.plan, &settled.host, &args.prove)?),
+        Some("lab") => Some(prove::in_lab(&tuner.plan, &tuner.host, &args.prove)?),
         Some(_) => {
             return Err(Failure::usage(
                 "a plan touches nothing: --prove HOST goes with quell tune apply, --prove lab with both",
             ));
         }
     };
-    let commands = routes::commands(&routes::wanted(&settled.plan, &args.to)?);
-    report::plan(&settled.plan, &settled.now, &commands, proof.as_ref(), args.json);
+    let routes = tuner.routes(&args.to)?;
+    let report = PlanReport::of(&tuner.plan, &tuner.now, &routes, proof.as_ref());
+    print(&json!(report), args.json, || text::plan(&report));
     Ok(match proof {
         Some(proof) if !proof.helped() => ExitCode::from(1),
         _ => ExitCode::SUCCESS,
@@ -49,175 +62,115 @@ pub fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
 
 /// `quell tune apply`.
 pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
-    let settled = Settled::of(args.wish.wish()?, &args.places)?;
-    refuse_sealed(&settled, args.partly)?;
-    may_write(&settled.plan)?;
-    let within = match args.confirm_within {
-        Some(Patience::Within(span)) => Some(span),
-        _ => None,
-    };
+    let tuner = Tuner::new(args.wish.wish()?, &args.folders.folders())?;
     let keep = !args.for_now;
-    if keep {
-        settled.files.refuse_foreign()?;
-    }
-    let routes = routes::wanted(&settled.plan, &args.route)?;
-    routes::refuse_others(&routes, files::log(&args.places)?.as_ref())?;
-    let mut kernel = open()?;
-    let nothing = settled.plan.settings().next().is_none() && routes.is_empty();
+    tuner.refuse_half(args.partly, keep)?;
+    let within = args.confirm_within.and_then(Patience::span);
+    let routes = tuner.own_routes(&args.route)?;
+    let nothing = !tuner.has_settings() && routes.is_empty();
+    let mut kernel = Kernel::open().map_err(Failure::system)?;
     let proof = match args.prove.prove.as_deref() {
+        None => None,
         // There is nothing to prove.
         _ if nothing => None,
-        None => None,
-        Some("lab") => Some(prove::in_lab(&settled.plan, &settled.host, &args.prove)?),
+        Some("lab") => Some(prove::in_lab(&tuner.plan, &tuner.host, &args.prove)?),
         Some(host) => {
-            let record = settled.record(false);
-            let goal = settled.files.goal(&record, settled.earlier.as_ref());
-            let goal = Goal { routes: routes.clone(), ..goal };
-            Some(prove::with_host(host, &mut kernel, args, &settled, &record, &goal)?)
+            let goals = tuner.goals(routes.clone(), false);
+            Some(prove::with_host(host, &mut kernel, &args.prove, &tuner, &goals)?)
         }
     };
-    if let Some(proof) = &proof
-        && !proof.helped()
-    {
-        let document = json!({ "kept": false, "proof": proof.document() });
-        report::not_kept(proof, &document, args.json);
+    if let Some(proof) = proof.as_ref().filter(|proof| !proof.helped()) {
+        let report = json!({ "kept": false, "proof": proof });
+        let kept = "nothing was kept: all is as it was before\n";
+        print(&report, args.json, || text::proof(proof) + kept);
         return Ok(ExitCode::from(1));
     }
-    let record = settled.record(keep);
-    let goal = Goal { routes, ..settled.files.goal(&record, settled.earlier.as_ref()) };
-    // What is not confirmed must not come back at boot.
-    let goal = match within {
-        Some(_) => Goal { files: Vec::new(), ..goal },
-        None => goal,
-    };
-    if !goal.files.is_empty() {
-        settled.files.make_folders()?;
-    }
-    let applied = act(&mut kernel, &args.places, goal, &record, within)?;
-    report::applied(&settled, &record, &applied, within, proof.as_ref(), args);
+    let goals = tuner.goals(routes, keep);
+    let applied = tuner.apply(&mut kernel, &goals, within)?;
+    let remarks = remarks(args, &tuner, &goals.record, &applied, within);
+    let report = json!({
+        "wanted": goals.record.wanted,
+        "kept": true,
+        "steps": applied.steps,
+        "settings": report::settings(&goals.record),
+        "remarks": remarks,
+        "confirm_within_s": within.map(Span::as_secs_f64),
+        "proof": proof,
+    });
+    print(&report, args.json, || {
+        let proof = proof.as_ref().map(|proof| text::proof(proof) + "\n").unwrap_or_default();
+        proof + &text::applied(&goals.record.wanted, &applied.steps, &remarks)
+    });
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses to do half of a plan where nobody asked for that.
-fn refuse_sealed(settled: &Settled, partly: bool) -> Result<(), Failure> {
-    let (plan, why) = (&settled.plan, &settled.host.sealed);
-    let line = |key| format!("  {}: {}", quell_tune::dotted(key), why.get(key).map_or("", |w| w));
-    let sealed: Vec<String> = plan.sealed().map(|sealed| line(sealed.key)).collect();
-    let some = plan.settings().next().is_some();
-    if sealed.is_empty() || (partly && some) {
-        return Ok(());
+/// What there is to say of what was applied.
+fn remarks(
+    args: &ApplyArgs,
+    tuner: &Tuner,
+    record: &quell_tune::TuningRecord,
+    applied: &quell_tuning::Applied,
+    within: Option<Span>,
+) -> Vec<String> {
+    let mut said = applied.said.clone();
+    match within {
+        Some(within) if !applied.steps.is_empty() => said.push(format!(
+            "in force for {within}, and not kept for the next boot; to keep it: quell tune confirm{}",
+            args.folders.words()
+        )),
+        _ if args.for_now => said.push("until the next boot".to_owned()),
+        _ => {}
     }
-    let advice = match some {
-        true => "; --partly sets the others",
-        false => "; set them on the machine itself, outside of the container or namespace",
-    };
-    Err(Failure::system(format!(
-        "some settings can't be written here; nothing was changed{advice}:\n{}",
-        sealed.join("\n")
-    )))
-}
-
-/// Told before anything is touched.
-fn may_write(plan: &Tuning) -> Result<(), Failure> {
-    use nix::unistd::{AccessFlags, access};
-    for (key, _) in plan.settings() {
-        access(&std::path::Path::new("/proc/sys").join(key), AccessFlags::W_OK).map_err(|errno| {
-            Failure::system(format!(
-                "{} can't be written: {}; nothing was changed. It needs root: sudo quell tune apply …",
-                quell_tune::dotted(key),
-                errno.desc()
-            ))
-        })?;
-    }
-    Ok(())
+    said.extend(tuner.plan.remarks.iter().cloned());
+    let others = report::overriding(&tuner.files, record);
+    said.extend(others.iter().map(|other| text::overriding(other) + ": it wins then"));
+    said
 }
 
 /// `quell tune confirm`.
 pub fn confirm(args: &StatusArgs) -> Result<ExitCode, Failure> {
-    quell_act::confirm(&args.places.state, Some(CHANGE), "quell tune confirm").map_err(failure)?;
-    let log = files::log(&args.places)?;
-    let record = log.as_ref().and_then(files::of_log);
-    let mut steps = Vec::new();
-    if let Some(record) = record.filter(|record| !record.file.is_empty()) {
-        let files = Files::of(&args.places);
-        files.refuse_foreign()?;
-        files.make_folders()?;
-        let goal = Goal { routes: routes::as_they_are(log.as_ref()), ..files.goal(&record, None) };
-        steps = act(&mut open()?, &args.places, goal, &record, None)?.steps;
-    }
-    if args.json.json {
-        println!("{}", crate::text::document(&json!({ "confirmed": true, "steps": steps })));
-    } else {
-        steps.iter().for_each(|step| println!("  {step}"));
-        println!("what is in force stays");
-    }
+    let steps = quell_tuning::confirm(&args.folders.folders())?;
+    print(&json!({ "confirmed": true, "steps": steps }), args.json, || {
+        text::listed(&steps) + "what is in force stays\n"
+    });
     Ok(ExitCode::SUCCESS)
 }
 
 /// `quell tune status`.
 pub fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
-    let files = Files::of(&args.places);
-    let log = files::log(&args.places)?;
-    let recorded = files.recorded()?;
-    let report = report::status(&files, log.as_ref(), recorded.as_ref(), &args.places)?;
-    report.print(args.json);
-    Ok(if report.broken { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    let status = report::status(&args.folders.folders())?;
+    print(&json!(status), args.json, || text::status(&status, &args.folders.words()));
+    Ok(if status.in_order() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 /// `quell tune revert`.
 pub fn revert(args: &RevertArgs) -> Result<ExitCode, Failure> {
-    let files = Files::of(&args.places);
-    let log = files::log(&args.places)?;
-    let recorded = match files.recorded()? {
-        Some(record) => Some(record),
-        None => log.as_ref().and_then(files::of_log),
+    let changed_too = match (args.all, args.keep_changed) {
+        (true, _) => Some(true),
+        (_, true) => Some(false),
+        _ => None,
     };
-    let Some(record) = recorded else {
-        return Err(Failure::check("nothing of `quell tune` is in force"));
-    };
-    let now = report::now(&record);
-    let changed = files::changed(&record, &now);
-    if !changed.is_empty() && !args.all && !args.keep_changed {
-        let lines = changed.iter().map(|(key, value)| {
-            let set = record.settings.iter().find(|s| s.key == *key).map_or("", |s| s.set.as_str());
-            format!("  {} = {value}, set to {set}", quell_tune::dotted(key))
-        });
-        return Err(Failure::check(format!(
-            "somebody has changed these since; nothing was changed now. --all brings them back too, --keep-changed leaves them:\n{}",
-            lines.collect::<Vec<_>>().join("\n")
-        )));
-    }
-    let stay: Vec<String> = match args.keep_changed {
-        true => changed.iter().map(|(key, _)| key.clone()).collect(),
-        false => Vec::new(),
-    };
-    let mut kernel = open()?;
-    let command = "quell tune revert";
-    let before = |log: Option<&Log>| Ok(files.before(&record, log, &stay));
-    let done =
-        quell_act::take_off(&mut kernel, &args.places.state, CHANGE, command, &watchdog, &before)
-            .map_err(failure)?;
-    report::reverted(&record, &done, &stay, args.json);
+    let reverted = quell_tuning::revert(&args.folders.folders(), changed_too)?;
+    let left: Vec<String> = reverted.left.iter().map(|key| dotted(key)).collect();
+    let done = &reverted.done;
+    let report = json!({
+        "reverted": reverted.wanted, "steps": done.steps, "left": left, "remarks": done.said,
+    });
+    print(&report, args.json, || {
+        let mut text = text::listed(&done.steps);
+        left.iter().for_each(|key| text += &format!("  {key} is left as somebody set it\n"));
+        text += &format!("{}: all is as it was before\n", reverted.wanted);
+        text + &text::remarks(&done.said)
+    });
     Ok(ExitCode::SUCCESS)
 }
 
 /// `quell tune recover`.
 pub fn recover(args: &StatusArgs) -> Result<ExitCode, Failure> {
-    let mut kernel = open()?;
-    let done = quell_act::recover(&mut kernel, &args.places.state, "quell tune recover")
-        .map_err(failure)?;
-    let steps: Vec<&String> = done.iter().flat_map(|(_, done)| &done.steps).collect();
-    if args.json.json {
-        println!(
-            "{}",
-            crate::text::document(&json!({ "recovered": !done.is_empty(), "steps": steps }))
-        );
-        return Ok(ExitCode::SUCCESS);
-    }
-    steps.iter().for_each(|step| println!("  {step}"));
-    println!(
-        "{}",
-        if done.is_empty() { "nothing is unfinished" } else { "all is as it was before" }
-    );
+    let (found, steps) = quell_tuning::recover(&args.folders.folders())?;
+    print(&json!({ "recovered": found, "steps": steps }), args.json, || {
+        let how = if found { "all is as it was before\n" } else { "nothing is unfinished\n" };
+        text::listed(&steps) + how
+    });
     Ok(ExitCode::SUCCESS)
 }

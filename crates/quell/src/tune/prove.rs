@@ -1,132 +1,136 @@
-//! Whether the settings help, measured.
-//!
-//! ```text
-//!   lab    here ═══ rate, RTT ═══ there     one transfer over seeds: with the settings as they are, with those planned
-//!   HOST   as it is, set, as it is, set …   `quell flow` to a `quell serve` there, up and down each time
-//! ```
+//! `--prove`: the lab or a `quell serve` measures whether the settings help.
 
-mod lab;
-mod real;
+use super::args::{ProveArgs, found};
+use crate::failure::Failure;
+use crate::options::Guest;
+use crate::progress::Show;
+use quell_act::Kernel;
+use quell_experiment::run::{Carrier, Options};
+use quell_experiment::spec::{check, load_file};
+use quell_flow::{Amount, Findings, FlowError, FlowPlan, Senders};
+use quell_model::metric::Metric;
+use quell_report::analysis::Results;
+use quell_store::Run;
+use quell_tune::{HostFacts, Tuning};
+use quell_tuning::proof::{self, DirectionMeasurement, LabProof, Proof};
+use quell_tuning::{Goals, Tuner, TuningError};
+use quell_units::Span;
 
-use crate::flow::figures::rate;
-pub use lab::in_lab;
-use quell_stats::{Interval, mean};
-pub use real::with_host;
-use serde_json::{Value, json};
+/// What a test takes beside its time: the connection, what is still on its way.
+const BESIDE: Span = Span::from_secs(60);
 
-/// What was measured of one direction.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Measured {
-    /// Which.
-    pub way: &'static str,
-    /// Bits a second with the settings as they are.
-    pub now: Vec<f64>,
-    /// And with those planned.
-    pub then: Vec<f64>,
-    /// What was predicted of both.
-    pub predicted: Option<[f64; 2]>,
-}
-
-/// Whether it helps.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Proof {
-    /// Where it was measured.
-    pub place: String,
-    /// What.
-    pub ways: Vec<Measured>,
-}
-
-/// What came out of one direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    Faster,
-    Slower,
-    Unknown,
-}
-
-impl Measured {
-    /// More or less only where the intervals do not touch.
-    fn verdict(&self) -> Verdict {
-        match (Interval::of_mean(&self.now), Interval::of_mean(&self.then)) {
-            (Some(now), Some(then)) if then.low > now.high => Verdict::Faster,
-            (Some(now), Some(then)) if then.high < now.low => Verdict::Slower,
-            _ => Verdict::Unknown,
-        }
-    }
-
-    fn text(&self) -> String {
-        let one = |name: &str, values: &[f64], predicted: Option<f64>| {
-            let spread = Interval::of_mean(values)
-                .map(|i| format!(", 95 % within {} to {}", rate(i.low), rate(i.high)));
-            let predicted = predicted.map(|p| format!("; predicted {}", rate(p)));
-            format!(
-                "  {} {name:<10}  {}{}{}\n",
-                self.way,
-                rate(mean(values).unwrap_or(0.0)),
-                spread.unwrap_or_default(),
-                predicted.unwrap_or_default()
-            )
+/// Measures with a server: as it is and set, in turn.
+pub fn with_host(
+    to: &str,
+    kernel: &mut Kernel,
+    args: &ProveArgs,
+    tuner: &Tuner,
+    goals: &Goals,
+) -> Result<Proof, Failure> {
+    let mut found = found(to)?;
+    let stop = crate::interrupt::bell()?;
+    let secret = args.secret.read()?;
+    let mut measure = |up: bool| {
+        let plan = FlowPlan {
+            direction: if up { Senders::Up } else { Senders::Down },
+            amount: Amount::Time(args.time),
+            // While the window grows.
+            omit: Span::from_nanos(args.time.nanos() / 2),
+            secret: secret.clone(),
+            ..FlowPlan::new(to, found.to)
         };
-        let [now, then] = self.predicted.map_or([None, None], |both| both.map(Some));
-        let word = match self.verdict() {
-            Verdict::Faster => "faster",
-            Verdict::Slower => "SLOWER",
-            Verdict::Unknown => "no difference is certain",
-        };
-        let lines = one("as it is", &self.now, now) + &one("as planned", &self.then, then);
-        lines + &format!("  {} {word}\n", self.way)
-    }
-}
-
-impl Proof {
-    /// Whether one direction is faster and none slower.
-    pub fn helped(&self) -> bool {
-        let verdicts: Vec<Verdict> = self.ways.iter().map(Measured::verdict).collect();
-        verdicts.contains(&Verdict::Faster) && !verdicts.contains(&Verdict::Slower)
-    }
-
-    /// For people.
-    pub fn text(&self) -> String {
-        let ways: String = self.ways.iter().map(Measured::text).collect();
-        let word = if self.helped() { "it helps" } else { "that it helps is not shown" };
-        format!("measured {}:\n{ways}{word}\n", self.place)
-    }
-
-    /// For programs.
-    pub fn document(&self) -> Value {
-        let interval = |values: &[f64]| Interval::of_mean(values).map(|i| [i.low, i.high]);
-        let way = |m: &Measured| {
-            json!({
-                "way": m.way,
-                "now_bits_per_second": m.now,
-                "then_bits_per_second": m.then,
-                "now_interval": interval(&m.now),
-                "then_interval": interval(&m.then),
-                "predicted_bits_per_second": m.predicted,
+        let outcome = found
+            .reached(FlowError::is_nobody, |to| {
+                quell_flow::run(&FlowPlan { to, control: to, ..plan.clone() }, &stop, &mut |_| {})
             })
-        };
-        json!({ "place": self.place, "ways": self.ways.iter().map(way).collect::<Vec<Value>>(), "helped": self.helped() })
-    }
+            .map_err(TuningError::system)?;
+        if outcome.stopped {
+            return Err(TuningError::check("stopped before it was over; all is as it was before"));
+        }
+        if let Some(broke) = &outcome.broke {
+            return Err(TuningError::system(format!(
+                "the test broke off: {broke}; all is as it was before"
+            )));
+        }
+        let findings = Findings::of(&outcome);
+        let way = if up { findings.up } else { findings.down };
+        way.and_then(|way| way.bits_per_second).ok_or_else(|| {
+            TuningError::system("how much arrived is unknown; all is as it was before")
+        })
+    };
+    let each = Span::from_nanos(args.time.nanos().saturating_mul(4)) + BESIDE;
+    let ways = tuner.prove(kernel, goals, args.rounds, each, &mut measure)?;
+    let place = format!("with {to}, {} times each, in turn, {} each way", args.rounds, args.time);
+    Ok(Proof { place, ways })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn way(now: [f64; 3], then: [f64; 3]) -> Measured {
-        Measured { way: "up", now: now.to_vec(), then: then.to_vec(), predicted: None }
+/// Measures in the lab.
+pub fn in_lab(plan: &Tuning, host: &HostFacts, args: &ProveArgs) -> Result<Proof, Failure> {
+    let lab = proof::in_lab(plan, host, args.rounds).map_err(Failure::usage)?;
+    let LabProof { path, memory: needed, experiment: text } = lab;
+    let experiment = load_file::parse("tune-proof", &text).map_err(Failure::system)?;
+    let plans = check::check(&experiment).map_err(Failure::system)?;
+    let memory = args.guest.memory.max(u32::try_from(needed).unwrap_or(u32::MAX));
+    let guest = Guest { memory, ..args.guest.clone() };
+    let options = crate::run::guest_options(&guest, &[])?;
+    let release = options.kernel.version.parse().map_err(Failure::system)?;
+    let base = std::env::temp_dir().join(format!("quell-tune-{}", std::process::id()));
+    let gone = Gone(base.clone());
+    // Each guest may have that much memory.
+    let cpus = quell_sys::affinity::allowed_cpus().map_or(1, |c| c.len().max(1));
+    let fit = usize::try_from((host.memory >> 20) / needed.max(1)).unwrap_or(1).max(1);
+    let options = Options {
+        base,
+        carrier: Carrier::Guest(options),
+        jobs: cpus.min(fit),
+        text,
+        changes: Vec::new(),
+        version: env!("CARGO_PKG_VERSION").into(),
+    };
+    let stop = crate::interrupt::bell()?;
+    let mut show = Show::new(&["now".to_owned(), "then".to_owned()]);
+    let mut tell = |progress: &_| show.update(progress);
+    let finished = quell_experiment::run::run(&experiment, &plans, &options, &stop, &mut tell)
+        .map_err(Failure::system)?;
+    show.finish();
+    if finished.stopped {
+        return Err(Failure::check("stopped before it was over; nothing was changed"));
     }
+    let run = Run::read(&finished.folder).map_err(Failure::system)?;
+    let results = Results::from(&run);
+    let of = |scenario: &str| -> Vec<f64> {
+        let all = results.values(Metric::Goodput);
+        let ours = all
+            .into_iter()
+            .filter(|(cell, stream, _)| cell.scenario == scenario && *stream == "transfer");
+        ours.filter_map(|(_, _, value)| value.map(|(bits, _)| bits)).collect()
+    };
+    let (now, then) = (of("now"), of("then"));
+    drop(gone);
+    if now.len() < 3 || then.len() < 3 {
+        let why = finished.manifest.cells.iter().find_map(|cell| cell.reason.clone());
+        return Err(Failure::system(format!(
+            "the lab did not measure all of it{}",
+            why.map(|why| format!(": {why}")).unwrap_or_default()
+        )));
+    }
+    // The lab's kernel has a window fraction of its own.
+    let guest = HostFacts { release, ..host.clone() };
+    let predicted =
+        [false, true].map(|then| plan.reach(&path, &guest, then).map(|r| r.bits_per_second));
+    let predicted = predicted[0].zip(predicted[1]).map(|(now, then)| [now, then]);
+    let place = format!(
+        "in the lab ({}, {}, Linux {release}, {} seeds), one transfer, both ends alike",
+        path.rate, path.rtt, args.rounds
+    );
+    Ok(Proof { place, ways: vec![DirectionMeasurement { way: "up", now, then, predicted }] })
+}
 
-    #[test]
-    fn a_gain_is_one_only_where_the_intervals_part() {
-        let gain = way([1e6, 1.01e6, 0.99e6], [2e6, 2.01e6, 1.99e6]);
-        let loss = way([2e6, 2.01e6, 1.99e6], [1e6, 1.01e6, 0.99e6]);
-        let noise = way([1e6, 2e6, 1.5e6], [1.6e6, 2.1e6, 1.4e6]);
-        let helped = |ways: &[&Measured]| {
-            let ways = ways.iter().map(|w| (*w).clone()).collect();
-            Proof { place: String::new(), ways }.helped()
-        };
-        assert!(helped(&[&gain]) && helped(&[&gain, &noise]));
-        assert!(!helped(&[&gain, &loss]) && !helped(&[&noise]) && !helped(&[]));
+/// Takes the run away.
+struct Gone(std::path::PathBuf);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

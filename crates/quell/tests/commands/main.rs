@@ -20,7 +20,6 @@ mod plot;
 mod rr;
 mod shape;
 mod shape_device;
-mod shape_lost;
 mod show_follow;
 mod starved;
 mod stopped;

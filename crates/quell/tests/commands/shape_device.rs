@@ -1,58 +1,21 @@
-//! What `quell shape` says of an interface before it shapes it.
+//! What `quell shape` says of an interface before it shapes it, of interfaces that are hard to tell apart, and of logs that nobody may read.
 
 use crate::support::cable::Cable;
-use crate::support::left_out;
-use crate::support::says;
+use crate::support::{Said, TestFolder, said, says};
 use quell_netlink::core::{Protocol, Socket};
-use quell_netlink::link::{LinkKind, LinkName, NewLink};
-use quell_netlink::{Stack, nat, tc};
+use quell_netlink::link::{LinkKind, NewLink, VethEnd};
+use quell_netlink::{Stack, tc};
+use quell_sys::netns::NetNs;
 use quell_tc::qdisc::{Mq, Pfifo};
 use quell_tc::{Handle, Places, Step, Thing};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 /// What is said beside the steps.
 fn remarks(cable: &Cable, options: &[&str]) -> String {
     let said = cable.shape(&[&["plan", "--dev", "a0", "--json"], options].concat()).fine();
     let plan: serde_json::Value = serde_json::from_str(&said).unwrap();
     plan["remarks"].to_string()
-}
-
-#[test]
-fn who_is_named_where_addresses_are_translated_is_found_or_it_is_said_that_nobody_is() {
-    let cable = Cable::new();
-    let a0: LinkName = "a0".parse().unwrap();
-    let up = ["--up", "10Mbit"];
-    let named = [&up[..], &["--host", "10.9.0.2,fd09::2"]].concat();
-    assert_eq!(remarks(&cable, &named).matches("translated").count(), 0, "nobody does so yet");
-    let masquerade = || nat::masquerade(std::slice::from_ref(&a0));
-    match cable.here.run(masquerade).unwrap() {
-        Err(error) if error.proves_kernel_lacks_feature() => {
-            left_out::kernel_lacks(format!("a story of translated addresses: {error}"));
-            return;
-        }
-        made => made.unwrap(),
-    }
-    let said = remarks(&cable, &named);
-    let found = said.contains("a table of nftables notes in connections' marks");
-    let hidden = said.contains("can't be told apart where this machine translates")
-        && said.contains("count as all others'");
-    assert!(found != hidden, "{said}");
-    let table = cable.shape(&[&["plan", "--dev", "a0"], &named[..]].concat()).fine();
-    assert_eq!(table.contains("make the nftables table ip quell-hosts-a0"), found, "{table}");
-    // Who knows better says so; IPv6 shows its hosts.
-    let by_address = [&named[..], &["--hosts-by", "address"]].concat();
-    let six = [&up[..], &["--host", "fd09::2"]].concat();
-    for known in [&by_address, &six] {
-        assert!(!remarks(&cable, known).contains("translate"), "{known:?}");
-    }
-    let wrong = [&["plan", "--dev", "a0"], &named[..], &["--hosts-by", "mark"]].concat();
-    says(&cable.shape(&wrong).refused(2), &["told by its address", "--hosts-by mark"]);
-    let recipe = ["recipe", "--for", "tc", "--no-try", "--line", "10/50", "--host", "10.9.0.2"];
-    says(
-        &cable.dir.quell(&[&["shape"], &recipe[..]].concat()).fine(),
-        &["count as all", "--policy cake looks"],
-    );
-    let nat = [&["shape"], &recipe[..], &["--hosts-by", "nat"]].concat();
-    says(&cable.dir.quell(&nat).refused(2), &["a table for it that no command makes"]);
 }
 
 /// The queues of an interface, whoever made them, in the kernel's order.
@@ -122,14 +85,82 @@ fn what_is_above_the_interfaces_own_speed_or_above_the_line_is_said() {
     says(&said, &["up 12Gbit is above the 10Gbit that a0 itself carries"]);
     let said = remarks(&cable, &["--up", "10Gbit", "--policy", "tiers"]);
     assert!(!said.contains("above"), "{said}");
-    let file = "up = \"20Mbit\"\ndown = \"40Mbit\"\n[[subscriber]]\nname = \"ann\"\nprefixes = [\"192.0.2.0/29\"]\n\
+    let file = "lazy = true\nup = \"20Mbit\"\ndown = \"40Mbit\"\n[[subscriber]]\nname = \"ann\"\nprefixes = [\"192.0.2.0/29\"]\n\
                 up = { floor = \"1Mbit\", ceiling = \"20Mbit\" }\ndown = { floor = \"1Mbit\", ceiling = \"90Mbit\" }\n";
     cable.dir.write("s.toml", file);
-    for options in [&["--file", "s.toml"][..], &["--file", "s.toml", "--eager"]] {
-        let said = remarks(&cable, options);
-        says(&said, &["down, `ann` can't have 90Mbit: the line has 40Mbit"]);
-        assert!(!said.contains("up, `ann`"), "{said}");
-    }
+    let said = remarks(&cable, &["--file", "s.toml"]);
+    says(&said, &["down, `ann` can't have 90Mbit: the line has 40Mbit"]);
+    assert!(!said.contains("up, `ann`"), "{said}");
     let told = cable.shape(&[&["apply", "--dev", "a0", "--file", "s.toml"], &NEVER[..]].concat());
     says(&told.fine(), &["down, `ann` can't have 90Mbit"]);
+}
+
+/// Calls `quell shape` in a namespace that has cables of these names, with the test's folder for logs.
+fn with_cables(names: &[&str], test: impl FnOnce(&TestFolder, &dyn Fn(&[&str]) -> Said) + Send) {
+    let work = || {
+        let mut stack = Stack::open().unwrap();
+        for (number, name) in names.iter().enumerate() {
+            let other = format!("b{number}");
+            let [here, there] =
+                [name, other.as_str()].map(|end| VethEnd::new(end.parse().unwrap()));
+            stack.create_veth(&here, &there).unwrap();
+            let index = stack.index_of(&here.name).unwrap();
+            stack.up(index).unwrap();
+        }
+        let folder = TestFolder::new();
+        let shape = |arguments: &[&str]| {
+            let all = [&["shape"], arguments, &["--state", "state"]].concat();
+            said(folder.command(&all), &all)
+        };
+        test(&folder, &shape);
+    };
+    NetNs::new().unwrap().run(work).unwrap();
+}
+
+fn links() -> Vec<String> {
+    let links = Stack::open().unwrap().links().unwrap();
+    links.into_iter().filter(|link| link.kind.as_deref() == Some("ifb")).map(|l| l.name).collect()
+}
+
+const LINE: [&str; 6] = ["--line", "10/50", "--policy", "tiers", "--confirm-within", "never"];
+
+#[test]
+fn two_adapters_that_are_alike_in_their_first_letters_have_an_ifb_each() {
+    let names = ["enx020000000001", "enx020000000002"];
+    with_cables(&names, |_, shape| {
+        for name in names {
+            shape(&[&["apply", "--dev", name], &LINE[..]].concat()).fine();
+        }
+        assert_eq!(links().len(), 2);
+        shape(&["status"]).fine();
+        for name in names {
+            shape(&["off", "--dev", name]).fine();
+        }
+        assert_eq!(links(), [""; 0]);
+    });
+}
+
+#[test]
+fn who_may_not_read_the_logs_is_told_that_root_may() {
+    with_cables(&["a0"], |folder, _| {
+        std::fs::create_dir(folder.path("state")).unwrap();
+        let none = std::os::unix::fs::PermissionsExt::from_mode(0o000);
+        std::fs::set_permissions(folder.path("state"), none).unwrap();
+        for what in [&["plan", "--dev", "a0", "--line", "1/1"][..], &["status"]] {
+            let all = [&["shape"], what, &["--state", "state"]].concat();
+            let mut command: Command = folder.command(&all);
+            // SAFETY: system calls alone.
+            unsafe {
+                command.pre_exec(|| {
+                    // CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH, by which root reads all.
+                    for capability in [1, 2] {
+                        nix::libc::prctl(nix::libc::PR_CAPBSET_DROP, capability, 0, 0, 0);
+                    }
+                    Ok(())
+                });
+            }
+            let told = said(command, &all).refused(3);
+            says(&told, &["root's alone", "`sudo`"]);
+        }
+    });
 }

@@ -6,9 +6,7 @@
 
 use crate::support::left_out;
 use crate::support::{Said, TestFolder, said, says};
-use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
-use nix::libc;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockProtocol, SockType, SockaddrIn, bind, sendto, setsockopt, socket,
@@ -26,7 +24,6 @@ use quell_tc::{ClassKind, HtbClass};
 use serde_json::Value;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::process::CommandExt;
 use std::time::Instant;
 
 /// A cable with addresses, and a folder for the logs.
@@ -76,17 +73,6 @@ impl Cable {
     fn shape(&self, arguments: &[&str]) -> Said {
         let all = [&["shape"], arguments, &["--state", "state"]].concat();
         self.here.run(|| said(self.dir.command(&all), &all)).unwrap()
-    }
-
-    /// The same where the kernel has no bpf(2): the call and all that it starts are answered as on such a kernel.
-    fn shape_without_bpf(&self, arguments: &[&str]) -> Said {
-        let all = [&["shape"], arguments, &["--state", "state"]].concat();
-        let mut command = self.dir.command(&all);
-        // SAFETY: prctl(2) is async-signal-safe, and what it is given lives until it returns.
-        unsafe {
-            command.pre_exec(|| no_bpf().map_err(Into::into));
-        }
-        self.here.run(|| said(command, &all)).unwrap()
     }
 
     fn apply(&self, more: &[&str]) -> Said {
@@ -175,25 +161,6 @@ impl Drop for Cable {
     fn drop(&mut self) {
         let _ = self.shape(&["off", "--dev", "a0", "--replace"]);
     }
-}
-
-/// From now on bpf(2) is no system call for this process and its children.
-fn no_bpf() -> nix::Result<()> {
-    let step = |code: u32, jf, k| libc::sock_filter { code: code as u16, jt: 0, jf, k };
-    let mut filter = [
-        // The call's number; the next step is left out where it is another one.
-        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
-        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, libc::SYS_bpf as u32),
-        step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
-        step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // SAFETY: the kernel copies the filter, which lives until then.
-    unsafe {
-        Errno::result(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))?;
-        Errno::result(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program))?;
-    }
-    Ok(())
 }
 
 /// `count` subscribers, s0 with 10.0.0.0, s1 with 10.0.0.1 …; each may have 20 Mbit/s up and 40 down, but for these.
@@ -399,13 +366,7 @@ fn one_is_changed_by_name_and_nobody_else_is_touched() {
     let steps = document(cable.apply(&["--json"]).fine())["steps"].clone();
     assert_eq!(steps.as_array().map(Vec::len), Some(3), "{steps}");
     assert_eq!(cable.here("a0"), [5, 20, 20]);
-    assert_eq!(cable.files(".annex").len(), 2, "the list, and that of before");
-    for up in ["6Mbit", "7Mbit"] {
-        cable.shape(&["change", "s9", "--up", up]).fine();
-    }
-    assert_eq!(cable.files(".annex").len(), 1, "that of before can't come back");
     cable.shape(&["off", "--dev", "a0"]).fine();
-    assert_eq!(cable.files(".annex"), [""; 0]);
     says(&cable.shape(&["change", "s7", "--up", "5Mbit"]).refused(1), &["nothing of Quell's"]);
 }
 
@@ -453,7 +414,7 @@ fn whoever_is_killed_in_a_change_leaves_it_done_or_not_begun() {
     let begun = Instant::now();
     cable.shape(&["change", "s7", "--up", "19Mbit", "--down", "38Mbit"]).fine();
     let whole = begun.elapsed().as_nanos() as u64;
-    let kills: u64 = std::env::var("QUELL_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
+    let kills: u64 = std::env::var("QUELL_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(10);
     let (mut was, mut changed) = (19, 0);
     for round in 0..kills {
         let up = 1 + round % 18;
@@ -477,7 +438,7 @@ fn whoever_is_killed_in_a_change_leaves_it_done_or_not_begun() {
     println!("{changed} of {kills} were done");
     let left = cable.files("");
     let known = |name: &String| {
-        [".undo", ".annex", ".hold", ".lock", ".guests"].iter().any(|ending| name.ends_with(ending))
+        [".undo", ".hold", ".lock", ".classes"].iter().any(|ending| name.ends_with(ending))
     };
     let other: Vec<&String> = left.iter().filter(|name| !known(name)).collect();
     assert!(other.len() <= 1, "at most what the last one was writing: {other:?}");
@@ -508,13 +469,6 @@ fn one_changed_for_a_moment_is_as_before_when_nobody_confirms() {
         is_refused && there == [2]
     });
     assert!(was_in_force, "it was there until then");
-    // Of few all classes are there, and one is changed among them.
-    cable.shape(&["off", "--dev", "a0"]).fine();
-    cable.dir.write("p.toml", policy(3, &[], ""));
-    cable.apply(&[]).fine();
-    let out = cable.shape(&["change", "s2", "--down", "7Mbit"]).fine();
-    says(&out, &["i-a0: change htb class", "s2: down at most 7Mbit (was 40Mbit)"]);
-    assert_eq!(cable.here("i-a0"), [7, 40, 40]);
 }
 
 #[test]
@@ -554,48 +508,6 @@ fn subscribers_are_read_from_a_table_and_kept_in_one() {
     says(&said, &["books/all.csv, line 2: `fast` is no rate"]);
     cable.shape(&["off", "--dev", "a0", "--root", "root"]).fine();
     assert!(!cable.dir.path("root/etc/quell").exists());
-}
-
-#[test]
-fn without_bpf_all_classes_are_made_at_once_and_hosts_are_found_by_cake_or_by_nobody() {
-    let cable = Cable::anywhere();
-    cable.dir.write("p.toml", policy(300, &[], ""));
-    let apply = ["apply", "--dev", "a0", "--file", "p.toml", "--confirm-within", "never"];
-    let why = "this kernel has no bpf(2) (CONFIG_BPF_SYSCALL is off)";
-    let at_once = "all classes are made at once, and not when their subscribers are there: ";
-    says(&cable.shape_without_bpf(&apply).fine(), &[at_once, why]);
-    assert_eq!((cable.here("a0").len(), cable.here("i-a0").len()), (300, 300));
-    says(&cable.shape_without_bpf(&["status"]).fine(), &["300 subscribers; in force"]);
-    let out = cable.shape_without_bpf(&["change", "s7", "--up", "3Mbit"]).fine();
-    says(&out, &["a0: change htb class", "s7: up at most 3Mbit (was 20Mbit)"]);
-    assert_eq!(cable.here("a0")[0], 3);
-    cable.shape_without_bpf(&["off", "--dev", "a0"]).fine();
-    let found = ["plan", "--dev", "a0", "--line", "10/50", "--policy", "host-fair"];
-    let said = cable.shape_without_bpf(&found);
-    match said.code {
-        Some(0) => says(&said.out, &["can't be found by host-fair here", why, "CAKE instead"]),
-        _ => says(&said.refused(3), &[why, "no CAKE either", "--host", "--policy tiers"]),
-    }
-}
-
-#[test]
-fn all_at_once_is_had_by_an_option_and_led_from_and_to() {
-    let Some(cable) = Cable::new() else { return };
-    cable.dir.write("p.toml", policy(300, &[], ""));
-    cable.apply(&["--eager"]).fine();
-    assert_eq!(cable.here("a0").len(), 300);
-    assert!(cable.status()["shaped"][0]["subscribers"].is_null());
-    cable.apply(&[]).fine();
-    // Whoever had a class when it was led here keeps it until he is silent for long.
-    assert_eq!(cable.here("a0").len(), 300);
-    cable.shape(&["status"]).fine();
-    cable.apply(&["--eager"]).fine();
-    assert_eq!(cable.here("a0").len(), 300);
-    cable.shape(&["status"]).fine();
-    cable.until("nobody makes classes any more", |c| {
-        c.files(".hold").is_empty() || c.holder().is_none()
-    });
-    cable.shape(&["off", "--dev", "a0"]).fine();
 }
 
 #[test]

@@ -289,7 +289,7 @@ fn wherever_it_is_killed_all_is_as_it_was_or_as_it_was_wanted() {
     let mut whole = monotonic_ns() - begun;
     let wanted = host.state();
     host.tune(&["revert"]).fine();
-    let times = std::env::var("QUELL_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(20u64);
+    let times = std::env::var("QUELL_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(10u64);
     let mut cut = 0;
     for time in 0..times {
         let mut applier = host.start(&TRANSFER);

@@ -149,7 +149,7 @@ done
 told off quell shape off --dev eth0
 told many_off quell shape off --dev many0
 told after_off tc qdisc show dev eth0
-told left find /etc/quell /etc/systemd/system /run/quell -name '*quell*' -o -name '*.undo' -o -name '*.annex'
+told left find /etc/quell /etc/systemd/system /run/quell -name '*quell*' -o -name '*.undo'
 told failed systemctl --failed --no-legend
 "#;
 
@@ -355,5 +355,4 @@ fn subscribers_queues_come_with_their_cable_each_time_that_it_is_plugged_in() {
     assert_eq!(machine.fine("fourth", "failed"), "", "no service failed");
     let left = machine.file("fourth", "left");
     assert!(!left.contains("quell-shape") && !left.contains(".undo"), "{left}");
-    assert!(!left.contains(".annex"), "{left}");
 }

@@ -6,14 +6,12 @@
 
 use super::{Said, TestFolder, said};
 use nix::fcntl::{Flock, FlockArg};
-use quell_netlink::address::NewAddress;
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::link::VethEnd;
-use quell_netlink::{Mac, Stack, sysctl, tc};
+use quell_netlink::{Stack, tc};
 use quell_sys::clock::{monotonic_ns, sleep_until};
 use quell_sys::netns::NetNs;
 use quell_tc::{Places, Thing, Tree, seen};
-use std::net::{IpAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::process::{Child, Stdio};
 
@@ -145,36 +143,6 @@ impl Cable {
             begun_by_then > 0 && ended > 0,
             "{begun_by_then} and {ended}: on both sides of its log"
         );
-    }
-
-    /// Hosts with these addresses send something through a0.
-    pub fn send_from(&self, addresses: &[&str]) {
-        let end = || {
-            let mut stack = Stack::open().unwrap();
-            let index = stack.index_of(&"b0".parse().unwrap()).unwrap();
-            stack.up(index).unwrap();
-        };
-        self.there.run(end).unwrap();
-        let work = || {
-            let mut stack = Stack::open().unwrap();
-            let index = stack.index_of(&"a0".parse().unwrap()).unwrap();
-            // Addresses can be used at once.
-            sysctl::write("net/ipv6/conf/a0/accept_dad", "0").unwrap();
-            for address in addresses {
-                let v6 = address.contains(':');
-                let prefix = format!("{address}/{}", if v6 { 64 } else { 24 }).parse().unwrap();
-                stack.add_address(index, &NewAddress::new(prefix)).unwrap();
-            }
-            for address in addresses {
-                let v6 = address.contains(':');
-                let outbox = UdpSocket::bind((address.parse::<IpAddr>().unwrap(), 4000)).unwrap();
-                // Nobody has it, so that it is told how to be reached.
-                let to: IpAddr = if v6 { "fd09::99" } else { "10.9.0.99" }.parse().unwrap();
-                stack.set_neighbour(index, to, Mac([2, 0, 0, 0, 0, 9])).unwrap();
-                outbox.send_to(b"hello", (to, 9)).unwrap();
-            }
-        };
-        self.here.run(work).unwrap();
     }
 
     /// Somebody else's queues.

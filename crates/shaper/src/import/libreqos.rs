@@ -5,8 +5,8 @@
 //! ```
 
 use super::{Imported, Listed};
-use crate::csv::{Row, rows};
-use crate::{BothWays, Bounds, PolicyName, PrefixText, TwoWaySubscriber};
+use crate::csv::{CsvRow, rows};
+use crate::{Bounds, LinePolicy, PolicyName, PrefixText, TwoWaySubscriber};
 use quell_units::Rate;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,11 +29,11 @@ const COLUMNS: [&str; 8] = [
 pub fn libreqos(text: &str) -> Result<Imported, String> {
     let (subscribers, left_out) = circuits(&rows(text)?, &[])?;
     let policy = Some(PolicyName::Subscribers);
-    Ok(Imported { wanted: BothWays { policy, subscribers, ..BothWays::default() }, left_out })
+    Ok(Imported { wanted: LinePolicy { policy, subscribers, ..LinePolicy::default() }, left_out })
 }
 
 /// The same of a table; who is below a parent node that is one of `groups` is in that.
-pub(crate) fn circuits(all: &[Row<'_>], groups: &[&str]) -> Result<Listed, String> {
+pub(crate) fn circuits(all: &[CsvRow<'_>], groups: &[&str]) -> Result<Listed, String> {
     let ((first, header), rows) = all.split_first().ok_or("nothing is in it")?;
     let column = |name: &str| {
         let found = header.iter().position(|title| title.trim().eq_ignore_ascii_case(name));

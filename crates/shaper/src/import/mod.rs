@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   /etc/config/sqm ───────┐
-//!                          ├─► Imported: BothWays, and what is left out
+//!                          ├─► Imported: LinePolicy, and what is left out
 //!   ShapedDevices.csv ─────┘
 //! ```
 
 mod libreqos;
 mod sqm;
 
-use crate::{BothWays, TwoWaySubscriber};
+use crate::{LinePolicy, TwoWaySubscriber};
 
 pub(crate) use libreqos::circuits;
 pub use libreqos::libreqos;
@@ -22,7 +22,7 @@ pub type Listed = (Vec<TwoWaySubscriber>, Vec<String>);
 #[derive(Debug, Clone, PartialEq)]
 pub struct Imported {
     /// What is wanted of the line.
-    pub wanted: BothWays,
+    pub wanted: LinePolicy,
     /// What the file says and this can't, a line each.
     pub left_out: Vec<String>,
 }

@@ -8,7 +8,7 @@
 //! ```
 
 use super::Imported;
-use crate::{BothWays, LineType, PolicyName};
+use crate::{LinePolicy, LineType, PolicyName};
 use quell_units::Rate;
 use std::collections::BTreeMap;
 
@@ -118,7 +118,7 @@ fn taken(section: &Section) -> Result<Imported, String> {
     }
     let policy = Some(policy);
     Ok(Imported {
-        wanted: BothWays { policy, up, down, link, overhead, ..BothWays::default() },
+        wanted: LinePolicy { policy, up, down, link, overhead, ..LinePolicy::default() },
         left_out,
     })
 }

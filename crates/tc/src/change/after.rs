@@ -8,7 +8,7 @@ use crate::observed::{ObservedClass, ObservedFilter, ObservedQdisc, Raw, Snapsho
 use crate::{Filter, Handle, Protocol, Qdisc, Step};
 
 /// What a thing is to be, taken apart.
-struct Parts {
+struct SnapshotParts {
     kind: String,
     raw: Raw,
     step: Option<Step>,
@@ -34,7 +34,7 @@ impl Snapshot {
     }
 
     fn make(&mut self, thing: &Thing) {
-        let parts = Parts::of(thing);
+        let parts = SnapshotParts::of(thing);
         match thing.place() {
             Place::Qdisc { parent, handle } => {
                 if let Some(old) = self.qdiscs.iter().find(|q| q.parent == parent) {
@@ -59,7 +59,7 @@ impl Snapshot {
     }
 
     fn alter(&mut self, thing: &Thing) {
-        let parts = Parts::of(thing);
+        let parts = SnapshotParts::of(thing);
         let place = thing.place();
         if let Some(queue) = self.qdiscs.iter_mut().find(|q| q.place() == place) {
             if let Place::Qdisc { parent, handle } = place {
@@ -117,15 +117,19 @@ impl Snapshot {
     }
 }
 
-impl Parts {
+impl SnapshotParts {
     fn of(thing: &Thing) -> Self {
         let kind = thing.kind().to_owned();
         match thing {
-            Thing::Seen(seen) => Parts { kind, raw: seen.raw.clone(), step: None },
+            Thing::Seen(seen) => SnapshotParts { kind, raw: seen.raw.clone(), step: None },
             // What bytes the kernel would show is not known here; that they are others is.
             Thing::Step(step) => {
                 let options = Some(format!("{step:?}").into_bytes());
-                Parts { kind, raw: Raw { options, ..Raw::default() }, step: Some(step.clone()) }
+                SnapshotParts {
+                    kind,
+                    raw: Raw { options, ..Raw::default() },
+                    step: Some(step.clone()),
+                }
             }
         }
     }

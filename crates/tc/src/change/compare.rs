@@ -21,12 +21,12 @@ pub(super) enum Difference {
 
 /// What was compared last.
 #[derive(Default)]
-pub(super) struct Known<'a> {
+pub(super) struct KnownSteps<'a> {
     queues: Recent<'a, Qdisc, Difference>,
     classes: Recent<'a, ClassKind, bool>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> KnownSteps<'a> {
     pub(super) fn difference(&self, thing: &'a Thing, here: &'a ObservedQdisc) -> Difference {
         match thing {
             Thing::Seen(Seen { raw, .. }) if *raw == here.raw => Difference::None,

@@ -9,12 +9,12 @@ use crate::diff::is_filter;
 use crate::observed::ObservedFilter;
 
 /// The filters of one priority: wanted, and there.
-type Group<'a> = (Vec<&'a Thing>, Vec<&'a ObservedFilter>);
+type FilterGroup<'a> = (Vec<&'a Thing>, Vec<&'a ObservedFilter>);
 
 /// What leads from the filters of a place to those wanted there. In between no packet misses its filter, but where the kernel allows no
 /// other way: filters of another kind or protocol at one priority.
 pub(super) fn changes(wanted: &[&Thing], here: &[&ObservedFilter]) -> Vec<Change> {
-    let mut groups: BTreeMap<(u32, u16), Group<'_>> = BTreeMap::new();
+    let mut groups: BTreeMap<(u32, u16), FilterGroup<'_>> = BTreeMap::new();
     for thing in wanted {
         let Place::Filter { chain, prio, .. } = thing.place() else { continue };
         groups.entry((chain, prio)).or_default().0.push(thing);

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::compare::{Difference, Known};
+use super::compare::{Difference, KnownSteps};
 use super::filters;
 use super::step::Change;
 use super::thing::{Place, Thing, above};
@@ -81,7 +81,7 @@ struct Order<'a> {
     parted: BTreeSet<u16>,
     /// Majors of queues that stay.
     kept: BTreeSet<u16>,
-    known: Known<'a>,
+    known: KnownSteps<'a>,
     steps: Vec<Change>,
 }
 
@@ -97,7 +97,7 @@ impl<'a> Order<'a> {
             inner: BTreeSet::new(),
             parted: BTreeSet::new(),
             kept: BTreeSet::new(),
-            known: Known::default(),
+            known: KnownSteps::default(),
             steps: Vec::new(),
             wanted,
         };

@@ -19,7 +19,7 @@ const FLOWS: u16 = 1024;
 /// What a person writes; what is absent is as usual.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Written {
+pub(super) struct ConfigText {
     /// The first class; none for CAKE, whose classes are hosts and flows.
     base: Option<Handle>,
     host: Option<HostKey>,
@@ -47,10 +47,10 @@ pub(super) struct Written {
     tunnels_only: bool,
 }
 
-impl TryFrom<Written> for Config {
+impl TryFrom<ConfigText> for Config {
     type Error = String;
 
-    fn try_from(w: Written) -> Result<Self, String> {
+    fn try_from(w: ConfigText) -> Result<Self, String> {
         let cake = w.base.is_none();
         let host_only = [
             ("hosts", w.hosts.is_some()),
@@ -129,13 +129,13 @@ impl TryFrom<Written> for Config {
 
 impl Serialize for Config {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Written::from(self.clone()).serialize(serializer)
+        ConfigText::from(self.clone()).serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Config {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Written::deserialize(deserializer)?.try_into().map_err(de::Error::custom)
+        ConfigText::deserialize(deserializer)?.try_into().map_err(de::Error::custom)
     }
 }
 
@@ -164,7 +164,7 @@ fn tiers(
     Ok(tiers)
 }
 
-impl From<Config> for Written {
+impl From<Config> for ConfigText {
     fn from(config: Config) -> Self {
         let Parts { keys, flows, hosts, tiers, layout, other, seed, vxlan_port, tunnels_only } =
             config.parts().clone();
@@ -189,7 +189,7 @@ impl From<Config> for Written {
             }
         };
         let step = |at: usize| steps.map(|steps| steps[at]);
-        Written {
+        ConfigText {
             base,
             host: hosts.map(|hosts| hosts.by),
             hosts: hosts.map(|hosts| hosts.classes),

@@ -1,0 +1,549 @@
+//! What a person types after `quell shape`.
+
+use crate::failure::Failure;
+use crate::options::{Family, Guest, Json, Place};
+use crate::secret::SecretFile;
+use clap::{Args, ValueEnum};
+use quell_act::Machine;
+use quell_shaper::{HostDetection, HostsBy, LinePolicy, LineRates, LineType, PolicyName};
+use quell_shaping::recipe::{RecipeTarget, plain_device};
+use quell_shaping::{LinePlan, UndoLogs, plan_line, policy_of_file, with_list};
+use quell_units::{Rate, Span};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// Where logs and locks are.
+#[derive(Debug, Args)]
+pub struct StateArgs {
+    /// Folder of the undo logs; the default is gone after a reboot, as the queues are
+    #[arg(long = "state", value_name = "FOLDER", default_value = quell_shaping::DEFAULT_FOLDER)]
+    pub folder: PathBuf,
+}
+
+impl StateArgs {
+    pub fn logs(&self) -> UndoLogs {
+        UndoLogs { folder: self.folder.clone() }
+    }
+}
+
+/// Where files are written.
+#[derive(Debug, Args)]
+pub struct Root {
+    /// Below which folder files of /etc are, where it is another system's
+    #[arg(long, value_name = "FOLDER", default_value = "/")]
+    pub root: PathBuf,
+}
+
+/// Options of `quell shape plan`.
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    pub wanted: WantedArgs,
+    #[command(flatten)]
+    pub state: StateArgs,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// Options of `quell shape apply`.
+#[derive(Debug, Args)]
+pub struct ApplyArgs {
+    #[command(flatten)]
+    pub wanted: WantedArgs,
+    /// Take it back after this time unless `quell shape confirm` comes; `never` to keep it. Over ssh 60s where not given
+    #[arg(long, value_name = "TIME", value_parser = patience)]
+    pub confirm_within: Option<Patience>,
+    /// Replace queues that somebody else made; `quell shape off` brings them back
+    #[arg(long)]
+    pub replace: bool,
+    /// Replace also what can't be brought back
+    #[arg(long)]
+    pub no_way_back: bool,
+    #[command(flatten)]
+    pub state: StateArgs,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// Options of `quell shape confirm`.
+#[derive(Debug, Args)]
+pub struct ConfirmArgs {
+    /// The interface; all that wait where absent
+    #[arg(long = "dev", value_name = "DEV")]
+    pub device: Option<String>,
+    #[command(flatten)]
+    pub state: StateArgs,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// Options of `quell shape off`.
+#[derive(Debug, Args)]
+pub struct OffArgs {
+    /// The interface
+    #[arg(long = "dev", value_name = "DEV")]
+    pub device: String,
+    /// Take off also what somebody changed or put in the place of Quell's queues since
+    #[arg(long, conflicts_with = "keep")]
+    pub replace: bool,
+    /// Leave what somebody changed or put there since, and take off all else
+    #[arg(long)]
+    pub keep: bool,
+    /// Off until the interface comes back or the machine is started anew, where `quell shape persist` was called
+    #[arg(long)]
+    pub for_now: bool,
+    #[command(flatten)]
+    pub root: Root,
+    #[command(flatten)]
+    pub state: StateArgs,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// Options of `quell shape status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// The interface; all where absent
+    #[arg(long = "dev", value_name = "DEV")]
+    pub device: Option<String>,
+    /// Read again and again, and show who has how much by the second
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "1s")]
+    pub watch: Option<Span>,
+    #[command(flatten)]
+    pub state: StateArgs,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// Options of `quell shape recover`.
+#[derive(Debug, Args)]
+pub struct RecoverArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// Options of the watchdog.
+#[derive(Debug, Args)]
+pub struct WatchdogArgs {
+    /// The undo log
+    pub log: PathBuf,
+    /// The process that takes the steps
+    pub applier: u32,
+    /// When it began, in seconds since 1970
+    pub at: u64,
+    /// When they must have been taken, on the monotonic clock
+    pub limit: u64,
+}
+
+/// Options of `quell shape change`.
+#[derive(Debug, Args)]
+pub struct ChangeArgs {
+    /// The subscriber
+    pub name: String,
+    /// The interface; where absent the one that has subscribers
+    #[arg(long = "dev", value_name = "DEV")]
+    pub device: Option<String>,
+    /// Its ceiling of what it sends
+    #[arg(long, value_name = "RATE")]
+    pub up: Option<Rate>,
+    /// Its ceiling of what it receives
+    #[arg(long, value_name = "RATE")]
+    pub down: Option<Rate>,
+    /// Its floor of what it sends
+    #[arg(long, value_name = "RATE")]
+    pub up_floor: Option<Rate>,
+    /// Its floor of what it receives
+    #[arg(long, value_name = "RATE")]
+    pub down_floor: Option<Rate>,
+    /// Take it back after this time unless `quell shape confirm` comes
+    #[arg(long, value_name = "TIME", value_parser = patience)]
+    pub confirm_within: Option<Patience>,
+    #[command(flatten)]
+    pub root: Root,
+    #[command(flatten)]
+    pub state: StateArgs,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// Options of `quell shape hold`.
+#[derive(Debug, Args)]
+pub struct HoldArgs {
+    /// The interface
+    #[arg(long = "dev", value_name = "DEV")]
+    pub device: String,
+    /// Where somebody does it already, wait and take over when that one ends
+    #[arg(long)]
+    pub stand_by: bool,
+    #[command(flatten)]
+    pub state: StateArgs,
+}
+
+/// Options of `quell shape persist`.
+#[derive(Debug, Args)]
+pub struct PersistArgs {
+    /// The interface
+    #[arg(long = "dev", value_name = "DEV")]
+    pub device: String,
+    #[command(flatten)]
+    pub root: Root,
+    #[command(flatten)]
+    pub state: StateArgs,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// Options of `quell shape prove`.
+#[derive(Debug, Args)]
+pub struct ProveArgs {
+    /// The interface
+    #[arg(long = "dev", value_name = "DEV")]
+    pub device: String,
+    /// A `quell serve` beyond the line: HOST, HOST:PORT
+    #[arg(long, value_name = "HOST", required_unless_present = "in_lab")]
+    pub to: Option<String>,
+    /// What can't be measured from here, in the lab on a line like this one: shares of hosts, order of tiers, floors and ceilings
+    #[arg(long, conflicts_with = "to")]
+    pub in_lab: bool,
+    /// How long each way is loaded
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub time: Span,
+    #[command(flatten)]
+    pub family: Family,
+    #[command(flatten)]
+    pub secret: SecretFile,
+    #[command(flatten)]
+    pub place: Place,
+    #[command(flatten)]
+    pub guest: Guest,
+    #[command(flatten)]
+    pub state: StateArgs,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// Options of `quell shape try`.
+#[derive(Debug, Args)]
+pub struct TryArgs {
+    #[command(flatten)]
+    pub line: LineArgs,
+    #[command(flatten)]
+    pub how: RehearsalArgs,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// How it is tried.
+#[derive(Debug, Args)]
+pub struct RehearsalArgs {
+    /// How long each measurement takes
+    #[arg(long, default_value = "10s")]
+    pub duration: Span,
+    #[command(flatten)]
+    pub place: Place,
+    #[command(flatten)]
+    pub guest: Guest,
+}
+
+/// Where the recipe is pasted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TargetArg {
+    /// OpenWrt's sqm-scripts
+    Openwrt,
+    /// systemd-networkd
+    Networkd,
+    /// A shell with ip and tc
+    Tc,
+}
+
+impl From<TargetArg> for RecipeTarget {
+    fn from(target: TargetArg) -> Self {
+        match target {
+            TargetArg::Openwrt => RecipeTarget::Openwrt,
+            TargetArg::Networkd => RecipeTarget::Networkd,
+            TargetArg::Tc => RecipeTarget::Tc,
+        }
+    }
+}
+
+/// Options of `quell shape recipe`.
+#[derive(Debug, Args)]
+pub struct RecipeArgs {
+    /// Where it is pasted
+    #[arg(long = "for", value_name = "TARGET", value_enum)]
+    pub target: TargetArg,
+    /// The interface that leads to the internet, there; `wan` on OpenWrt and `eth0` elsewhere where absent
+    #[arg(long = "dev", value_name = "DEV", value_parser = plain_device)]
+    pub device: Option<String>,
+    #[command(flatten)]
+    pub line: LineArgs,
+    /// Print it at once, without trying it in the lab
+    #[arg(long)]
+    pub no_try: bool,
+    #[command(flatten)]
+    pub how: RehearsalArgs,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// Whose file it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ImportFormat {
+    /// OpenWrt's /etc/config/sqm
+    Sqm,
+    /// LibreQoS' ShapedDevices.csv
+    Libreqos,
+}
+
+/// Options of `quell shape import`.
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// Whose file it is
+    #[arg(value_enum)]
+    pub format: ImportFormat,
+    /// The file
+    pub file: PathBuf,
+    /// Of sqm's queues the one for this interface
+    #[arg(long = "dev", value_name = "DEV")]
+    pub device: Option<String>,
+}
+
+/// What is wanted of a line.
+#[derive(Debug, Args)]
+pub struct LineArgs {
+    /// How it is divided: host-fair, cake, tiers or subscribers; where absent what fits
+    #[arg(long, value_name = "POLICY", value_parser = policy)]
+    pub policy: Option<PolicyName>,
+    /// A policy file (TOML); options given beside it go before what it says
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Rate of what leaves, a little below the line's
+    #[arg(long, value_name = "RATE", conflicts_with = "line")]
+    pub up: Option<Rate>,
+    /// Rate of what comes, a little below the line's
+    #[arg(long, value_name = "RATE", conflicts_with = "line")]
+    pub down: Option<Rate>,
+    /// The line's rates in Mbit/s, up/down; 95 % of them are used
+    #[arg(long, value_name = "UP/DOWN")]
+    pub line: Option<LineRates>,
+    /// What the line is, as ethernet, vlan, docsis, pppoe-ptm or pppoe-atm
+    #[arg(long, value_name = "TYPE")]
+    pub link: Option<LineType>,
+    /// A host that gets an equal share, by its addresses with commas between (repeatable)
+    #[arg(long = "host", value_name = "ADDRESSES", value_parser = addresses)]
+    pub hosts: Vec<Vec<IpAddr>>,
+    /// Where no --host is given, for how many hosts there is a place; 128 where absent, on a slow line fewer
+    #[arg(long, value_name = "COUNT", conflicts_with = "hosts")]
+    pub places: Option<u16>,
+    /// How hosts are found: by their address, by that inside of tunnels that end here (also with --policy cake), by that behind address translation, or by a firewall mark. Those of --host: by address, or nat
+    #[arg(long, value_name = "address|inside|nat|mark", value_parser = hosts_by)]
+    pub hosts_by: Option<HostsBy>,
+    /// Bits of an IPv6 address that make a host, as 64 where each customer has such a prefix
+    #[arg(long, value_name = "BITS", conflicts_with = "hosts", value_parser = clap::value_parser!(u8).range(1..=128))]
+    pub ipv6_prefix: Option<u8>,
+    /// Bytes that each packet costs on the line beyond its Ethernet frame, or beyond what --link says
+    #[arg(long, value_name = "BYTES")]
+    pub overhead: Option<u16>,
+}
+
+/// What is wanted of which interface.
+#[derive(Debug, Args)]
+pub struct WantedArgs {
+    /// The interface that leads to the internet
+    #[arg(long = "dev", value_name = "DEV")]
+    pub device: String,
+    #[command(flatten)]
+    pub line: LineArgs,
+    /// Make the classes of all subscribers at once, and not when they are there
+    #[arg(long)]
+    pub eager: bool,
+    /// A tree of queues of your own instead, as in an experiment (TOML)
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["policy", "file", "up", "down", "line", "link", "hosts", "overhead", "eager", "places", "hosts_by", "ipv6_prefix"]
+    )]
+    pub tree: Option<PathBuf>,
+}
+
+fn policy(text: &str) -> Result<PolicyName, String> {
+    let named = |name: &PolicyName| name.name() == text;
+    PolicyName::ALL.into_iter().find(named).ok_or_else(|| {
+        let names = PolicyName::ALL.map(PolicyName::name);
+        let hint = quell_units::nearest::hint(text, &names);
+        format!("`{text}` is no policy{hint}; there are {}", names.join(", "))
+    })
+}
+
+fn hosts_by(text: &str) -> Result<HostsBy, String> {
+    let found = HostsBy::ALL.into_iter().find(|by| by.name() == text);
+    found.ok_or_else(|| {
+        let names = HostsBy::ALL.map(HostsBy::name);
+        let hint = quell_units::nearest::hint(text, &names);
+        format!("`{text}` tells no hosts apart{hint}; there are {}", names.join(", "))
+    })
+}
+
+fn addresses(text: &str) -> Result<Vec<IpAddr>, String> {
+    let one = |a: &str| {
+        let address = a.trim().parse().map_err(|_| {
+            format!("`{a}` is no IP address; a host is given as 192.0.2.7,2001:db8::7")
+        });
+        // On the wire ::ffff:192.0.2.7 is the one of IPv4.
+        address.map(|address: IpAddr| address.to_canonical())
+    };
+    text.split(',').map(one).collect()
+}
+
+/// How hosts are told apart that are named by their addresses.
+fn told_by(by: HostsBy) -> Result<HostDetection, Failure> {
+    match by {
+        HostsBy::Address | HostsBy::Nat => {
+            Ok(HostDetection { by: Some(by), ..HostDetection::default() })
+        }
+        HostsBy::Inside | HostsBy::Mark => Err(Failure::usage(format!(
+            "a host that is named by --host is told by its address, also behind address translation: --hosts-by {} is for hosts that \
+             nobody names",
+            by.name()
+        ))),
+    }
+}
+
+impl LineArgs {
+    /// All that is said of the line, in options and file.
+    pub fn both_ways(&self) -> Result<LinePolicy, Failure> {
+        let mut all: LinePolicy = match &self.file {
+            Some(file) => with_list(policy_of_file(file, |text| toml::from_str(text))?, file)?,
+            None => LinePolicy::default(),
+        };
+        if self.line.is_some() || self.up.is_some() || self.down.is_some() {
+            // A rate of the file beside a rate of the options would be the one that nobody meant.
+            (all.line, all.up, all.down) = (self.line, self.up, self.down);
+        }
+        all.policy = self.policy.or(all.policy);
+        all.link = self.link.or(all.link);
+        all.overhead = self.overhead.unwrap_or(all.overhead);
+        if !self.hosts.is_empty() {
+            all.hosts.clone_from(&self.hosts);
+            all.found = self.hosts_by.map(told_by).transpose()?;
+        } else if self.places.is_some() || self.hosts_by.is_some() || self.ipv6_prefix.is_some() {
+            let of_file = all.found.unwrap_or_default();
+            all.hosts.clear();
+            all.found = Some(HostDetection {
+                places: self.places.or(of_file.places),
+                by: self.hosts_by.or(of_file.by),
+                ipv6_prefix: self.ipv6_prefix.or(of_file.ipv6_prefix),
+            });
+        }
+        if all.tree.is_none() && all.rates() == (None, None) {
+            return Err(Failure::usage("what rate? give --line 10/50, or --up and --down"));
+        }
+        Ok(all)
+    }
+}
+
+impl WantedArgs {
+    /// What is to be on this machine.
+    pub fn plan(&self, machine: &mut dyn Machine) -> Result<LinePlan, Failure> {
+        let policy = match &self.tree {
+            Some(file) => LinePolicy {
+                tree: Some(policy_of_file(file, |text| toml::from_str(text))?),
+                ..LinePolicy::default()
+            },
+            None => {
+                let policy = self.line.both_ways()?;
+                LinePolicy { lazy: if self.eager { Some(false) } else { policy.lazy }, ..policy }
+            }
+        };
+        let file = self.tree.as_ref().or(self.line.file.as_ref());
+        let file = file.map_or(String::new(), |f| f.display().to_string());
+        Ok(plan_line(machine, &self.device, policy, &file)?)
+    }
+}
+
+/// How long a change waits to be confirmed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// It stays.
+    Never,
+    /// It is taken back then.
+    Within(Span),
+}
+
+/// Over ssh a change is taken back after this time, unless it is confirmed or said otherwise.
+const OVER_SSH: Span = Span::from_secs(60);
+
+impl Patience {
+    /// What was asked for, or else what is usual: over ssh nobody may be able to come back, and elsewhere somebody is there.
+    pub fn or_usual(asked: Option<Patience>, is_over_ssh: impl FnOnce() -> bool) -> Self {
+        match asked {
+            Some(asked) => asked,
+            None if is_over_ssh() => Patience::Within(OVER_SSH),
+            None => Patience::Never,
+        }
+    }
+
+    /// How long, where it is not for ever.
+    pub fn span(self) -> Option<Span> {
+        match self {
+            Patience::Never => None,
+            Patience::Within(span) => Some(span),
+        }
+    }
+}
+
+/// It as it is typed.
+pub fn patience(text: &str) -> Result<Patience, String> {
+    if text == "never" {
+        return Ok(Patience::Never);
+    }
+    let span: Span =
+        text.parse().map_err(|_| format!("`{text}`: give a time as 60s, or `never`"))?;
+    if span.nanos() < 1_000_000_000 {
+        return Err("nobody confirms in less than a second".to_owned());
+    }
+    Ok(Patience::Within(span))
+}
+
+/// Whether a network carries what is typed here. `sudo` hides the variable, but not the processes above.
+pub fn is_over_ssh() -> bool {
+    let mut pid = std::process::id().to_string();
+    let mut server_above = || {
+        // As deep as any shell in a shell; a ring can't be.
+        for _ in 0..64 {
+            let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { break };
+            // The name stands in brackets and may have any character in it.
+            let Some((head, rest)) = stat.rsplit_once(')') else { break };
+            let name = head.split_once('(').map_or("", |(_, name)| name);
+            if ["sshd", "dropbear", "mosh-server"].iter().any(|server| name.starts_with(server)) {
+                return true;
+            }
+            let Some(parent) = rest.split_whitespace().nth(1) else { break };
+            pid = parent.to_owned();
+        }
+        false
+    };
+    std::env::var_os("SSH_CONNECTION").is_some() || server_above()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn over_ssh_a_change_is_to_be_confirmed_within_a_minute_where_nothing_else_is_said() {
+        let minute = Patience::Within(Span::from_secs(60));
+        assert_eq!(Patience::or_usual(None, || true), minute);
+        assert_eq!(Patience::or_usual(None, || false), Patience::Never);
+        // What was said holds, wherever one is.
+        let never = patience("never").expect("a word");
+        assert_eq!(Patience::or_usual(Some(never), || panic!("asked")), Patience::Never);
+        let said = Some(patience("5s").expect("a time"));
+        assert_eq!(
+            Patience::or_usual(said, || panic!("asked")),
+            Patience::Within(Span::from_secs(5))
+        );
+    }
+}

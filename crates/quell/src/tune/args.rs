@@ -1,0 +1,213 @@
+//! What a person types after `quell tune`.
+
+use crate::failure::Failure;
+use crate::host::{self, Found, Usual};
+use crate::options::{Family, Guest, Json};
+use crate::secret::SecretFile;
+use crate::shape::{Patience, patience};
+use clap::Args;
+use nix::errno::Errno;
+use quell_netlink::Prefix;
+use quell_sys::clock::monotonic_ns;
+use quell_sys::socket::stream::{Connected, StreamOptions, TcpSocket};
+use quell_sys::wait::Bell;
+use quell_tune::{Role, Wish};
+use quell_tuning::Folders;
+use quell_units::{Bytes, Rate, Span};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Options of `quell tune plan`.
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    pub wish: WishArgs,
+    /// Show cures of single routes as commands for this prefix (repeatable)
+    #[arg(long = "to", value_name = "PREFIX")]
+    pub to: Vec<Prefix>,
+    #[command(flatten)]
+    pub prove: ProveArgs,
+    #[command(flatten)]
+    pub folders: FolderArgs,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// How a gain is proven.
+#[derive(Debug, Args)]
+pub struct ProveArgs {
+    /// Measure whether it helps: `lab`, a path of that rate and time in the lab; or HOST, where a `quell serve` runs
+    #[arg(long, value_name = "lab|HOST")]
+    pub prove: Option<String>,
+    /// How often each is measured for --prove
+    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(3..=100))]
+    pub rounds: u32,
+    /// How long each time with --prove HOST
+    #[arg(long, value_name = "TIME", default_value = "5s")]
+    pub time: Span,
+    #[command(flatten)]
+    pub secret: SecretFile,
+    #[command(flatten)]
+    pub guest: Guest,
+}
+
+/// Options of `quell tune apply`.
+#[derive(Debug, Args)]
+pub struct ApplyArgs {
+    #[command(flatten)]
+    pub wish: WishArgs,
+    /// Take it back after this time unless `quell tune confirm` comes; until then nothing is kept for the next boot
+    #[arg(long, value_name = "TIME", value_parser = patience)]
+    pub confirm_within: Option<Patience>,
+    /// Give this prefix a route of its own with the role's cures, until the next boot (repeatable); it goes with revert
+    #[arg(long, value_name = "PREFIX")]
+    pub route: Vec<Prefix>,
+    /// Until the next boot: no file is written
+    #[arg(long)]
+    pub for_now: bool,
+    /// Set what can be set where some of it can't, as in a container
+    #[arg(long)]
+    pub partly: bool,
+    #[command(flatten)]
+    pub prove: ProveArgs,
+    #[command(flatten)]
+    pub folders: FolderArgs,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// Options of `quell tune status`, `confirm` and `recover`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    #[command(flatten)]
+    pub folders: FolderArgs,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// Options of `quell tune revert`.
+#[derive(Debug, Args)]
+pub struct RevertArgs {
+    /// Bring back also what somebody else has changed since
+    #[arg(long, conflicts_with = "keep_changed")]
+    pub all: bool,
+    /// Leave what somebody else has changed since as it is
+    #[arg(long)]
+    pub keep_changed: bool,
+    #[command(flatten)]
+    pub folders: FolderArgs,
+    #[command(flatten)]
+    pub json: Json,
+}
+
+/// What the host is there for, and over which path.
+#[derive(Debug, Args)]
+pub struct WishArgs {
+    /// What this host is there for: transfer, measure, router or latency
+    #[arg(long, value_name = "ROLE")]
+    pub role: Role,
+    /// The narrowest rate on the path, as 10Gbit
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<Rate>,
+    /// The longest round-trip time that is to be filled, as 100ms
+    #[arg(long, value_name = "TIME", conflicts_with = "rtt_to")]
+    pub rtt: Option<Span>,
+    /// Measure the round-trip time to this host: HOST, HOST:PORT; a TCP connection is opened, port 5201 where none is given
+    #[arg(long, value_name = "HOST")]
+    pub rtt_to: Option<String>,
+    /// Transfers at the same time, which share the memory
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub streams: u32,
+    /// Bytes of the largest packet on the path
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(576..=65_535))]
+    pub mtu: u32,
+    /// Size of a reply that is to arrive in one round trip, for --role latency
+    #[arg(long, value_name = "SIZE")]
+    pub reply: Option<Bytes>,
+}
+
+/// Where files are.
+#[derive(Debug, Args)]
+pub struct FolderArgs {
+    /// Below which folder /etc and /var are, where it is another system's
+    #[arg(long, value_name = "FOLDER", default_value = "/")]
+    pub root: PathBuf,
+    /// Folder of the undo log of this boot
+    #[arg(long, value_name = "FOLDER", default_value = "/run/quell/tune")]
+    pub state: PathBuf,
+}
+
+impl FolderArgs {
+    pub fn folders(&self) -> Folders {
+        Folders { root: self.root.clone(), state: self.state.clone() }
+    }
+
+    /// The options that name other places, for commands that are shown.
+    pub fn words(&self) -> String {
+        let mut words = String::new();
+        for (option, path, usual) in
+            [("--root", &self.root, "/"), ("--state", &self.state, "/run/quell/tune")]
+        {
+            if path.as_os_str() != usual {
+                words += &format!(" {option} {}", path.display());
+            }
+        }
+        words
+    }
+}
+
+impl WishArgs {
+    /// What is wanted, once the round-trip time is known.
+    pub fn wish(&self) -> Result<Wish, Failure> {
+        let rtt = match &self.rtt_to {
+            Some(host) => Some(measured(host)?),
+            None => self.rtt,
+        };
+        let reply = self.reply.map(Bytes::get);
+        let WishArgs { role, rate, streams, mtu, .. } = *self;
+        Ok(Wish { role, rate, rtt, streams, mtu, reply })
+    }
+}
+
+/// Where a host is, at the port of `quell serve` where none is given.
+pub fn found(host: &str) -> Result<Found, Failure> {
+    let family = Family::default();
+    let usual = Usual { family, own: None, port: Some(quell_wire::iperf3::PORT), device: None };
+    host::resolve(host, usual).map_err(Failure::usage)
+}
+
+/// How often a connection is opened.
+const TIMES: usize = 5;
+
+/// How long an answer is waited for.
+const PATIENCE_NS: u64 = 5_000_000_000;
+
+/// The least time between a SYN and its answer. One that refuses answers too.
+fn measured(host: &str) -> Result<Span, Failure> {
+    let found = found(host)?;
+    let stop = Arc::new(Bell::new().map_err(Failure::system)?);
+    crate::interrupt::listen(&stop)?;
+    let mut least = None;
+    for _ in 0..TIMES {
+        let socket = TcpSocket::new(found.to.is_ipv6(), &StreamOptions::default())
+            .map_err(Failure::system)?;
+        let begun = monotonic_ns();
+        match socket.connect(found.to, begun + PATIENCE_NS, &stop) {
+            Ok(Connected::Yes) => {}
+            Err(error) if error.errno == Errno::ECONNREFUSED => {}
+            Ok(Connected::Stopped) => return Err(Failure::check("stopped before it was over")),
+            Ok(Connected::NoAnswer) => {
+                return Err(Failure::system(format!(
+                    "no answer from {} within 5s; give the time with --rtt{}",
+                    found.to,
+                    found.hint()
+                )));
+            }
+            Err(error) => return Err(Failure::system(format!("{error}{}", found.hint()))),
+        }
+        let took = monotonic_ns() - begun;
+        least = Some(least.map_or(took, |least: u64| least.min(took)));
+    }
+    // To the microsecond: what the own machine takes is of that order.
+    Ok(Span::from_micros(least.unwrap_or(0).div_ceil(1_000)))
+}

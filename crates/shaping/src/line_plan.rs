@@ -1,0 +1,255 @@
+//! What a policy comes to on an interface of this machine.
+//!
+//! ```text
+//!   hosts ──► DEV ── root queue: what leaves, at --up
+//!             DEV ── ingress: all that comes ──► IFB ── root queue, at --down ──► hosts
+//! ```
+
+use crate::choice::{by_nat, choose_here, find_hosts, find_named, is_read_into, look_inside};
+use crate::subscriber_classes::{self, SubscriberClasses};
+use crate::{ShapingError, ifb_of, interface, kernel, mac_of};
+use quell_act::{DeviceGoal, Goal, HostTableGoal, LinkGoal, LinkNow, Log, Machine};
+use quell_netlink::sysctl;
+use quell_shaper::{DeviceTraits, LinePolicy, PolicyName, Tell, read_list};
+use quell_sys::input;
+use quell_tc::{Action, Filter, Ingress, Places, Tree};
+use std::path::Path;
+
+/// No file that a person writes is longer.
+const LARGEST: u64 = 16 << 20;
+
+/// What is to be on an interface.
+pub struct LinePlan {
+    pub goal: Goal,
+    pub words: String,
+    /// What was chosen for the person, and why.
+    pub remarks: Vec<String>,
+    /// Subscribers of whom only those who are there have classes.
+    pub subscribers: Option<SubscriberClasses>,
+    /// What it was planned of, with all that was chosen.
+    pub policy: LinePolicy,
+}
+
+/// A policy as it is to be on an interface, what is left open chosen for this machine. `file` is where its tree was read.
+///
+/// # Errors
+/// The interface is not there, the policy does not fit together, or the kernel lacks what it takes.
+pub fn plan_line(
+    machine: &mut dyn Machine,
+    device: &str,
+    policy: LinePolicy,
+    file: &str,
+) -> Result<LinePlan, ShapingError> {
+    let (link, tunnel) = link_named(machine, device)?;
+    settled(device, &link, policy, file, Some(tunnel.as_deref()))
+}
+
+/// One in which all has been chosen.
+///
+/// # Errors
+/// As [`plan_line`].
+pub fn plan_chosen(
+    machine: &mut dyn Machine,
+    device: &str,
+    policy: LinePolicy,
+) -> Result<LinePlan, ShapingError> {
+    let (link, _) = link_named(machine, device)?;
+    settled(device, &link, policy, "", None)
+}
+
+/// What was applied, as it is to be on this machine now.
+///
+/// # Errors
+/// As [`plan_line`].
+pub fn plan_again(log: &Log, machine: &mut dyn Machine) -> Result<LinePlan, ShapingError> {
+    plan_chosen(machine, &log.begun.device, policy_of_log(log)?)
+}
+
+/// The policy in force, as its log keeps it.
+///
+/// # Errors
+/// It can't be read.
+pub fn policy_of_log(log: &Log) -> Result<LinePolicy, ShapingError> {
+    serde_json::from_str(&log.begun.recipe).map_err(ShapingError::system)
+}
+
+/// An interface, and of the others the first one that is the end of a tunnel in which Quell's classifier reads.
+pub fn link_named(
+    machine: &mut dyn Machine,
+    name: &str,
+) -> Result<(LinkNow, Option<String>), ShapingError> {
+    let now = machine.read(&Goal::default()).map_err(ShapingError::system)?;
+    let link = now.links.get(name).cloned().ok_or_else(|| {
+        let names: Vec<&str> = now.links.keys().map(String::as_str).collect();
+        ShapingError::usage(format!(
+            "there is no interface `{name}`; there are: {}",
+            names.join(", ")
+        ))
+    })?;
+    let is_tunnel = |link: &LinkNow| link.up && link.kind.as_deref().is_some_and(is_read_into);
+    let mut others = now.links.iter().filter(|(other, _)| *other != name);
+    let tunnel = others.find(|(_, link)| is_tunnel(link)).map(|(other, _)| other.clone());
+    Ok((link, tunnel))
+}
+
+/// `choice` is made where there is one, of which the tunnel that ends here is a part.
+fn settled(
+    name: &str,
+    link: &LinkNow,
+    mut all: LinePolicy,
+    file: &str,
+    choice: Option<Option<&str>>,
+) -> Result<LinePlan, ShapingError> {
+    let beside = match choice {
+        Some(_) => interface::remarks(name, link.index, &all),
+        None => Vec::new(),
+    };
+    let (own, beyond, words, remarks) = match &all.tree {
+        Some(tree) => {
+            if *tree == Tree::default() {
+                return Err(ShapingError::unusable(format!("{file}: no queue is in it")));
+            }
+            (tree.clone(), None, format!("the tree {file}"), beside)
+        }
+        None => {
+            let (mut policy, mut remarks) = choose_here(&all);
+            if let Some(tunnel) = choice {
+                if policy == PolicyName::HostFair && all.hosts.is_empty() {
+                    remarks.extend(find_hosts(&mut all, &mut policy, traits_of(link))?);
+                } else {
+                    remarks.extend(find_named(&mut all, policy, traits_of(link)));
+                }
+                if policy == PolicyName::Cake {
+                    remarks.extend(look_inside(&mut all, tunnel));
+                }
+            }
+            remarks.extend(beside);
+            if choice.is_some() {
+                remarks.extend(all.cut(policy));
+            }
+            all.policy = Some(policy);
+            let lazy = all.is_lazy(policy);
+            let why_not = if lazy { subscriber_classes::why_not(name) } else { None };
+            if let Some(why) = &why_not {
+                remarks.push(format!(
+                    "all classes are made at once, and not when their subscribers are there: {why}"
+                ));
+            }
+            if lazy && why_not.is_none() {
+                return on_demand(name, link, all, remarks);
+            }
+            let (mut own, mut beyond) = trees(&all, policy, traits_of(link), name)?;
+            let mut both: Vec<&mut Tree> = [&mut own].into_iter().chain(&mut beyond).collect();
+            let instead = kernel::with_what_there_is(&mut both).map_err(ShapingError::system)?;
+            remarks.extend(instead);
+            (own, beyond, all.words(policy), remarks)
+        }
+    };
+    let mut goal = Goal::default();
+    if by_nat(&all) {
+        goal.host_tables.push(HostTableGoal { device: name.to_owned(), there: true });
+    }
+    if let Some(tree) = &beyond {
+        let ifb = ifb_of(name);
+        goal.links.push(LinkGoal { name: ifb.clone(), mac: mac_of(name), there: true });
+        goal.devices.push(device_goal(&ifb, None, tree)?);
+    }
+    goal.devices.push(device_goal(name, Some(link.index), &own)?);
+    Ok(LinePlan { goal, words, remarks, subscribers: None, policy: all })
+}
+
+/// The same of subscribers of whom only those who are there have classes.
+fn on_demand(
+    name: &str,
+    link: &LinkNow,
+    all: LinePolicy,
+    mut remarks: Vec<String>,
+) -> Result<LinePlan, ShapingError> {
+    let standby = SubscriberClasses::of(&all, name, traits_of(link))?;
+    let mut goal =
+        Goal { dynamic: standby.dynamic(), likely: standby.likely()?, ..Goal::default() };
+    let mut own = Tree::default();
+    for way in &standby.directions {
+        let tree = way.tree([]);
+        if way.device == name {
+            own.queue = tree.queue;
+            continue;
+        }
+        goal.links.push(LinkGoal { name: way.device.clone(), mac: mac_of(name), there: true });
+        goal.devices.push(device_goal(&way.device, None, &tree)?);
+        own.ingress = Some(Ingress { filters: vec![Filter::all_to(&way.device)] });
+    }
+    goal.devices.push(device_goal(name, Some(link.index), &own)?);
+    remarks.extend(standby.remarks());
+    let words = all.words(PolicyName::Subscribers);
+    Ok(LinePlan { goal, words, remarks, subscribers: Some(standby), policy: all })
+}
+
+/// What an interface of this machine is like.
+pub fn traits_of(link: &LinkNow) -> DeviceTraits {
+    DeviceTraits {
+        headless: link.mac.is_none(),
+        // There only where the kernel tracks connections.
+        tracked: sysctl::read("net/netfilter/nf_conntrack_count").is_ok(),
+    }
+}
+
+/// The tree of the interface itself, and that of the IFB behind it.
+pub fn trees(
+    all: &LinePolicy,
+    policy: PolicyName,
+    traits: DeviceTraits,
+    name: &str,
+) -> Result<(Tree, Option<Tree>), ShapingError> {
+    let tree = |rate, tell| all.tree(policy, tell, rate, traits).map_err(ShapingError::unusable);
+    let (up, down) = all.rates();
+    let mut own = up.map(|rate| tree(rate, Tell::Source)).transpose()?.unwrap_or_default();
+    let beyond = down.map(|rate| tree(rate, Tell::Destination)).transpose()?;
+    if beyond.is_some() {
+        let mut filter = Filter::all_to(&ifb_of(name));
+        if by_nat(all) {
+            filter.actions.insert(0, Action::Connmark);
+        }
+        own.ingress = Some(Ingress { filters: vec![filter] });
+    }
+    Ok((own, beyond))
+}
+
+fn device_goal(name: &str, index: Option<u32>, tree: &Tree) -> Result<DeviceGoal, ShapingError> {
+    let plan = tree.plan().map_err(ShapingError::usage)?;
+    let places = Places::of(&plan);
+    Ok(DeviceGoal { name: name.to_owned(), index, places, things: plan.things() })
+}
+
+/// A file that a person wrote, as what it is meant to be.
+pub fn policy_of_file<T>(
+    file: &Path,
+    parse: impl FnOnce(&str) -> Result<T, toml::de::Error>,
+) -> Result<T, ShapingError> {
+    let text = text_of(file)?;
+    parse(&text).map_err(|why| {
+        let before = why.span().and_then(|span| text.get(..span.start));
+        let line = before.map_or(0, |before| before.matches('\n').count()) + 1;
+        ShapingError::unusable(format!("{}, line {line}: {}", file.display(), why.message()))
+    })
+}
+
+/// A policy with the subscribers of the table that it names.
+pub fn with_list(mut all: LinePolicy, file: &Path) -> Result<LinePolicy, ShapingError> {
+    let Some(list) = all.list.take() else { return Ok(all) };
+    let list = file.parent().unwrap_or(Path::new("")).join(list);
+    let groups: Vec<&str> = all.groups.iter().map(|group| group.name.as_str()).collect();
+    let wrong = |why: String| ShapingError::unusable(format!("{}, {why}", list.display()));
+    let (subscribers, _) = read_list(&text_of(&list)?, &groups).map_err(wrong)?;
+    if subscribers.is_empty() {
+        return Err(wrong("no subscriber is in it, nothing but the names of columns".to_owned()));
+    }
+    all.subscribers.extend(subscribers);
+    Ok(all)
+}
+
+/// The text of a file that a person wrote.
+pub fn text_of(file: &Path) -> Result<String, ShapingError> {
+    let named = |why: std::io::Error| ShapingError::unusable(format!("{}: {why}", file.display()));
+    input::text(file, LARGEST).map_err(named)
+}

@@ -1,0 +1,220 @@
+//! `quell shape persist`: what is in force comes back after a reboot, and when the interface does.
+//!
+//! ```text
+//!   /etc/quell/shape/DEV.toml                                       what is wanted, a policy file
+//!   /etc/quell/shape/DEV.csv                                        its subscribers, where they are hundreds
+//!   /etc/systemd/system/quell-shape@.service                        applies it; for all interfaces
+//!   /etc/systemd/system/quell-shape-hold@.service                   makes subscribers' classes as they come, where that is wanted
+//!   /etc/systemd/system/sys-…-DEV.device.wants/quell-shape@DEV.service   a link to it: systemd starts it when the interface is there
+//! ```
+
+use crate::{ShapingError, UndoLogs, open, policy_of_log};
+use quell_act::Standing;
+use quell_shaper::write_list;
+use quell_store::write_output;
+use serde::Serialize;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Serialize)]
+pub struct PersistReport {
+    pub device: String,
+    pub wanted: String,
+    pub files: Vec<String>,
+}
+
+/// From so many subscribers on they are kept in a table beside the policy.
+const TABLE_FROM: usize = 256;
+
+/// The files of one interface.
+struct Files {
+    wanted: PathBuf,
+    list: PathBuf,
+    unit: PathBuf,
+    hold: PathBuf,
+    link: PathBuf,
+}
+
+impl Files {
+    fn of(root: &Path, device: &str) -> Self {
+        let etc = root.join("etc");
+        let (units, name) = (etc.join("systemd/system"), escaped(device));
+        Files {
+            wanted: etc.join("quell/shape").join(format!("{device}.toml")),
+            list: etc.join("quell/shape").join(format!("{device}.csv")),
+            unit: units.join("quell-shape@.service"),
+            hold: units.join("quell-shape-hold@.service"),
+            link: units
+                .join(format!("sys-subsystem-net-devices-{name}.device.wants"))
+                .join(format!("quell-shape@{name}.service")),
+        }
+    }
+}
+
+/// An interface's name as systemd writes it in units (systemd.unit(5), "String escaping").
+pub fn escaped(device: &str) -> String {
+    let one = |(at, byte): (usize, u8)| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b':' | b'_' => char::from(byte).to_string(),
+        b'.' if at > 0 => ".".to_owned(),
+        _ => format!("\\x{byte:02x}"),
+    };
+    device.bytes().enumerate().map(one).collect()
+}
+
+/// The unit, for this program.
+fn unit(program: &Path) -> String {
+    format!(
+        "# Made by `quell shape persist`; `quell shape off` takes it away.\n\
+         [Unit]\n\
+         Description=Queues of %I\n\
+         Documentation=man:quell-shape-persist(1)\n\
+         BindsTo=sys-subsystem-net-devices-%i.device\n\
+         After=sys-subsystem-net-devices-%i.device\n\
+         Wants=quell-shape-hold@%i.service\n\
+         \n\
+         [Service]\n\
+         Type=oneshot\n\
+         RemainAfterExit=yes\n\
+         ExecStart={program} shape apply --dev %I --file /etc/quell/shape/%I.toml --confirm-within never\n\
+         ExecStop={program} shape off --dev %I --for-now\n",
+        program = program.display()
+    )
+}
+
+/// The unit of whoever makes classes as subscribers come. `apply` starts one too: this one stands by and takes over when that one dies. It ends
+/// well where nobody comes and goes.
+fn hold(program: &Path) -> String {
+    format!(
+        "# Made by `quell shape persist`; `quell shape off` takes it away.\n\
+         [Unit]\n\
+         Description=Classes of those who come on %I\n\
+         Documentation=man:quell-shape-hold(1)\n\
+         BindsTo=quell-shape@%i.service\n\
+         After=quell-shape@%i.service\n\
+         \n\
+         [Service]\n\
+         ExecStart={program} shape hold --dev %I --stand-by\n\
+         SuccessExitStatus=1\n\
+         Restart=on-failure\n\
+         RestartSec=1\n",
+        program = program.display()
+    )
+}
+
+/// Keeps what is in force on an interface. `root` is where a system's / is.
+///
+/// # Errors
+/// Nothing is in force there, it waits to be confirmed, or a file can't be written.
+pub fn persist(logs: &UndoLogs, device: &str, root: &Path) -> Result<PersistReport, ShapingError> {
+    let log = logs.of(&mut open()?, device)?;
+    if log.standing != Standing::Confirmed {
+        return Err(ShapingError::check(format!(
+            "what is on {device} waits to be confirmed; first: quell shape confirm --dev {device}"
+        )));
+    }
+    // Nothing is made where a slip of the pen leads.
+    let etc = root.join("etc");
+    if !etc.is_dir() {
+        let (etc, root) = (etc.display(), root.display());
+        return Err(ShapingError::unusable(format!(
+            "there is no folder {etc}; --root {root} is to be where a system's / is"
+        )));
+    }
+    let files = Files::of(root, device);
+    let program = std::env::current_exe().map_err(ShapingError::system)?;
+    let mut policy = policy_of_log(&log)?;
+    let mut written = Vec::new();
+    // The list first: what names it is never without it.
+    if policy.subscribers.len() >= TABLE_FROM {
+        written.push((&files.list, write_list(&policy.subscribers)));
+        policy.list = Some(format!("{device}.csv"));
+        policy.subscribers.clear();
+    }
+    let policy = toml::to_string(&policy).map_err(ShapingError::system)?;
+    let text = format!("# What `quell shape persist` keeps of {device}.\n{policy}");
+    written.extend([(&files.wanted, text), (&files.unit, unit(&program))]);
+    if !log.begun.before.our_dynamic.is_empty() {
+        written.push((&files.hold, hold(&program)));
+    }
+    let made = written.iter().try_for_each(|(path, text)| write(path, text));
+    if let Err(error) = made.and_then(|()| link(&files.link)) {
+        // Half of it would be nothing; what can't be taken away is told with what was refused.
+        let left = forget(root, device).err();
+        let left = left.map(|why| format!("; {why}")).unwrap_or_default();
+        return Err(ShapingError::system(format!("{error}{left}")));
+    }
+    let paths = written.iter().map(|(path, _)| *path).chain([&files.link]);
+    let files = paths.map(|path| path.display().to_string()).collect();
+    Ok(PersistReport { device: device.to_owned(), wanted: log.begun.wanted, files })
+}
+
+/// Whether something keeps an interface's queues.
+pub fn is_kept(root: &Path, device: &str) -> bool {
+    Files::of(root, device).wanted.exists()
+}
+
+/// Takes away what keeps an interface's queues; says what that was.
+pub fn forget(root: &Path, device: &str) -> Result<Vec<String>, ShapingError> {
+    let files = Files::of(root, device);
+    let mut said = Vec::new();
+    for path in [&files.link, &files.wanted, &files.list] {
+        if remove(path)? {
+            said.push(format!("{} is gone: it does not come back at boot", path.display()));
+        }
+    }
+    if said.is_empty() {
+        return Ok(said);
+    }
+    // Folders only where they are empty; the unit as long as an interface needs it.
+    let needed = files.wanted.parent().and_then(|folder| fs::read_dir(folder).ok());
+    if needed.is_none_or(|mut entries| entries.next().is_none()) {
+        for unit in [&files.unit, &files.hold] {
+            if remove(unit)? {
+                said.push(format!("{} is gone: no interface needs it", unit.display()));
+            }
+        }
+    }
+    let folders = [files.link.parent(), files.wanted.parent(), files.wanted.ancestors().nth(2)];
+    for folder in folders.into_iter().flatten() {
+        let _ = fs::remove_dir(folder);
+    }
+    Ok(said)
+}
+
+fn remove(path: &Path) -> Result<bool, ShapingError> {
+    // Looked at first: of what is not there a read-only file system says that it is read-only.
+    match fs::symlink_metadata(path).and_then(|_| fs::remove_file(path)) {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(ShapingError::system(format!("could not take {} away: {e}", path.display()))),
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    let failed = |e: std::io::Error| format!("could not write {}: {e}", path.display());
+    path.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+    write_output(path, text.as_bytes()).map_err(failed)
+}
+
+fn link(path: &Path) -> Result<(), String> {
+    let failed = |e: std::io::Error| format!("could not make {}: {e}", path.display());
+    path.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+    match symlink("../quell-shape@.service", path) {
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(()),
+        other => other.map_err(failed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_escaped_as_systemd_escapes_them() {
+        // systemd-escape br-lan, eth0.7, .x
+        let names = ["br-lan", "eth0.7", ".x"].map(escaped);
+        assert_eq!(names, ["br\\x2dlan", "eth0.7", "\\x2ex"]);
+    }
+}

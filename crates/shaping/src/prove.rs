@@ -1,0 +1,351 @@
+//! `quell shape prove`: whether the queues in force do what they are there for, with a `quell serve` beyond the line.
+//!
+//! ```text
+//!   counters ─► flow up ─► counters ─► flow down ─► counters
+//!                  └─────────── verdicts ───────────┘
+//! ```
+//!
+//! A verdict needs evidence: more arrived than the rate allows, or more than was counted where it must pass; a queue that had to drop, or in
+//! which something waited whenever it was looked at.
+
+use crate::interface::ways_around;
+use crate::line_classes::{self, HostSlots, roots};
+use crate::{ShapingError, UndoLogs, ifb_of, open, policy_of_log};
+use quell_act::{Kernel, Log, Machine};
+use quell_tc::observed::Stats;
+use quell_units::Rate;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// How a line was loaded one way.
+#[derive(Debug, Clone, Default)]
+pub struct LoadResult {
+    pub received_bytes: u64,
+    pub seconds: f64,
+    /// Medians of round trips in ms: without the load, and beside it, of which the 99 % quantile too.
+    pub idle_ms: Option<f64>,
+    pub loaded_ms: Option<(f64, f64)>,
+    /// The same as whoever measured tells them.
+    pub idle: Value,
+    pub loaded: Value,
+}
+
+/// Loads a line one way, up or down, and calls what it is given several times a second. What it says where it could not is shown as it is.
+pub type Loader<'a> = dyn FnMut(bool, &mut dyn FnMut()) -> Result<LoadResult, ShapingError> + 'a;
+
+/// Each way, as soon as it was measured.
+pub type TellWay<'a> = dyn FnMut(&DirectionProof) + 'a;
+
+#[derive(Debug, Serialize)]
+pub struct ProofReport {
+    pub device: String,
+    pub wanted: String,
+    pub ways: Vec<DirectionProof>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct DirectionProof {
+    pub way: &'static str,
+    pub queue: String,
+    pub rate_bps: u64,
+    pub checks: Vec<ProofCheck>,
+    pub idle: Value,
+    pub loaded: Value,
+}
+
+/// What was found out of one claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CheckVerdict {
+    Pass,
+    Fail,
+    Unknown,
+}
+
+/// A claim, how it came out, and the figures: in words, and for a program.
+#[derive(Debug, Clone, Serialize)]
+pub struct ProofCheck {
+    pub check: &'static str,
+    pub verdict: CheckVerdict,
+    pub says: String,
+    pub figures: Value,
+}
+
+/// One way, loaded.
+struct Loaded {
+    bytes: u64,
+    /// In how many seconds.
+    seconds: f64,
+    /// What the queue counted meanwhile: bytes and drops.
+    counted: u64,
+    dropped: u32,
+    looks: BacklogSamples,
+}
+
+/// BacklogSamples at a queue while it was loaded.
+#[derive(Debug, Clone, Copy, Default)]
+struct BacklogSamples {
+    all: u32,
+    /// Those that found something waiting. A sender on this host is held back at so little that an AQM need not drop
+    /// (`tcp_small_queue_check`, net/ipv4/tcp_output.c).
+    waiting: u32,
+}
+
+/// Loads each way that has a rate, and judges what the queues counted meanwhile; `to` is who is beyond the line.
+///
+/// # Errors
+/// Nothing is in force there, nothing of it has a rate, or the load failed.
+pub fn prove(
+    logs: &UndoLogs,
+    device: &str,
+    to: IpAddr,
+    load: &mut Loader<'_>,
+    tell: &mut TellWay<'_>,
+) -> Result<ProofReport, ShapingError> {
+    let mut kernel = open()?;
+    let log = logs.of(&mut kernel, device)?;
+    let (up, down) = policy_of_log(&log)?.rates();
+    let mut ways = Vec::new();
+    for (way, rate, queue) in [("up", up, device.to_owned()), ("down", down, ifb_of(device))] {
+        let Some(rate) = rate else { continue };
+        let before = counters(&mut kernel, &log)?;
+        let had = places(&mut kernel, &log, &queue)?;
+        let (mut looks, mut blind) = (BacklogSamples::default(), None);
+        let mut look = || match counters(&mut kernel, &log) {
+            Ok(all) => {
+                if let Some(stats) = all.get(&queue) {
+                    looks.all += 1;
+                    looks.waiting += u32::from(stats.backlog_packets > 0);
+                }
+            }
+            Err(why) => blind = Some(why),
+        };
+        let result = load(way == "up", &mut look)?;
+        if let Some(why) = blind {
+            return Err(why);
+        }
+        let after = counters(&mut kernel, &log)?;
+        let (Some(before), Some(after)) = (before.get(&queue), after.get(&queue)) else {
+            return Err(ShapingError::check(format!(
+                "the queue for what goes {way} is not there any more; quell shape status tells"
+            )));
+        };
+        let loaded = Loaded {
+            bytes: result.received_bytes,
+            seconds: result.seconds,
+            // They start again where somebody made the queue anew.
+            counted: after.bytes.saturating_sub(before.bytes),
+            dropped: after.drops.wrapping_sub(before.drops),
+            looks,
+        };
+        let mut checks = judged(rate, &loaded, || ways_around(device, to)).to_vec();
+        checks.push(of_waiting(rate, &checks[1], &result));
+        let has = places(&mut kernel, &log, &queue)?;
+        checks.extend(has.map(|has| of_places(had.as_ref(), &has)));
+        let LoadResult { idle, loaded, .. } = result;
+        let proof = DirectionProof { way, queue, rate_bps: rate.bps(), checks, idle, loaded };
+        tell(&proof);
+        ways.push(proof);
+    }
+    let wanted = log.begun.wanted;
+    if ways.is_empty() {
+        return Err(ShapingError::check(format!(
+            "{wanted} has no rate that could be proven; look at it with quell tree {device}"
+        )));
+    }
+    Ok(ProofReport { device: device.to_owned(), wanted, ways })
+}
+
+impl ProofReport {
+    pub fn failed(&self) -> bool {
+        let mut checks = self.ways.iter().flat_map(|way| &way.checks);
+        checks.any(|check| check.verdict == CheckVerdict::Fail)
+    }
+}
+
+/// What the root queues have counted, by interface.
+fn counters(kernel: &mut Kernel, log: &Log) -> Result<BTreeMap<String, Stats>, ShapingError> {
+    let now = kernel.read(&(&log.begun.before).into()).map_err(ShapingError::system)?;
+    Ok(roots(log, &now).into_iter().map(|(name, _, root)| (name, root.stats)).collect())
+}
+
+/// The places of hosts that are found at run time, on one interface.
+fn places(kernel: &mut Kernel, log: &Log, queue: &str) -> Result<Option<HostSlots>, ShapingError> {
+    let now = kernel.read(&(&log.begun.before).into()).map_err(ShapingError::system)?;
+    let of_queue = roots(log, &now).into_iter().find(|(name, ..)| name == queue);
+    Ok(of_queue.and_then(|(_, snapshot, _)| line_classes::places(snapshot)))
+}
+
+/// Whether hosts had to share a place meanwhile.
+fn of_places(had: Option<&HostSlots>, has: &HostSlots) -> ProofCheck {
+    // The program counts anew where it was made anew.
+    let before = had.map_or(0, |had| had.sharing).min(has.sharing);
+    let shared = has.sharing - before;
+    let verdict = match (&has.unknown, shared) {
+        (Some(_), _) => CheckVerdict::Unknown,
+        (None, 0) => CheckVerdict::Pass,
+        (None, _) => CheckVerdict::Fail,
+    };
+    let says = match &has.unknown {
+        Some(why) => why.clone(),
+        None => format!(
+            "{} of {} places are taken; {shared} packets were of hosts that share one",
+            has.held.len(),
+            has.count
+        ),
+    };
+    let mut figures = json!(has);
+    figures["shared_packets"] = json!(shared);
+    ProofCheck { check: "each host has a place of its own", verdict, says, figures }
+}
+
+/// `around` tells why packets may go around the queue.
+fn judged(rate: Rate, loaded: &Loaded, around: impl FnOnce() -> Vec<String>) -> [ProofCheck; 3] {
+    let Loaded { bytes, seconds, counted, dropped, looks } = *loaded;
+    let reached = bytes as f64 * 8.0 / seconds;
+    // Payload alone is less than what the rate counts, so that above it there is no doubt.
+    let bounded =
+        if reached <= rate.bps() as f64 { CheckVerdict::Pass } else { CheckVerdict::Fail };
+    let passed = if counted >= bytes { CheckVerdict::Pass } else { CheckVerdict::Fail };
+    let waited = match passed {
+        CheckVerdict::Pass if dropped > 0 || 2 * looks.waiting > looks.all => CheckVerdict::Pass,
+        _ => CheckVerdict::Unknown,
+    };
+    let megabytes = |bytes: u64| bytes as f64 / 1e6;
+    let (payload, all) = (megabytes(bytes), megabytes(counted));
+    let BacklogSamples { all: looks, waiting } = looks;
+    let causes = if passed == CheckVerdict::Fail { around() } else { Vec::new() };
+    let because: String = causes.iter().map(|cause| format!("; {cause}")).collect();
+    [
+        ProofCheck {
+            check: "the rate holds",
+            verdict: bounded,
+            says: format!("{:.3} Mbit/s of payload arrived, {rate} may", reached / 1e6),
+            figures: json!({ "received_bits_per_second": reached, "rate_bits_per_second": rate.bps() }),
+        },
+        ProofCheck {
+            check: "all of it passes here",
+            verdict: passed,
+            says: format!("{payload:.2} MB of payload arrived, {all:.2} MB passed{because}"),
+            figures: json!({ "received_bytes": bytes, "passed_bytes": counted, "causes": causes }),
+        },
+        ProofCheck {
+            check: "packets wait here",
+            verdict: waited,
+            says: format!(
+                "some did at {waiting} of {looks} looks; {dropped} were dropped to slow senders down"
+            ),
+            figures: json!({ "looks": looks, "looks_with_waiting": waiting, "dropped_packets": dropped }),
+        },
+    ]
+}
+
+/// How much longer a round trip may take beside the load than without: what the queues here hold a packet for, by their target (of fq_codel
+/// and CAKE 5 ms, or the time of one and a half packets where that is more), and the packet that is just being sent.
+fn allowed_ms(rate: Rate) -> f64 {
+    let packet = rate.time_for(FULL_PACKET).nanos() as f64 / 1e6;
+    f64::max(5.0, 1.5 * packet) + packet
+}
+
+/// A full Ethernet frame without its checksum.
+const FULL_PACKET: u64 = 1514;
+
+/// How far above what is allowed a median must be, so that neither a busy machine nor what else is under way explains it.
+const CLEARLY: (f64, f64) = (2.0, 5.0);
+
+/// Whether packets wait as long as the queues here let them, and no longer; `passes`: whether they pass here at all.
+fn of_waiting(rate: Rate, passes: &ProofCheck, result: &LoadResult) -> ProofCheck {
+    let claim = "packets wait no longer than these queues let them";
+    let allowed = allowed_ms(rate);
+    let (Some(idle), Some((loaded, late))) = (result.idle_ms, result.loaded_ms) else {
+        let says = "round trips are unknown, nothing answered".to_owned();
+        let figures = json!({ "allowed_ms": allowed });
+        return ProofCheck { check: claim, verdict: CheckVerdict::Unknown, says, figures };
+    };
+    let more = loaded - idle;
+    let verdict = match passes.verdict {
+        CheckVerdict::Pass => of_delay(more, allowed),
+        // It is not these queues' doing.
+        _ => CheckVerdict::Unknown,
+    };
+    let elsewhere = match verdict {
+        CheckVerdict::Fail => "; they wait elsewhere too, as where the rate is above the line's",
+        _ => "",
+    };
+    let says = format!(
+        "{more:.1} ms more than idle, {allowed:.1} ms expected at most{elsewhere} (round trips: idle {idle:.1} ms, beside the load {loaded:.1} ms median, \
+         {late:.1} ms 99 %)"
+    );
+    let figures = json!({ "more_ms": more, "allowed_ms": allowed });
+    ProofCheck { check: claim, verdict, says, figures }
+}
+
+fn of_delay(more_ms: f64, allowed_ms: f64) -> CheckVerdict {
+    let (times, ms) = CLEARLY;
+    if more_ms <= allowed_ms {
+        CheckVerdict::Pass
+    } else if more_ms > times * allowed_ms + ms {
+        CheckVerdict::Fail
+    } else {
+        CheckVerdict::Unknown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdicts(bytes: u64, counted: u64, dropped: u32, waiting: u32) -> [CheckVerdict; 3] {
+        let looks = BacklogSamples { all: 40, waiting };
+        let loaded = Loaded { bytes, seconds: 10.0, counted, dropped, looks };
+        judged(Rate::from_bps(8_000_000), &loaded, || vec!["because".into()]).map(|row| {
+            let named = row.says.ends_with("; because");
+            assert_eq!(
+                named,
+                row.check == "all of it passes here" && row.verdict == CheckVerdict::Fail
+            );
+            row.verdict
+        })
+    }
+
+    #[test]
+    fn a_wait_that_these_queues_do_not_explain_fails_and_one_that_is_near_is_unknown() {
+        // A packet takes 12 ms at 1 Mbit/s and 0.1 ms at 100.
+        let (slow, fast) =
+            (allowed_ms(Rate::from_bps(1_000_000)), allowed_ms(Rate::from_bps(100_000_000)));
+        assert!((30.0..31.0).contains(&slow) && (5.1..5.2).contains(&fast), "{slow} {fast}");
+        for (more, verdict) in [
+            (-1.0, CheckVerdict::Pass),
+            (5.0, CheckVerdict::Pass),
+            (9.0, CheckVerdict::Unknown),
+            (16.0, CheckVerdict::Fail),
+        ] {
+            assert_eq!(of_delay(more, fast), verdict, "{more}");
+        }
+    }
+
+    #[test]
+    fn hosts_that_shared_a_place_while_the_line_was_loaded_fail() {
+        let places = |sharing| HostSlots { count: 4, sharing, ..HostSlots::default() };
+        let verdict = |had: Option<&HostSlots>, sharing| of_places(had, &places(sharing)).verdict;
+        assert_eq!(verdict(Some(&places(7)), 7), CheckVerdict::Pass, "those were before");
+        assert_eq!(verdict(Some(&places(7)), 9), CheckVerdict::Fail);
+        assert_eq!(verdict(None, 9), CheckVerdict::Fail);
+        let blind = HostSlots { unknown: Some("not root".into()), ..HostSlots::default() };
+        assert_eq!(of_places(None, &blind).verdict, CheckVerdict::Unknown);
+    }
+
+    #[test]
+    fn more_than_the_rate_or_than_what_was_counted_fails_and_a_queue_where_nothing_waits_is_unknown()
+     {
+        use CheckVerdict::{Fail, Pass, Unknown};
+        assert_eq!(verdicts(9_500_000, 9_900_000, 12, 0), [Pass, Pass, Pass]);
+        assert_eq!(verdicts(9_500_000, 9_900_000, 0, 39), [Pass, Pass, Pass]);
+        assert_eq!(verdicts(9_500_000, 9_900_000, 0, 2), [Pass, Pass, Unknown]);
+        // Offloads, another device, a hardware path.
+        assert_eq!(verdicts(9_500_000, 90_000, 0, 40), [Pass, Fail, Unknown]);
+        assert_eq!(verdicts(30_000_000, 31_000_000, 0, 0), [Fail, Pass, Unknown]);
+    }
+}
