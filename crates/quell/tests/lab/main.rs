@@ -31,6 +31,7 @@ mod options;
 mod page;
 mod path;
 mod ping;
+mod readme;
 mod rpm;
 mod rr;
 mod scarce;
