@@ -4,8 +4,18 @@ use super::support::{Results, TestFolder};
 use std::path::Path;
 
 const PICTURE: [&str; 12] = [
-    "plot", "--out", "runs", "--figure", "rtt-scatter", "--scenarios", "flood,flood-shaped", "--streams", "udp,ping",
-    "--size", "760x300", "--title=A call (udp) and a ping while another host floods the line",
+    "plot",
+    "--out",
+    "runs",
+    "--figure",
+    "rtt-scatter",
+    "--scenarios",
+    "flood,flood-shaped",
+    "--streams",
+    "udp,ping",
+    "--size",
+    "760x300",
+    "--title=A call (udp) and a ping while another host floods the line",
 ];
 
 fn root() -> &'static Path {
@@ -36,9 +46,13 @@ fn the_figures_and_the_picture_of_the_readme_are_those_of_the_demo() {
     );
     let readme = text("README.md").split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(readme.contains(&said), "README.md has to say: {said}");
-    let drawn = folder.command(&PICTURE).args(["-o", "demo.svg"]).output().expect("quell can be started");
+    let drawn =
+        folder.command(&PICTURE).args(["-o", "demo.svg"]).output().expect("quell can be started");
     assert!(drawn.status.success(), "{}", String::from_utf8_lossy(&drawn.stderr));
     let drawn = std::fs::read_to_string(folder.path().join("demo.svg")).expect("it was drawn");
     assert!(lasting(&drawn).len() > 3, "the picture has lines");
-    assert!(lasting(&drawn) == lasting(&text("docs/demo.svg")), "docs/demo.svg has to be drawn anew");
+    assert!(
+        lasting(&drawn) == lasting(&text("docs/demo.svg")),
+        "docs/demo.svg has to be drawn anew"
+    );
 }
