@@ -43,7 +43,7 @@ const LAST_WORDS: usize = 2_000;
 
 /// How a browser is to run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct BrowserOptions {
     /// Its program; Chromium from the PATH where absent.
     pub program: Option<PathBuf>,
     /// Whether scripts run without a compiler (`--js-flags=--jitless`).
@@ -112,13 +112,13 @@ pub struct Browser {
     /// What it says that it is, as `Chrome/156.0.8078.79`.
     pub version: String,
     pub(crate) patience_ns: u64,
-    pub(crate) options: Options,
+    pub(crate) options: BrowserOptions,
     /// The context that is open in it.
     pub(crate) open: Option<Context>,
     /// Whether it failed, or does not get done with a page: another takes its place before the next.
     pub(crate) is_spent: bool,
     /// Ends before its folder goes.
-    child: Group,
+    child: ProcessGroup,
     words: File,
     /// Its folder, removed with it.
     _profile: Profile,
@@ -129,7 +129,7 @@ impl Browser {
     ///
     /// # Errors
     /// As [`PageError`] says; what it wrote to its standard error stands behind.
-    pub fn start(options: &Options, stop: &Bell) -> Result<Self, PageError> {
+    pub fn start(options: &BrowserOptions, stop: &Bell) -> Result<Self, PageError> {
         let program = find(options.program.as_deref())?;
         let failed = |why: String| PageError::Start { program: program.clone(), why };
         let profile = Profile::new(options.is_virtual).map_err(failed)?;
@@ -170,7 +170,7 @@ impl Browser {
         let child = command.spawn().map_err(|e| failed(e.to_string()))?;
         // Its ends are the browser's alone: when it ends, so do the pipes.
         drop((theirs_in, theirs_out, command));
-        let mut child = Group(Some(child));
+        let mut child = ProcessGroup(Some(child));
         let ended = pidfd::open(child.pid())
             .map_err(|e| SysError::io("watch a browser (pidfd_open needs Linux 5.3)", &e))?;
         let mut devtools = DevTools::new(to, from, ended)?;
@@ -219,9 +219,9 @@ impl Browser {
 
 /// The browser's process with all that it started: they are killed with it.
 #[derive(Debug)]
-struct Group(Option<Child>);
+struct ProcessGroup(Option<Child>);
 
-impl Group {
+impl ProcessGroup {
     fn pid(&self) -> u32 {
         self.0.as_ref().map_or(0, Child::id)
     }
@@ -235,7 +235,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.kill();
     }
@@ -280,7 +280,7 @@ pub fn is_without_sandbox() -> bool {
 }
 
 /// Its command line.
-fn arguments(options: &Options, profile: &Path) -> Vec<OsString> {
+fn arguments(options: &BrowserOptions, profile: &Path) -> Vec<OsString> {
     let mut folder = OsString::from("--user-data-dir=");
     folder.push(profile);
     let mut all: Vec<OsString> = vec!["--remote-debugging-pipe".into(), folder];

@@ -26,7 +26,7 @@ const MOST_EVENTS: usize = 100_000;
 
 /// Something that the browser tells by itself.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told {
+pub struct DevtoolsEvent {
     /// Its name, as `Network.loadingFinished`.
     pub method: String,
     /// The session that it is of; empty for the browser as a whole.
@@ -55,7 +55,7 @@ pub struct DevTools {
     unread: Vec<u8>,
     /// Up to where `unread` has no end of a message.
     looked: usize,
-    told: VecDeque<Told>,
+    told: VecDeque<DevtoolsEvent>,
     next: u64,
 }
 
@@ -118,7 +118,7 @@ impl DevTools {
     ///
     /// # Errors
     /// When the browser ends or says nonsense.
-    pub fn next_told(&mut self, until: Until<'_>) -> Result<Option<Told>, PageError> {
+    pub fn next_told(&mut self, until: Until<'_>) -> Result<Option<DevtoolsEvent>, PageError> {
         loop {
             if let Some(told) = self.told.pop_front() {
                 return Ok(Some(told));
@@ -170,7 +170,7 @@ impl DevTools {
         if self.told.len() >= MOST_EVENTS {
             return Err(PageError::Nonsense(format!("more than {MOST_EVENTS} events at once")));
         }
-        self.told.push_back(Told { method, session, params });
+        self.told.push_back(DevtoolsEvent { method, session, params });
         Ok(())
     }
 

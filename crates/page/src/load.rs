@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 /// What is to be loaded.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct PageRequest<'a> {
     /// The page's address.
     pub url: &'a str,
     /// Its number in its series.
@@ -46,7 +46,7 @@ const SILENT: &str = "it does not tell its times: its scripts leave no time for 
 /// Of one whose answer has no end of its load.
 const UNTOLD: &str = "it was there, and does not tell when";
 
-impl Wanted<'_> {
+impl PageRequest<'_> {
     /// One of which nothing came, for this reason.
     pub fn failed(self, why: String) -> PageLoad {
         self.ended(Loading::new(), PageEnd::Failed(why), Marks::default())
@@ -84,7 +84,7 @@ impl Browser {
     pub fn load(
         &mut self,
         context: &Context,
-        wanted: Wanted<'_>,
+        wanted: PageRequest<'_>,
         stop: &Bell,
     ) -> Result<PageLoad, PageError> {
         let mut loading = Loading::new();
@@ -119,7 +119,7 @@ impl Browser {
     fn load_in(
         &mut self,
         tab: &Tab,
-        wanted: Wanted<'_>,
+        wanted: PageRequest<'_>,
         loading: &mut Loading,
         stop: &Bell,
     ) -> Result<(PageEnd, Marks), PageError> {
@@ -171,7 +171,7 @@ impl Browser {
     fn navigate(
         &mut self,
         tab: &Tab,
-        wanted: Wanted<'_>,
+        wanted: PageRequest<'_>,
         loading: &mut Loading,
         stop: &Bell,
     ) -> Result<(), PageError> {
@@ -191,7 +191,7 @@ impl Browser {
     fn watch(
         &mut self,
         tab: &Tab,
-        wanted: Wanted<'_>,
+        wanted: PageRequest<'_>,
         loading: &mut Loading,
         stop: &Bell,
     ) -> Result<PageEnd, PageError> {
@@ -236,7 +236,7 @@ impl Browser {
     fn marks(
         &mut self,
         tab: &Tab,
-        wanted: Wanted<'_>,
+        wanted: PageRequest<'_>,
         loading: &mut Loading,
         stop: &Bell,
     ) -> Result<Result<Marks, String>, PageError> {
@@ -263,7 +263,7 @@ impl Browser {
     /// Whether the browser still answers: only one that does can say that a page does not.
     fn lives(
         &mut self,
-        wanted: Wanted<'_>,
+        wanted: PageRequest<'_>,
         stop: &Bell,
     ) -> Result<Result<(), PageError>, PageError> {
         let deadline_ns = monotonic_ns().saturating_add(self.patience_ns).min(wanted.limit_ns());

@@ -8,7 +8,7 @@
 //!
 //! A page that sends the browser on by a script or a `meta refresh` has taken until then. A redirection of HTTP is the same navigation.
 
-use crate::devtools::Told;
+use crate::devtools::DevtoolsEvent;
 use crate::waterfall::{LONGEST_URL, Waterfall};
 use quell_model::page::{GIVEN_UP, PageEnd, PageMove};
 use quell_sys::clock::monotonic_ns;
@@ -61,7 +61,7 @@ impl Loading {
     }
 
     /// Takes an event of the page.
-    pub fn take(&mut self, told: &Told) {
+    pub fn take(&mut self, told: &DevtoolsEvent) {
         self.is_heard = true;
         self.waterfall.take(told);
         match told.method.as_str() {
@@ -114,7 +114,7 @@ mod tests {
     use serde_json::json;
 
     fn hear(loading: &mut Loading, method: &str, params: Value) {
-        loading.take(&Told { method: method.into(), session: String::new(), params });
+        loading.take(&DevtoolsEvent { method: method.into(), session: String::new(), params });
     }
 
     fn begun() -> Loading {

@@ -10,7 +10,7 @@
 //! With its compiler and without (`--jitless`): a browser that has none, or may not use it, scores like the second.
 
 use crate::PageError;
-use crate::browser::{Browser, Options};
+use crate::browser::{Browser, BrowserOptions};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::Bell;
 use serde_json::Value;
@@ -58,8 +58,8 @@ pub struct Score {
 ///
 /// # Errors
 /// As [`PageError`] says.
-pub fn score(options: &Options, stop: &Bell) -> Result<Score, PageError> {
-    let options = Options { compiles_at_once: true, ..options.clone() };
+pub fn score(options: &BrowserOptions, stop: &Bell) -> Result<Score, PageError> {
+    let options = BrowserOptions { compiles_at_once: true, ..options.clone() };
     let mut browser = Browser::start(&options, stop)?;
     let deadline_ns = monotonic_ns().saturating_add(PATIENCE_NS);
     let runs = browser.evaluate(SCRIPT, deadline_ns, stop)?;

@@ -13,7 +13,7 @@ mod http2;
 
 use crate::PageError;
 use crate::identity::{Identity, identity};
-use answer::Answer;
+use answer::SiteAnswer;
 use quell_model::page::HttpVersion;
 use quell_sys::SysError;
 use quell_sys::wait::{Bell, came, readable, wait};
@@ -29,14 +29,14 @@ const MOST: usize = 256;
 const LONGEST_HEAD: u64 = 32 * 1024;
 
 /// A server that listens.
-pub struct Server {
+pub struct SiteServer {
     listener: TcpListener,
     tls: Arc<ServerConfig>,
     port: u16,
     http: HttpVersion,
 }
 
-impl Server {
+impl SiteServer {
     /// Listens, and speaks this version of HTTP; its certificate is that of the seed.
     ///
     /// # Errors
@@ -195,7 +195,7 @@ fn request(stream: &mut impl BufRead) -> std::io::Result<Option<Request>> {
 
 /// Head and body, and whether the connection stays.
 fn answer(request: &Request, port: u16) -> (Vec<u8>, bool) {
-    let answer = Answer::to(&request.method, &request.path, port);
+    let answer = SiteAnswer::to(&request.method, &request.path, port);
     // A request that is not known may have a body, which nobody reads.
     let stays = request.stays && answer.status != 405;
     let connection = if stays { "keep-alive" } else { "close" };

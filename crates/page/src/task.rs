@@ -1,10 +1,10 @@
 //! Page loads and the site's server as tasks of an experiment.
 
 use crate::PageError;
-use crate::browser::{Browser, Options};
+use crate::browser::{Browser, BrowserOptions};
 use crate::identity::pin;
-use crate::load::Wanted;
-use crate::server::Server;
+use crate::load::PageRequest;
+use crate::server::SiteServer;
 use crate::site;
 use quell_model::page::{HttpVersion, PageEnd, PageLoad};
 use quell_model::task::PageClient;
@@ -28,13 +28,13 @@ impl BrowserTask {
             std::net::IpAddr::V4(v4) => v4.to_string(),
             std::net::IpAddr::V6(v6) => format!("[{v6}]"),
         };
-        let options = Options {
+        let options = BrowserOptions {
             names: BTreeMap::from([(format!("*.{}", site::DOMAIN), address)]),
             pinned: vec![pin(client.seed)],
             is_virtual: is_virtual(),
             // The server offers one version alone: the browser is told nothing of it, so that its first words stay what they were.
             http: (client.http != HttpVersion::One).then_some(client.http),
-            ..Options::default()
+            ..BrowserOptions::default()
         };
         let browser = Browser::start(&options, &Bell::new()?)?;
         Ok(Self { client: client.clone(), browser })
@@ -60,7 +60,7 @@ impl BrowserTask {
                 None => self.browser.context(stop)?,
             };
             let until_ns = monotonic_ns().saturating_add(self.client.patience.nanos());
-            let wanted = Wanted {
+            let wanted = PageRequest {
                 url: &url,
                 number,
                 warm,
@@ -98,12 +98,12 @@ fn told(stream: &str, load: &PageLoad) -> Event {
 }
 
 /// The site's server.
-pub struct SiteTask(Server);
+pub struct SiteTask(SiteServer);
 
 impl SiteTask {
     /// Listens. Errors when the port is in use.
     pub fn prepare(bind: SocketAddr, seed: u64, http: HttpVersion) -> Result<Self, PageError> {
-        Server::prepare(bind, seed, http).map(Self)
+        SiteServer::prepare(bind, seed, http).map(Self)
     }
 
     /// Serves until the bell rings.

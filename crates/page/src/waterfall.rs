@@ -9,7 +9,7 @@
 //! Times are the browser's monotonic clock, in seconds; those of `timing` are milliseconds from its `requestTime`, −1 where there was
 //! nothing of the kind (Chrome DevTools Protocol, domain Network, `ResourceTiming`).
 
-use crate::devtools::Told;
+use crate::devtools::DevtoolsEvent;
 use quell_model::page::PageRequest;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ pub(crate) const LONGEST_URL: usize = 2_000;
 /// The requests of one page load.
 #[derive(Debug, Clone, Default)]
 pub struct Waterfall {
-    rows: Vec<Row>,
+    rows: Vec<WaterfallRow>,
     /// The last row of each number: a page of thousands of requests tells of them at once.
     last: HashMap<String, usize>,
     /// When the first request was made.
@@ -33,7 +33,7 @@ pub struct Waterfall {
 }
 
 #[derive(Debug, Clone)]
-struct Row {
+struct WaterfallRow {
     id: String,
     /// Absolute times, in seconds.
     start_s: f64,
@@ -45,7 +45,7 @@ struct Row {
 
 impl Waterfall {
     /// Takes an event; those that are of no request are left.
-    pub fn take(&mut self, told: &Told) {
+    pub fn take(&mut self, told: &DevtoolsEvent) {
         let p = &told.params;
         let Some(id) = p.get("requestId").and_then(Value::as_str) else { return };
         match told.method.as_str() {
@@ -97,7 +97,7 @@ impl Waterfall {
         Some((request.status?, &request.protocol, request.from_cache))
     }
 
-    fn row(&mut self, id: &str) -> Option<&mut Row> {
+    fn row(&mut self, id: &str) -> Option<&mut WaterfallRow> {
         let row = &mut self.rows[*self.last.get(id)?];
         (!row.is_over).then_some(row)
     }
@@ -123,7 +123,7 @@ impl Waterfall {
         }
         let zero = *self.zero_s.get_or_insert(at);
         self.last.insert(id.to_owned(), self.rows.len());
-        self.rows.push(Row {
+        self.rows.push(WaterfallRow {
             id: id.to_owned(),
             start_s: at,
             first_byte_s: None,
@@ -153,7 +153,7 @@ impl Waterfall {
     }
 }
 
-impl Row {
+impl WaterfallRow {
     fn answered(&mut self, response: &Value) {
         let is = |key: &str| response.get(key).and_then(Value::as_bool) == Some(true);
         let request = &mut self.request;
@@ -198,7 +198,11 @@ mod tests {
         let mut waterfall = Waterfall::default();
         for (method, params) in told {
             let method = format!("Network.{method}");
-            waterfall.take(&Told { method, session: String::new(), params: params.clone() });
+            waterfall.take(&DevtoolsEvent {
+                method,
+                session: String::new(),
+                params: params.clone(),
+            });
         }
         waterfall.rows().0
     }

@@ -2,8 +2,8 @@
 
 use quell_model::page::{PageEnd, PageLoad};
 use quell_page::PageError;
-use quell_page::browser::{Browser, Options};
-use quell_page::load::Wanted;
+use quell_page::browser::{Browser, BrowserOptions};
+use quell_page::load::PageRequest;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pidfd;
 use quell_sys::wait::{Bell, readable, wait};
@@ -23,7 +23,7 @@ fn fake() -> Browser {
 
 fn started(patience: Option<Span>) -> Result<Browser, PageError> {
     let program = Some(env!("CARGO_BIN_EXE_fake-browser").into());
-    let options = Options { program, patience, ..Options::default() };
+    let options = BrowserOptions { program, patience, ..BrowserOptions::default() };
     Browser::start(&options, &Bell::new().expect("a bell"))
 }
 
@@ -33,7 +33,11 @@ fn load(browser: &mut Browser, page: &str, time_ns: u64) -> Result<PageLoad, Pag
     let origin_ns = monotonic_ns();
     let deadline_ns = origin_ns + time_ns;
     let url = &format!("http://{page}/");
-    browser.load(&context, Wanted { url, number: 0, warm: false, deadline_ns, origin_ns }, &stop)
+    browser.load(
+        &context,
+        PageRequest { url, number: 0, warm: false, deadline_ns, origin_ns },
+        &stop,
+    )
 }
 
 #[test]
@@ -135,7 +139,8 @@ fn what_a_browser_knew_is_gone_with_it_and_the_next_one_knows_nothing() {
     let context = browser.context(&stop).expect("a context");
     let mut loads = ["stuck", "fine"].into_iter().map(|page| {
         let (url, deadline_ns) = (&*format!("http://{page}/"), monotonic_ns() + LONG_NS);
-        let wanted = Wanted { url, number: 0, warm: page == "fine", deadline_ns, origin_ns: 0 };
+        let wanted =
+            PageRequest { url, number: 0, warm: page == "fine", deadline_ns, origin_ns: 0 };
         browser.load(&context, wanted, &stop).map(|load| load.end)
     });
     assert_eq!(loads.next(), Some(Ok(PageEnd::Loaded)));
@@ -182,7 +187,7 @@ fn the_bell_ends_a_load_at_once() {
     stop.ring();
     let deadline_ns = monotonic_ns() + LONG_NS;
     let wanted =
-        Wanted { url: "http://endless/", number: 0, warm: false, deadline_ns, origin_ns: 0 };
+        PageRequest { url: "http://endless/", number: 0, warm: false, deadline_ns, origin_ns: 0 };
     assert_eq!(browser.load(&context, wanted, &stop), Err(PageError::Stopped));
 }
 
@@ -213,7 +218,7 @@ fn what_is_no_browser_is_told_with_what_it_said() {
         let copied = Command::new("cp").arg(folder.path().join("text")).arg(&path).status();
         assert!(copied.expect("cp is on every system").success());
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("a program");
-        let options = Options { program: Some(path), patience, ..Options::default() };
+        let options = BrowserOptions { program: Some(path), patience, ..BrowserOptions::default() };
         let stop = Bell::new().expect("a bell");
         Browser::start(&options, &stop).expect_err("it is none").to_string()
     };
@@ -221,7 +226,8 @@ fn what_is_no_browser_is_told_with_what_it_said() {
     assert!(error.contains("ended at once") && error.contains("cannot open display"), "{error}");
     let error = start("#!/bin/sh\nexec sleep 1000\n", Some(Span::from_millis(200)));
     assert!(error.contains("does not answer"), "{error}");
-    let missing = Options { program: Some("/no/such/browser".into()), ..Options::default() };
+    let missing =
+        BrowserOptions { program: Some("/no/such/browser".into()), ..BrowserOptions::default() };
     let error = Browser::start(&missing, &Bell::new().expect("a bell")).expect_err("none");
     assert!(error.to_string().contains("`chromium`"), "{error}");
 }

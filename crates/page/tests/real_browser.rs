@@ -4,11 +4,11 @@
 mod left_out;
 
 use quell_model::page::{HttpVersion, PageEnd, PageLoad};
-use quell_page::browser::{Browser, Options, find};
+use quell_page::browser::{Browser, BrowserOptions, find};
 use quell_page::identity::pin;
-use quell_page::load::Wanted;
+use quell_page::load::PageRequest;
 use quell_page::script::score;
-use quell_page::server::Server;
+use quell_page::server::SiteServer;
 use quell_page::site;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::Bell;
@@ -30,7 +30,8 @@ fn lacks_chromium() -> bool {
 
 fn browser(pinned: Option<String>) -> Browser {
     let names = BTreeMap::from([(format!("*.{}", site::DOMAIN), "127.0.0.1".to_owned())]);
-    let options = Options { names, pinned: pinned.into_iter().collect(), ..Options::default() };
+    let options =
+        BrowserOptions { names, pinned: pinned.into_iter().collect(), ..BrowserOptions::default() };
     Browser::start(&options, &bell()).expect("Chromium starts")
 }
 
@@ -45,7 +46,7 @@ fn loads(browser: &mut Browser, url: &str, count: u32, time_ns: u64) -> Vec<Page
     let mut load = |number| {
         let origin_ns = monotonic_ns();
         let deadline_ns = origin_ns + time_ns;
-        let wanted = Wanted { url, number, warm: number > 0, deadline_ns, origin_ns };
+        let wanted = PageRequest { url, number, warm: number > 0, deadline_ns, origin_ns };
         browser.load(&context, wanted, &stop).expect("the browser lives")
     };
     (0..count).map(&mut load).collect()
@@ -56,8 +57,8 @@ fn the_labs_page_comes_with_all_its_objects_and_a_warm_cache_spares_them() {
     if lacks_chromium() {
         return;
     }
-    let server =
-        Server::prepare((Ipv4Addr::LOCALHOST, 0).into(), 7, HttpVersion::One).expect("it listens");
+    let server = SiteServer::prepare((Ipv4Addr::LOCALHOST, 0).into(), 7, HttpVersion::One)
+        .expect("it listens");
     let url = format!("https://{}:{}/", site::HOSTS[0], server.port());
     let stop = bell();
     std::thread::scope(|scope| {
@@ -108,7 +109,7 @@ fn by_http_2_all_objects_of_the_labs_page_come_in_one_connection() {
     if lacks_chromium() {
         return;
     }
-    let listens = Server::prepare((Ipv4Addr::LOCALHOST, 0).into(), 7, HttpVersion::Two);
+    let listens = SiteServer::prepare((Ipv4Addr::LOCALHOST, 0).into(), 7, HttpVersion::Two);
     let server = listens.expect("it listens");
     let url = format!("https://{}:{}/", site::HOSTS[0], server.port());
     let stop = bell();
@@ -154,7 +155,7 @@ fn a_browser_without_its_compiler_runs_scripts_slower_and_is_told_so() {
     let pace = |of: &[f64; 6]| of.iter().map(|work| work.ln()).sum::<f64>() / 6.0;
     for _ in 0..10 {
         for (fastest, jitless) in fastest.iter_mut().zip([false, true]) {
-            let score = score(&Options { jitless, ..Options::default() }, &bell());
+            let score = score(&BrowserOptions { jitless, ..BrowserOptions::default() }, &bell());
             let kernels = score.expect("a score").kernels;
             assert_eq!(kernels.len(), 6, "{kernels:?}");
             for (fastest, (_, score)) in fastest.iter_mut().zip(kernels) {

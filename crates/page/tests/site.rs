@@ -2,7 +2,7 @@
 
 use quell_model::page::HttpVersion;
 use quell_page::identity::identity;
-use quell_page::server::Server;
+use quell_page::server::SiteServer;
 use quell_page::site;
 use quell_sys::wait::Bell;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Has a server of this seed while something happens.
 fn serving<T>(seed: u64, happens: impl FnOnce(SocketAddr) -> T) -> T {
-    let server = Server::prepare((Ipv4Addr::LOCALHOST, 0).into(), seed, HttpVersion::One)
+    let server = SiteServer::prepare((Ipv4Addr::LOCALHOST, 0).into(), seed, HttpVersion::One)
         .expect("it listens");
     let to = SocketAddr::from((Ipv4Addr::LOCALHOST, server.port()));
     let stop = Bell::new().expect("a bell");

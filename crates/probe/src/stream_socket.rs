@@ -9,7 +9,7 @@
 use crate::departures::Departures;
 use crate::options::TimedBy;
 use nix::errno::Errno;
-use quell_sys::socket::errors::{Departure, Stage, Told};
+use quell_sys::socket::errors::{Departure, ErrorQueueEntry, Stage};
 use quell_sys::socket::option::observe_departures;
 use quell_sys::socket::{Arrival, ErrorQueue, Inbox, PathError};
 use std::os::fd::BorrowedFd;
@@ -147,23 +147,23 @@ impl<D: Datagrams> Observed<D> {
         let mut at_queue = None;
         let Self { line, queue, departures, .. } = self;
         queue.take(line.fd(), |told| match told {
-            Told::Error(error) => {
+            ErrorQueueEntry::Error(error) => {
                 let (errno, from_path) = (error.errno, error.from_path);
                 let seq = line.blamed(&error, next);
                 seen.extend(seq.map(|seq| Seen::Failed { seq, errno, from_path }));
             }
-            Told::Sent(Departure { id, stage: Stage::Queue, stamp_ns }) => {
+            ErrorQueueEntry::Sent(Departure { id, stage: Stage::Queue, stamp_ns }) => {
                 // What was held up on its way to the queue, until an address was resolved, comes later: we timed it.
                 if let Some((seq, _)) = sending.filter(|(_, from_ns)| stamp_ns >= *from_ns) {
                     departures.at_queue(id, seq, stamp_ns);
                     at_queue = Some(stamp_ns);
                 }
             }
-            Told::Sent(Departure { id, stage: Stage::Driver, stamp_ns }) => {
+            ErrorQueueEntry::Sent(Departure { id, stage: Stage::Driver, stamp_ns }) => {
                 let left = departures.at_driver(id, stamp_ns);
                 seen.extend(left.map(|(seq, queued_ns)| Seen::Left { seq, queued_ns }));
             }
-            Told::Sent(Departure { id, stage: Stage::Hardware, stamp_ns }) => {
+            ErrorQueueEntry::Sent(Departure { id, stage: Stage::Hardware, stamp_ns }) => {
                 departures.on_wire(id, stamp_ns);
             }
         });

@@ -27,7 +27,7 @@ use quell_model::task::TcpPingStream;
 use quell_stats::Rng;
 use quell_sys::pace::Window;
 use quell_sys::socket::Inbox;
-use quell_sys::socket::attempts::{Attempts, End, Ended};
+use quell_sys::socket::attempts::{AttemptEnd, Attempts, EndedAttempt};
 use quell_sys::wait::Bell;
 use quell_units::Span;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -49,7 +49,7 @@ pub struct TcpPing {
 struct ConnectSocket {
     attempts: Attempts,
     /// Where the ends are put before they are read.
-    ended: Vec<Ended>,
+    ended: Vec<EndedAttempt>,
     oldest: u64,
     /// The first that is not settled.
     settled: u64,
@@ -68,7 +68,7 @@ struct ConnectSocket {
 /// A connect that was answered after its SYN was sent again.
 #[derive(Debug)]
 struct Undecided {
-    ended: Ended,
+    ended: EndedAttempt,
     exchange: Exchange,
     /// Its place among all answers.
     order: u64,
@@ -152,12 +152,12 @@ impl TcpPing {
 }
 
 impl ConnectSocket {
-    fn read(&mut self, ended: Ended) -> Option<Seen> {
+    fn read(&mut self, ended: EndedAttempt) -> Option<Seen> {
         match ended.end {
-            End::Open | End::Refused => {}
+            AttemptEnd::Open | AttemptEnd::Refused => {}
             // The kernel sent it again and again, and gave up.
-            End::Failed(Errno::ETIMEDOUT) => return None,
-            End::Failed(errno) => {
+            AttemptEnd::Failed(Errno::ETIMEDOUT) => return None,
+            AttemptEnd::Failed(errno) => {
                 return Some(Seen::Failed { seq: ended.id, errno, from_path: false });
             }
         }
@@ -180,9 +180,9 @@ impl ConnectSocket {
         exchange.may_be_to_first().then_some(Seen::Undecided { took_ns })
     }
 
-    fn reply(&mut self, ended: &Ended, order: u64) -> Seen {
+    fn reply(&mut self, ended: &EndedAttempt, order: u64) -> Seen {
         match ended.end {
-            End::Open => self.open += 1,
+            AttemptEnd::Open => self.open += 1,
             _ => self.refused += 1,
         }
         let answer = Answer { seq: ended.id, down_order: Some(order), ..Answer::default() };

@@ -9,7 +9,7 @@ use crate::options::{Family, Json, Place};
 use crate::results;
 use crate::text::say;
 use clap::Args;
-use quell_rpm::{Figures, Outcome, RpmError, RpmPlan, Way, measure};
+use quell_rpm::{Figures, LoadDirection, RpmError, RpmPlan, RpmReport, measure};
 use quell_sys::wait::Bell;
 use quell_tls::trust::{Trust, certificates};
 use quell_web::rpm::{Confidence, word};
@@ -142,7 +142,7 @@ struct Progress {
 }
 
 impl Progress {
-    fn tell(&mut self, way: Way, now: &Figures) {
+    fn tell(&mut self, way: LoadDirection, now: &Figures) {
         if !self.live {
             return;
         }
@@ -174,7 +174,7 @@ fn sure(confidence: Confidence) -> &'static str {
     }
 }
 
-fn text(plan: &RpmPlan, outcome: &Outcome) -> String {
+fn text(plan: &RpmPlan, outcome: &RpmReport) -> String {
     let over = match outcome.idle_tls_ms {
         Some(_) => "over TLS and HTTP/2",
         None => "over http",
@@ -196,7 +196,7 @@ fn text(plan: &RpmPlan, outcome: &Outcome) -> String {
             word(rpm)
         );
     }
-    for (way, figures) in [(Way::Down, &outcome.down), (Way::Up, &outcome.up)] {
+    for (way, figures) in [(LoadDirection::Down, &outcome.down), (LoadDirection::Up, &outcome.up)] {
         let Some(figures) = figures else { continue };
         let _ = writeln!(
             out,
@@ -254,7 +254,7 @@ fn unanswered(figures: &Figures) -> Option<String> {
     ))
 }
 
-fn json(plan: &RpmPlan, outcome: &Outcome, run: Option<&Path>) -> String {
+fn json(plan: &RpmPlan, outcome: &RpmReport, run: Option<&Path>) -> String {
     let value = serde_json::json!({
         "server": plan.authority,
         "address": plan.to.to_string(),

@@ -3,9 +3,9 @@
 use crate::failure::Failure;
 use clap::Args;
 use quell_serve::log::Log;
-use quell_serve::{Config, Event, Limits, Server, WebConfig};
+use quell_serve::{Limits, ServeConfig, ServeEvent, Server, WebConfig};
 use quell_sys::wait::Bell;
-use quell_tls::trust::Shown;
+use quell_tls::trust::ServerCertificate;
 use quell_units::{Rate, Span};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -88,7 +88,7 @@ pub fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let secret = args.secret.read()?;
     let shown = match (&args.certificate, &args.key) {
         (Some(certificate), Some(key)) => {
-            Some(Shown::read(certificate, key).map_err(Failure::usage)?)
+            Some(ServerCertificate::read(certificate, key).map_err(Failure::usage)?)
         }
         _ => None,
     };
@@ -104,7 +104,7 @@ pub fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     };
     let mut bind = args.bind.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, 0).into());
     bind.set_port(args.port);
-    let config = Config {
+    let config = ServeConfig {
         bind,
         limits,
         secret,
@@ -121,7 +121,7 @@ pub fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let json = args.json;
     let log = Log::start(std::io::stdout(), move |event| line(event, json, loopback))
         .map_err(|e| Failure::system(format!("could not start a thread: {e}")))?;
-    let served = server.run(&stop, &|event: &Event| log.put(event));
+    let served = server.run(&stop, &|event: &ServeEvent| log.put(event));
     log.finish(LAST_WORDS);
     served.map_err(Failure::system)?;
     Ok(ExitCode::SUCCESS)
@@ -142,13 +142,13 @@ fn answer(args: &ServeArgs) -> Result<(), Failure> {
 }
 
 /// An event as a line.
-fn line(event: &Event, json: bool, loopback: bool) -> String {
+fn line(event: &ServeEvent, json: bool, loopback: bool) -> String {
     let mut text = match json {
         // Texts and numbers are always JSON.
         true => serde_json::to_string(event).unwrap_or_default(),
         false => event.to_string(),
     };
-    if !json && loopback && matches!(event, Event::Started { .. }) {
+    if !json && loopback && matches!(event, ServeEvent::Started { .. }) {
         text += "\nonly this machine can reach it; --bind ADDRESS serves others";
     }
     text

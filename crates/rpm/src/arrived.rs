@@ -28,19 +28,19 @@ const SECOND_NS: f64 = 1e9;
 pub struct Segments {
     /// Bytes in order: handed on, or acknowledged.
     bytes: u64,
-    held: Held,
+    held: HeldBack,
 }
 
 /// What the kernel knows of what the other end, or it itself, holds back.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Held {
+enum HeldBack {
     /// A sender: bytes that are held back now.
     Bytes(f64),
     /// A receiver: how many segments ever arrived, how many of those out of order, and the largest, in bytes.
     Ever { arrived: u64, out_of_order: u64, largest: u64 },
 }
 
-impl Default for Held {
+impl Default for HeldBack {
     fn default() -> Self {
         Self::Ever { arrived: 0, out_of_order: 0, largest: 0 }
     }
@@ -51,7 +51,7 @@ impl Segments {
     pub fn received(info: &TcpInfo) -> Option<Self> {
         let arrived = info.data_segs_in?.into();
         let out_of_order = info.rcv_ooopack?.into();
-        let held = Held::Ever { arrived, out_of_order, largest: info.rcv_mss.into() };
+        let held = HeldBack::Ever { arrived, out_of_order, largest: info.rcv_mss.into() };
         Some(Self { bytes: info.bytes_received?, held })
     }
 
@@ -70,7 +70,7 @@ impl Segments {
             if bytes < head { (head, unacked.saturating_sub(1)) } else { (bytes, unacked) };
         let under_way = sent.saturating_sub(from);
         let share = held.min(segments) as f64 / segments.max(1) as f64;
-        Self { bytes: acked, held: Held::Bytes(under_way as f64 * share) }
+        Self { bytes: acked, held: HeldBack::Bytes(under_way as f64 * share) }
     }
 }
 
@@ -85,10 +85,10 @@ impl Looked {
     /// A receiver's look: what is held back now, if a segment carries so much, and what bytes and segments went on together, if they did.
     fn looks(&mut self, now: &Segments, payload: impl Fn(u64) -> f64) -> Option<(f64, f64)> {
         let last = std::mem::replace(&mut self.at, *now);
-        let Held::Ever { arrived, out_of_order, largest } = now.held else { return None };
+        let HeldBack::Ever { arrived, out_of_order, largest } = now.held else { return None };
         let (seen, late) = match last.held {
-            Held::Ever { arrived, out_of_order, .. } => (arrived, out_of_order),
-            Held::Bytes(_) => (0, 0),
+            HeldBack::Ever { arrived, out_of_order, .. } => (arrived, out_of_order),
+            HeldBack::Bytes(_) => (0, 0),
         };
         let bytes = now.bytes.saturating_sub(last.bytes) as f64;
         let segments = arrived.saturating_sub(seen);
@@ -117,7 +117,7 @@ struct Edge {
 
 /// What arrived on all connections of a direction.
 #[derive(Debug, Clone)]
-pub struct Arrivals {
+pub struct ArrivedBytes {
     looked: Vec<Looked>,
     /// Bytes and segments of times in which nothing was held back.
     known: (f64, f64),
@@ -132,7 +132,7 @@ pub struct Arrivals {
     edges: Vec<Edge>,
 }
 
-impl Arrivals {
+impl ArrivedBytes {
     /// Nothing yet, from then on.
     pub fn since(began_ns: u64) -> Self {
         Self {
@@ -160,8 +160,8 @@ impl Arrivals {
         let bytes = each.iter().zip(&self.looked).map(|(now, last)| {
             now.bytes as f64
                 + match now.held {
-                    Held::Bytes(held) => held,
-                    Held::Ever { .. } => last.held,
+                    HeldBack::Bytes(held) => held,
+                    HeldBack::Ever { .. } => last.held,
                 }
         });
         self.arrives(bytes.sum(), at_ns);
@@ -196,8 +196,8 @@ impl Arrivals {
             self.known = (self.known.0 * KEPT, self.known.1 * KEPT);
         }
         let most = each.iter().map(|one| match one.held {
-            Held::Ever { arrived, largest, .. } => (arrived + 1) * largest,
-            Held::Bytes(_) => one.bytes,
+            HeldBack::Ever { arrived, largest, .. } => (arrived + 1) * largest,
+            HeldBack::Bytes(_) => one.bytes,
         });
         let in_order: u64 = each.iter().map(|one| one.bytes).sum();
         if in_order > most.sum::<u64>() {
@@ -227,12 +227,12 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     fn received(arrived: u64, bytes: u64, out_of_order: u64) -> Segments {
-        Segments { bytes, held: Held::Ever { arrived, out_of_order, largest: FULL } }
+        Segments { bytes, held: HeldBack::Ever { arrived, out_of_order, largest: FULL } }
     }
 
     /// Asks of one connection, second after second.
     fn asked(part: u64) -> impl FnMut(Segments) -> u64 {
-        let (mut arrivals, mut at_ns) = (Arrivals::since(0), 0);
+        let (mut arrivals, mut at_ns) = (ArrivedBytes::since(0), 0);
         move |segments| {
             at_ns += SECOND;
             arrivals.now(Some(&[segments]), segments.bytes / part, at_ns)
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn heads_of_new_connections_tell_nothing_of_what_full_segments_carry() {
         let mut now = {
-            let (mut arrivals, mut at_ns) = (Arrivals::since(0), 0);
+            let (mut arrivals, mut at_ns) = (ArrivedBytes::since(0), 0);
             move |each: &[Segments]| {
                 at_ns += SECOND;
                 arrivals.now(Some(each), each.iter().map(|one| one.bytes).sum(), at_ns)
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn where_segments_are_not_counted_one_by_one_or_not_at_all_it_is_what_was_handed_on() {
-        let mut arrivals = Arrivals::since(0);
+        let mut arrivals = ArrivedBytes::since(0);
         assert_eq!(
             arrivals.now(Some(&[received(800, 7_000_000, 0)]), 6_000_000, SECOND),
             6_000_000
@@ -334,7 +334,7 @@ mod tests {
     fn however_few_segments_a_second_has_no_more_came_than_the_line_carries() {
         // A segment each 130 ms, from any time on: 8 of them, or 7, are within a second.
         for first_ms in 0..130 {
-            let mut arrivals = Arrivals::since(0);
+            let mut arrivals = ArrivedBytes::since(0);
             let mut came = 0;
             for ms in 0..=9_000 {
                 came += u64::from(ms % 130 == first_ms);

@@ -1,11 +1,11 @@
 //! What is asked on a connection of its own, over http or https: the server's word of itself, and a probe.
 
-use crate::http::{self, RpmError, Secured, Target};
+use crate::http::{self, HttpTarget, RpmError, Secured};
 use crate::plan::RpmPlan;
 use crate::secure;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::Bell;
-use quell_web::nq::{self, Config};
+use quell_web::nq::{self, NqConfig};
 use quell_web::url::Url;
 use quell_wire::text::printable;
 
@@ -54,7 +54,7 @@ impl Probed {
 }
 
 /// What the server says of itself.
-pub fn config(plan: &RpmPlan, stop: &Bell) -> Result<Config, RpmError> {
+pub fn config(plan: &RpmPlan, stop: &Bell) -> Result<NqConfig, RpmError> {
     let scheme = if plan.tls { "https" } else { "http" };
     let url = Url::parse(&format!("{scheme}://{}{}", plan.authority, nq::PATH))
         .ok_or_else(|| RpmError::Unknown(printable(&plan.authority, 100)))?;
@@ -65,7 +65,7 @@ pub fn config(plan: &RpmPlan, stop: &Bell) -> Result<Config, RpmError> {
         if status != 200 {
             return Err(http::refused(plan.to, status, nq::PATH, &bytes));
         }
-        return Ok(Config::parse(&bytes)?);
+        return Ok(NqConfig::parse(&bytes)?);
     }
     let (stream, _) = http::connect(plan.to, plan.secret.as_ref(), stop)?;
     http::say(&stream, plan.to, &http::get(&url, false), stop)?;
@@ -74,11 +74,11 @@ pub fn config(plan: &RpmPlan, stop: &Bell) -> Result<Config, RpmError> {
     if said.status != 200 {
         return Err(http::refused(plan.to, said.status, nq::PATH, &bytes));
     }
-    Ok(Config::parse(&bytes)?)
+    Ok(NqConfig::parse(&bytes)?)
 }
 
 /// One request on a connection of its own.
-pub fn probe(at: &Target, stop: &Bell) -> Result<Probed, RpmError> {
+pub fn probe(at: &HttpTarget, stop: &Bell) -> Result<Probed, RpmError> {
     let (stream, tcp_ms) = http::connect(at.to, at.secret.as_ref(), stop)?;
     let stood = monotonic_ns();
     if let Some(secured) = &at.secured {

@@ -1,11 +1,11 @@
 //! One direction, an interval after the other, until goodput and then responsiveness are stable (the draft's "Final Algorithm").
 
-use crate::arrived::{Arrivals, Segments};
+use crate::arrived::{ArrivedBytes, Segments};
 use crate::ask::{self, Probed};
-use crate::http::{self, RpmError, Secured, Target};
-use crate::plan::Way;
-use crate::secure::{self, Heard};
-use crate::trail::{Asked, Trail};
+use crate::http::{self, HttpTarget, RpmError, Secured};
+use crate::plan::LoadDirection;
+use crate::secure::{self, ResponsePart};
+use crate::trail::{ProbeKind, Trail};
 use nix::errno::Errno;
 use quell_load::look::tcp_info;
 use quell_sys::SysError;
@@ -16,7 +16,7 @@ use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait, writable};
 use quell_web::head::Body;
 use quell_web::rpm::{
-    self, Confidence, INTERVAL_NS, INTERVALS, MOST_CONNECTIONS, Responsiveness, Times,
+    self, Confidence, INTERVAL_NS, INTERVALS, MOST_CONNECTIONS, ProbeTimes, Responsiveness,
 };
 use quell_web::url::Url;
 use serde::Serialize;
@@ -66,15 +66,15 @@ const ENDLESS: u64 = 1 << 40;
 const STACK: usize = 512 << 10;
 
 /// What all threads of a direction share.
-struct Shared<'a> {
-    way: Way,
-    at: &'a Target,
+struct DirectionState<'a> {
+    way: LoadDirection,
+    at: &'a HttpTarget,
     /// Ends all of them.
     over: Bell,
     /// That were handed on.
     bytes: AtomicU64,
-    arrivals: Mutex<Arrivals>,
-    times: Mutex<Times>,
+    arrivals: Mutex<ArrivedBytes>,
+    times: Mutex<ProbeTimes>,
     seen: Mutex<Trail>,
     loads: Mutex<Vec<Arc<Loading>>>,
     under_way: AtomicUsize,
@@ -106,19 +106,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Measures one direction; what was seen comes into the trail.
 pub fn measure(
-    way: Way,
-    at: &Target,
+    way: LoadDirection,
+    at: &HttpTarget,
     most: usize,
     stop: &Bell,
-    tell: &mut dyn FnMut(Way, &Figures),
+    tell: &mut dyn FnMut(LoadDirection, &Figures),
     trail: &mut Trail,
 ) -> Result<Figures, RpmError> {
-    let shared = Shared {
+    let shared = DirectionState {
         way,
         at,
         over: Bell::new()?,
         bytes: AtomicU64::new(0),
-        arrivals: Mutex::new(Arrivals::since(monotonic_ns())),
+        arrivals: Mutex::new(ArrivedBytes::since(monotonic_ns())),
         times: Mutex::default(),
         seen: Mutex::new(trail.empty()),
         loads: Mutex::default(),
@@ -139,16 +139,16 @@ pub fn measure(
 }
 
 fn intervals<'s>(
-    shared: &'s Shared<'s>,
+    shared: &'s DirectionState<'s>,
     scope: &'s Scope<'s, '_>,
     most: usize,
     stop: &Bell,
-    tell: &mut dyn FnMut(Way, &Figures),
+    tell: &mut dyn FnMut(LoadDirection, &Figures),
 ) -> Result<Figures, RpmError> {
     let mut alarm = Alarm::new()?;
     let (mut averages, mut figures): (Vec<f64>, Vec<f64>) = Default::default();
     let (mut moved, mut each) = (Vec::new(), Vec::new());
-    let mut times: Vec<Times> = Vec::new();
+    let mut times: Vec<ProbeTimes> = Vec::new();
     let (mut connections, mut saturated, mut stable) = (0, false, false);
     let mut before = 0;
     let mut end = monotonic_ns();
@@ -198,7 +198,7 @@ fn intervals<'s>(
         moved.push(shared.moved_on(&mut each, bytes_now) as f64 * 8e9 / INTERVAL_NS as f64);
         let carries = carries(&moved[moved.len().saturating_sub(INTERVALS)..]);
         times.push(std::mem::take(&mut lock(&shared.times)));
-        let joined = Times::join(&times[times.len().saturating_sub(INTERVALS)..]);
+        let joined = ProbeTimes::join(&times[times.len().saturating_sub(INTERVALS)..]);
         // What a request takes on a line that carries nothing is that of an idle line.
         let responsiveness = joined.responsiveness().filter(|_| carries);
         if saturated && let Some(now) = responsiveness {
@@ -209,7 +209,7 @@ fn intervals<'s>(
         let over = stop.rings() || times.len() >= most;
         let broke = lock(&shared.broke).clone();
         let idle = || (over && !carries).then(|| nothing(shared.way, shared.at.at(shared.url())));
-        let all = Times::join(&times);
+        let all = ProbeTimes::join(&times);
         let (foreign_probes, self_probes) = all.probes();
         let now = Figures {
             bits_per_second: rate,
@@ -259,18 +259,18 @@ fn grown(before: &[u64], now: &[u64]) -> Option<u64> {
     (!before.is_empty()).then(|| more.sum())
 }
 
-fn nothing(way: Way, to: SocketAddr) -> String {
+fn nothing(way: LoadDirection, to: SocketAddr) -> String {
     let (what, did) = match way {
-        Way::Down => ("download", "sent"),
-        Way::Up => ("upload", "took"),
+        LoadDirection::Down => ("download", "sent"),
+        LoadDirection::Up => ("upload", "took"),
     };
     format!("the {what} carried nothing in the end: {to} {did} no data, so no line was full")
 }
 
 fn start<'s>(
-    shared: &'s Shared<'s>,
+    shared: &'s DirectionState<'s>,
     scope: &'s Scope<'s, '_>,
-    work: fn(&Shared<'_>) -> Result<(), RpmError>,
+    work: fn(&DirectionState<'_>) -> Result<(), RpmError>,
 ) {
     let run = move || {
         if let Err(error) = work(shared)
@@ -289,7 +289,7 @@ fn start<'s>(
 }
 
 /// A connection that makes load, until all is over. One whose request was in the queue for longer than the server waits makes none; others do.
-fn load(shared: &Shared<'_>) -> Result<(), RpmError> {
+fn load(shared: &DirectionState<'_>) -> Result<(), RpmError> {
     let (began_ns, mut begun) = (monotonic_ns(), false);
     let loaded = match &shared.at.secured {
         Some(secured) => load_secured(shared, secured, &mut begun),
@@ -315,7 +315,7 @@ fn load(shared: &Shared<'_>) -> Result<(), RpmError> {
 }
 
 /// Over http.
-fn load_plain(shared: &Shared<'_>, begun: &mut bool) -> Result<(), RpmError> {
+fn load_plain(shared: &DirectionState<'_>, begun: &mut bool) -> Result<(), RpmError> {
     let (at, over) = (shared.at, &shared.over);
     let url = shared.url();
     let (to, path) = (at.at(url), || url.path.clone());
@@ -323,7 +323,7 @@ fn load_plain(shared: &Shared<'_>, begun: &mut bool) -> Result<(), RpmError> {
     let second = stream.as_fd().try_clone_to_owned();
     let second = second.map_err(|error| SysError::io("copy a descriptor", &error))?;
     match shared.way {
-        Way::Down => {
+        LoadDirection::Down => {
             http::say(&stream, to, &http::get(url, true), over)?;
             let (said, first) = http::answer(&stream, to, over)?;
             is_fine(to, &said, &url.path, &first)?;
@@ -356,7 +356,7 @@ fn load_plain(shared: &Shared<'_>, begun: &mut bool) -> Result<(), RpmError> {
                 }
             }
         }
-        Way::Up => {
+        LoadDirection::Up => {
             // As the draft asks of the ends: little waits in the socket itself.
             let _ = set(
                 stream.as_fd(),
@@ -408,7 +408,11 @@ fn load_plain(shared: &Shared<'_>, begun: &mut bool) -> Result<(), RpmError> {
 }
 
 /// The same over TLS and HTTP/2, where probes go within it.
-fn load_secured(shared: &Shared<'_>, secured: &Secured, begun: &mut bool) -> Result<(), RpmError> {
+fn load_secured(
+    shared: &DirectionState<'_>,
+    secured: &Secured,
+    begun: &mut bool,
+) -> Result<(), RpmError> {
     let (at, over) = (shared.at, &shared.over);
     let session = secure::connect(at.to, secured, at.secret.as_ref(), over)?;
     let second = session.second()?;
@@ -428,12 +432,12 @@ fn load_secured(shared: &Shared<'_>, secured: &Secured, begun: &mut bool) -> Res
     };
     loop {
         let rang = bulk.go_on(&[over, &within.bell], &mut |heard| match heard {
-            Heard::Begun => begins(),
-            Heard::Bytes(got) => {
+            ResponsePart::Begun => begins(),
+            ResponsePart::Bytes(got) => {
                 shared.bytes.fetch_add(got as u64, Ordering::Relaxed);
             }
-            Heard::Probe(ms) => shared.within(ms),
-            Heard::Written(plain, made) => {
+            ResponsePart::Probe(ms) => shared.within(ms),
+            ResponsePart::Written(plain, made) => {
                 within.plain.store(plain, Ordering::Relaxed);
                 within.made.store(made, Ordering::Relaxed);
                 begins();
@@ -449,7 +453,7 @@ fn load_secured(shared: &Shared<'_>, secured: &Secured, begun: &mut bool) -> Res
 
 fn is_fine(
     to: SocketAddr,
-    said: &quell_web::head::Answer,
+    said: &quell_web::head::ResponseHead,
     path: &str,
     words: &[u8],
 ) -> Result<(), RpmError> {
@@ -460,7 +464,7 @@ fn is_fine(
 }
 
 /// A request on a connection of its own.
-fn foreign(shared: &Shared<'_>) -> Result<(), RpmError> {
+fn foreign(shared: &DirectionState<'_>) -> Result<(), RpmError> {
     let began_ns = monotonic_ns();
     let probed = ask::probe(shared.at, &shared.over);
     shared.under_way.fetch_sub(1, Ordering::Relaxed);
@@ -483,7 +487,7 @@ fn foreign(shared: &Shared<'_>) -> Result<(), RpmError> {
 }
 
 /// A look within one of the loaded connections.
-fn within(shared: &Shared<'_>, at_ns: u64) {
+fn within(shared: &DirectionState<'_>, at_ns: u64) {
     let loads = lock(&shared.loads);
     let Some(load) = loads.get(pick(at_ns, loads.len())) else { return };
     if let Some(within) = &load.within {
@@ -493,9 +497,9 @@ fn within(shared: &Shared<'_>, at_ns: u64) {
     }
     let Some(info) = tcp_info(&load.stream) else { return };
     let us = match shared.way {
-        Way::Up => info.rtt,
+        LoadDirection::Up => info.rtt,
         // Of what comes, a receiver's estimate.
-        Way::Down => info.rcv_rtt,
+        LoadDirection::Down => info.rcv_rtt,
     };
     drop(loads);
     if us > 0 {
@@ -509,28 +513,30 @@ fn pick(at_ns: u64, of: usize) -> usize {
     mixed as usize % of.max(1)
 }
 
-impl Shared<'_> {
+impl DirectionState<'_> {
     /// Whether something makes load that had an answer, or what it sent acknowledged.
     fn is_loaded(&self) -> bool {
         lock(&self.loads).iter().any(|load| match self.way {
-            Way::Down => true,
-            Way::Up => load.acknowledged().is_some_and(|acked| acked > load.head + 1),
+            LoadDirection::Down => true,
+            LoadDirection::Up => load.acknowledged().is_some_and(|acked| acked > load.head + 1),
         })
     }
 
     /// What the load is.
     fn url(&self) -> &Url {
         match self.way {
-            Way::Down => &self.at.large,
-            Way::Up => &self.at.upload,
+            LoadDirection::Down => &self.at.large,
+            LoadDirection::Up => &self.at.upload,
         }
     }
 
     /// Bytes that got there: what came, or what the other end told that it has, be it behind a gap.
     fn goodput(&self) -> u64 {
         let in_order = match self.way {
-            Way::Down => self.bytes.load(Ordering::Relaxed),
-            Way::Up => lock(&self.loads).iter().filter_map(|load| load.acknowledged()).sum(),
+            LoadDirection::Down => self.bytes.load(Ordering::Relaxed),
+            LoadDirection::Up => {
+                lock(&self.loads).iter().filter_map(|load| load.acknowledged()).sum()
+            }
         };
         lock(&self.arrivals).now(self.segments().as_deref(), in_order, monotonic_ns())
     }
@@ -547,8 +553,8 @@ impl Shared<'_> {
         let count = |load: &Arc<Loading>| {
             let info = tcp_info(&load.stream)?;
             match self.way {
-                Way::Down => Segments::received(&info),
-                Way::Up => Segments::delivered(&info, load.head),
+                LoadDirection::Down => Segments::received(&info),
+                LoadDirection::Up => Segments::delivered(&info, load.head),
             }
         };
         lock(&self.loads).iter().map(count).collect()
@@ -557,7 +563,7 @@ impl Shared<'_> {
     /// Bytes of an interval in which so many got there, that are no sign of room in new connections' buffers alone: up, those of connections which stood
     /// before it, or all in the first. `each` has what each had then.
     fn moved_on(&self, each: &mut Vec<u64>, bytes: u64) -> u64 {
-        if self.way == Way::Down {
+        if self.way == LoadDirection::Down {
             return bytes;
         }
         let loads = lock(&self.loads);
@@ -569,7 +575,7 @@ impl Shared<'_> {
     /// So long took what went within a loaded connection.
     fn within(&self, ms: f64) {
         lock(&self.times).http_l.push(ms);
-        lock(&self.seen).back(Some(self.way), Asked::Within, ms);
+        lock(&self.seen).back(Some(self.way), ProbeKind::Within, ms);
     }
 
     /// Another one makes load, behind a head of so many bytes.
@@ -591,7 +597,7 @@ impl Loading {
 }
 
 /// Waits until a request takes about as long as on the idle line again, at most ten times over.
-pub fn drain(at: &Target, idle_ms: f64, stop: &Bell) -> Result<(), RpmError> {
+pub fn drain(at: &HttpTarget, idle_ms: f64, stop: &Bell) -> Result<(), RpmError> {
     for _ in 0..10 {
         match ask::probe(at, stop)? {
             Probed::Answered(times) if times.http_ms < 1.5 * idle_ms + 5.0 => break,

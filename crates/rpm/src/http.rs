@@ -10,7 +10,7 @@ use quell_sys::socket::stream::{Connected, StreamOptions, TcpSocket};
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
 use quell_tls::trust::TrustError;
 use quell_web::head::{self, Body};
-use quell_web::nq::{self, BadConfig, Config};
+use quell_web::nq::{self, BadConfig, NqConfig};
 use quell_web::url::Url;
 use quell_wire::auth::Secret;
 use quell_wire::text::printable;
@@ -108,7 +108,7 @@ pub enum RpmError {
     NotHttp(SocketAddr, String),
     /// Its configuration is none.
     #[error("{0}")]
-    Config(#[from] BadConfig),
+    NqConfig(#[from] BadConfig),
     /// TLS does not come to be.
     #[error("no TLS with {to}: {why}{}", advice(why))]
     NoTls {
@@ -179,8 +179,8 @@ pub enum RpmError {
 
 /// Where load and probes go.
 #[derive(Debug, Clone)]
-pub struct Target {
-    /// Where probes go; see [`Target::at`].
+pub struct HttpTarget {
+    /// Where probes go; see [`HttpTarget::at`].
     pub to: SocketAddr,
     pub large: Url,
     pub small: Url,
@@ -218,9 +218,9 @@ fn advice(why: &str) -> &'static str {
     }
 }
 
-impl Target {
+impl HttpTarget {
     /// What a server's configuration says, seen from where it was asked.
-    pub fn of(plan: &RpmPlan, config: &Config) -> Result<Self, RpmError> {
+    pub fn of(plan: &RpmPlan, config: &NqConfig) -> Result<Self, RpmError> {
         let small = &config.small;
         if small.tls != config.large.tls || small.tls != config.upload.tls {
             return Err(RpmError::Mixed);
@@ -251,7 +251,7 @@ impl Target {
     }
 }
 
-impl Target {
+impl HttpTarget {
     /// Where this is to be had: all are of one host, each has its own port.
     pub fn at(&self, url: &Url) -> SocketAddr {
         at_port(self.to, url.port)
@@ -301,7 +301,7 @@ pub fn answer(
     stream: &TcpSocket,
     to: SocketAddr,
     stop: &Bell,
-) -> Result<(head::Answer, Vec<u8>), RpmError> {
+) -> Result<(head::ResponseHead, Vec<u8>), RpmError> {
     let mut alarm = Alarm::new()?;
     alarm.set(Some(monotonic_ns().saturating_add(PATIENCE_NS)))?;
     let mut bytes = Vec::new();
@@ -350,7 +350,7 @@ fn more(
 pub fn body(
     stream: &TcpSocket,
     to: SocketAddr,
-    answer: &head::Answer,
+    answer: &head::ResponseHead,
     mut bytes: Vec<u8>,
     stop: &Bell,
 ) -> Result<Vec<u8>, RpmError> {

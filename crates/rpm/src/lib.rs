@@ -24,8 +24,8 @@ mod trail;
 
 pub use direction::Figures;
 pub use http::{RpmError, post};
-pub use plan::{RpmPlan, Way};
-pub use trail::{Asked, Carried, Seen, Trail};
+pub use plan::{LoadDirection, RpmPlan};
+pub use trail::{Carried, ProbeKind, ProbeReturn, Trail};
 
 use ask::ForeignProbe;
 use quell_sys::clock::monotonic_ns;
@@ -37,7 +37,7 @@ const IDLE: usize = 10;
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Outcome {
+pub struct RpmReport {
     /// Milliseconds of a connection's handshake on an idle line, the median of ten.
     pub idle_tcp_ms: f64,
     /// A round trip of the handshake of TLS; none without TLS.
@@ -53,7 +53,7 @@ pub struct Outcome {
     pub trail: Trail,
 }
 
-impl Outcome {
+impl RpmReport {
     /// Round trips per minute: the worse direction's; none where one that was measured has no figure, since that might be the worse.
     pub fn rpm(&self) -> Option<f64> {
         let measured = [&self.down, &self.up].into_iter().flatten();
@@ -76,10 +76,10 @@ impl Outcome {
 pub fn measure(
     plan: &RpmPlan,
     stop: &Bell,
-    tell: &mut dyn FnMut(Way, &Figures),
-) -> Result<Outcome, RpmError> {
+    tell: &mut dyn FnMut(LoadDirection, &Figures),
+) -> Result<RpmReport, RpmError> {
     let config = ask::config(plan, stop)?;
-    let at = http::Target::of(plan, &config)?;
+    let at = http::HttpTarget::of(plan, &config)?;
     let mut trail = Trail::begin();
     let mut idle: Vec<ForeignProbe> = Vec::with_capacity(IDLE);
     for _ in 0..IDLE {
@@ -88,7 +88,7 @@ pub fn measure(
         trail.foreign(None, began_ns, &probe);
         idle.push(probe);
     }
-    let mut outcome = Outcome {
+    let mut outcome = RpmReport {
         idle_tcp_ms: median(idle.iter().map(|p| p.tcp_ms)),
         idle_tls_ms: quell_stats::median(&idle.iter().filter_map(|p| p.tls_ms).collect::<Vec<_>>()),
         idle_http_ms: median(idle.iter().map(|p| p.http_ms)),
@@ -97,11 +97,13 @@ pub fn measure(
         trail,
     };
     let trail = &mut outcome.trail;
-    outcome.down = Some(direction::measure(Way::Down, &at, plan.most, stop, tell, trail)?);
+    outcome.down =
+        Some(direction::measure(LoadDirection::Down, &at, plan.most, stop, tell, trail)?);
     if !stop.rings() {
         // The one before has left its queue by now or soon: what an idle line takes is waited for.
         direction::drain(&at, outcome.idle_http_ms, stop)?;
-        outcome.up = Some(direction::measure(Way::Up, &at, plan.most, stop, tell, trail)?);
+        outcome.up =
+            Some(direction::measure(LoadDirection::Up, &at, plan.most, stop, tell, trail)?);
     }
     Ok(outcome)
 }
@@ -145,7 +147,7 @@ mod tests {
         };
         let rpm = |down, up| {
             let (idle_tls_ms, trail) = (None, Trail::begin());
-            Outcome { idle_tcp_ms: 1.0, idle_tls_ms, idle_http_ms: 1.0, down, up, trail }.rpm()
+            RpmReport { idle_tcp_ms: 1.0, idle_tls_ms, idle_http_ms: 1.0, down, up, trail }.rpm()
         };
         assert_eq!(rpm(way(Some(3000.0)), way(Some(200.0))), Some(200.0));
         assert_eq!(rpm(way(Some(3000.0)), None), Some(3000.0), "stopped before the other");

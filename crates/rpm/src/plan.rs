@@ -25,19 +25,19 @@ pub struct RpmPlan {
 /// Who sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Way {
+pub enum LoadDirection {
     /// The server.
     Down,
     /// This end.
     Up,
 }
 
-impl Way {
+impl LoadDirection {
     /// The word for it, in tables and names.
     pub fn name(self) -> &'static str {
         match self {
-            Way::Down => "down",
-            Way::Up => "up",
+            LoadDirection::Down => "down",
+            LoadDirection::Up => "up",
         }
     }
 }

@@ -1,13 +1,13 @@
 //! HTTP/2 over TLS as this client needs it: a session on a connection, its requests, and the one that makes load with small ones beside it.
 //!
 //! ```text
-//!   connect ──► Session ──┬─► get                a request and its whole answer
+//!   connect ──► session ──┬─► get                a request and its whole answer
 //!                         └─► Bulk ──► go_on     data without end; asked for it, a probe within
 //! ```
 
 use crate::broken::broken;
-use crate::http::{self, RpmError, Secured, Spoke, Target};
-use crate::plan::Way;
+use crate::http::{self, HttpTarget, RpmError, Secured, Spoke};
+use crate::plan::LoadDirection;
 use bytes::Bytes;
 use h2::client::{Connection, ResponseFuture, SendRequest};
 use h2::{RecvStream, SendStream};
@@ -17,7 +17,7 @@ use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::option::set;
 use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::Bell;
-use quell_tls::drive::{Drive, Halt, Step};
+use quell_tls::drive::{Drive, DriveStep, Halt};
 use quell_tls::socket::{Beneath, TlsSocket, second};
 use quell_web::nq;
 use quell_web::url::Url;
@@ -36,7 +36,7 @@ const PIECE: usize = 16 << 10;
 const MOST_WITHIN: usize = 32;
 
 /// A connection that speaks HTTP/2.
-pub struct Session {
+pub struct Http2Session {
     to: SocketAddr,
     drive: Drive,
     line: Rc<Beneath>,
@@ -50,7 +50,7 @@ pub fn connect(
     secured: &Secured,
     secret: Option<&quell_wire::auth::Secret>,
     stop: &Bell,
-) -> Result<Session, RpmError> {
+) -> Result<Http2Session, RpmError> {
     let (tcp, _) = http::connect(to, secret, stop)?;
     Ok(begin(tcp, to, secured, stop)?.0)
 }
@@ -61,7 +61,7 @@ pub fn begin(
     to: SocketAddr,
     secured: &Secured,
     stop: &Bell,
-) -> Result<(Session, f64), RpmError> {
+) -> Result<(Http2Session, f64), RpmError> {
     // What begins HTTP/2 and the first request are two writes: the second would wait until the first is acknowledged (RFC 1122, 4.2.3.4).
     set(tcp.as_fd(), IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY")?;
     let failed = |why: &dyn ToString| RpmError::NoTls { to, why: why.to_string() };
@@ -73,7 +73,7 @@ pub fn begin(
     let mut drive = Drive::new(Rc::clone(&line))?;
     drive
         .run(&[stop], |context| match socket.poll_handshake(context) {
-            Poll::Ready(done) => Step::Done(done.map_err(|error| failed(&error))),
+            Poll::Ready(done) => DriveStep::Done(done.map_err(|error| failed(&error))),
             Poll::Pending => until(deadline, || failed(&"it did not answer within 20 s")),
         })
         .map_err(halted)??;
@@ -92,20 +92,20 @@ pub fn begin(
         drive
             .run(&[stop], |context| match begun.as_mut().poll(context) {
                 Poll::Ready(done) => {
-                    Step::Done(done.map_err(|error| broken(to, spoke(&line), &error)))
+                    DriveStep::Done(done.map_err(|error| broken(to, spoke(&line), &error)))
                 }
                 Poll::Pending => until(deadline, || RpmError::Mute { to, spoke: spoke(&line) }),
             })
             .map_err(halted)??
     };
-    let session = Session { to, drive, line, connection, requests };
+    let session = Http2Session { to, drive, line, connection, requests };
     Ok((session, tls_ms))
 }
 
-fn until<T>(deadline: u64, late: impl Fn() -> RpmError) -> Step<Result<T, RpmError>> {
+fn until<T>(deadline: u64, late: impl Fn() -> RpmError) -> DriveStep<Result<T, RpmError>> {
     match monotonic_ns() < deadline {
-        true => Step::Until(deadline),
-        false => Step::Done(Err(late())),
+        true => DriveStep::Until(deadline),
+        false => DriveStep::Done(Err(late())),
     }
 }
 
@@ -135,7 +135,7 @@ fn request(method: Method, url: &Url) -> Result<Request<()>, RpmError> {
 }
 
 /// A request under way, until its whole answer is there.
-struct Asked {
+struct PendingRequest {
     began_ns: u64,
     answer: Waits,
     status: u16,
@@ -147,7 +147,7 @@ enum Waits {
     Body(RecvStream),
 }
 
-impl Asked {
+impl PendingRequest {
     fn new(answer: ResponseFuture) -> Self {
         Self { began_ns: monotonic_ns(), answer: Waits::Head(answer), status: 0, words: vec![] }
     }
@@ -189,7 +189,7 @@ impl Asked {
     }
 }
 
-impl Session {
+impl Http2Session {
     /// A request and its whole answer: status, body, milliseconds.
     pub fn get(&mut self, url: &Url, stop: &Bell) -> Result<(u16, Vec<u8>, f64), RpmError> {
         let to = self.to;
@@ -198,7 +198,7 @@ impl Session {
             .requests
             .send_request(request(Method::GET, url)?, true)
             .map_err(|error| broken(to, spoke(&self.line), &error))?;
-        let mut asked = Asked::new(answer);
+        let mut asked = PendingRequest::new(answer);
         let (connection, line) = (&mut self.connection, &self.line);
         let failed = |error: h2::Error| broken(to, spoke(line), &error);
         let took_ms = self
@@ -206,10 +206,10 @@ impl Session {
             .run(&[stop], |context| {
                 let over = Pin::new(&mut *connection).poll(context);
                 match (asked.poll(context), over) {
-                    (Poll::Ready(done), _) => Step::Done(done.map_err(failed)),
-                    (_, Poll::Ready(Err(error))) => Step::Done(Err(failed(error))),
+                    (Poll::Ready(done), _) => DriveStep::Done(done.map_err(failed)),
+                    (_, Poll::Ready(Err(error))) => DriveStep::Done(Err(failed(error))),
                     (_, Poll::Ready(Ok(()))) => {
-                        Step::Done(Err(RpmError::Left { to, spoke: spoke(line) }))
+                        DriveStep::Done(Err(RpmError::Left { to, spoke: spoke(line) }))
                     }
                     _ => until(deadline, || RpmError::Mute { to, spoke: spoke(line) }),
                 }
@@ -224,15 +224,15 @@ impl Session {
     }
 
     /// Begins to make load.
-    pub fn bulk(mut self, way: Way, at: &Target) -> Result<Bulk, RpmError> {
+    pub fn bulk(mut self, way: LoadDirection, at: &HttpTarget) -> Result<Bulk, RpmError> {
         let to = self.to;
         let (method, url) = match way {
-            Way::Down => (Method::GET, &at.large),
-            Way::Up => (Method::POST, &at.upload),
+            LoadDirection::Down => (Method::GET, &at.large),
+            LoadDirection::Up => (Method::POST, &at.upload),
         };
         let (answer, stream) = self
             .requests
-            .send_request(request(method, url)?, way == Way::Down)
+            .send_request(request(method, url)?, way == LoadDirection::Down)
             .map_err(|error| broken(to, spoke(&self.line), &error))?;
         let probe = request(Method::GET, &at.small)?;
         Ok(Bulk {
@@ -241,7 +241,7 @@ impl Session {
             bytes: 0,
             answer: Some(answer),
             down: None,
-            up: (way == Way::Up).then_some(stream),
+            up: (way == LoadDirection::Up).then_some(stream),
             probe,
             asked: Vec::new(),
             to_ask: 0,
@@ -251,7 +251,7 @@ impl Session {
 
 /// One that makes load.
 pub struct Bulk {
-    session: Session,
+    session: Http2Session,
     path: String,
     /// That came.
     bytes: u64,
@@ -259,12 +259,12 @@ pub struct Bulk {
     down: Option<RecvStream>,
     up: Option<SendStream<Bytes>>,
     probe: Request<()>,
-    asked: Vec<Asked>,
+    asked: Vec<PendingRequest>,
     to_ask: usize,
 }
 
 /// What came of it meanwhile.
-pub enum Heard {
+pub enum ResponsePart {
     /// Its data comes.
     Begun,
     /// So many bytes of it came.
@@ -285,11 +285,11 @@ impl Bulk {
     pub fn go_on(
         &mut self,
         bells: &[&Bell],
-        tell: &mut dyn FnMut(Heard),
+        tell: &mut dyn FnMut(ResponsePart),
     ) -> Result<usize, RpmError> {
         let Self { session, path, bytes, answer, down, up, probe, asked, to_ask } = self;
         let to = session.to;
-        let Session { connection, requests, line, drive, .. } = session;
+        let Http2Session { connection, requests, line, drive, .. } = session;
         let line = &*line;
         let failed = |error: h2::Error| broken(to, spoke(line), &error);
         let ended = drive.run(bells, |context| {
@@ -305,7 +305,7 @@ impl Bulk {
                         Poll::Pending => break,
                     }
                     let (answer, _) = requests.send_request(probe.clone(), true).map_err(failed)?;
-                    asked.push(Asked::new(answer));
+                    asked.push(PendingRequest::new(answer));
                     *to_ask -= 1;
                 }
                 let mut index = 0;
@@ -318,7 +318,7 @@ impl Bulk {
                                 let path = probe.uri().path();
                                 return Err(http::refused(to, one.status, path, &one.words));
                             }
-                            tell(Heard::Probe(took));
+                            tell(ResponsePart::Probe(took));
                         }
                     }
                 }
@@ -335,7 +335,7 @@ impl Bulk {
                         return Err(RpmError::Early { to, path: path.clone() });
                     }
                     *down = Some(said.into_body());
-                    tell(Heard::Begun);
+                    tell(ResponsePart::Begun);
                 }
                 if let Some(stream) = down {
                     while let Poll::Ready(came) = stream.poll_data(context) {
@@ -343,7 +343,7 @@ impl Bulk {
                         let came = came.ok_or_else(ended)?.map_err(failed)?.len();
                         *bytes += came as u64;
                         let _ = stream.flow_control().release_capacity(came);
-                        tell(Heard::Bytes(came));
+                        tell(ResponsePart::Bytes(came));
                     }
                 }
                 let broke = || RpmError::Broke { to, path: path.clone() };
@@ -363,13 +363,13 @@ impl Bulk {
                         }
                     }
                     let (plain, made) = line.written();
-                    tell(Heard::Written(plain, made));
+                    tell(ResponsePart::Written(plain, made));
                 }
                 Ok(until)
             };
             match step() {
-                Ok(until) => Step::Until(until),
-                Err(error) => Step::Done(error),
+                Ok(until) => DriveStep::Until(until),
+                Err(error) => DriveStep::Done(error),
             }
         });
         match ended {

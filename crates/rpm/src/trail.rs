@@ -1,12 +1,12 @@
 //! What was seen and when, for a run that is kept: probes, and what had been carried.
 
 use crate::ask::ForeignProbe;
-use crate::plan::Way;
+use crate::plan::LoadDirection;
 use quell_sys::clock::monotonic_ns;
 
 /// What a probe asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Asked {
+pub enum ProbeKind {
     /// A connection.
     Connection,
     /// A round trip of the handshake of TLS.
@@ -19,11 +19,11 @@ pub enum Asked {
 
 /// A probe that came back.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Seen {
+pub struct ProbeReturn {
     /// Under which load; none while the line was idle.
-    pub way: Option<Way>,
+    pub way: Option<LoadDirection>,
     /// What it asked for.
-    pub asked: Asked,
+    pub asked: ProbeKind,
     /// When it was sent, in nanoseconds since the start.
     pub t_ns: u64,
     /// Milliseconds until it was back.
@@ -34,7 +34,7 @@ pub struct Seen {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Carried {
     /// Which.
-    pub way: Way,
+    pub way: LoadDirection,
     /// When, in nanoseconds since the start.
     pub t_ns: u64,
     /// Bytes of payload until then, of all its connections.
@@ -46,7 +46,7 @@ pub struct Carried {
 pub struct Trail {
     began_ns: u64,
     /// Probes, as they came back.
-    pub probes: Vec<Seen>,
+    pub probes: Vec<ProbeReturn>,
     /// What was carried, interval after interval.
     pub carried: Vec<Carried>,
 }
@@ -73,25 +73,25 @@ impl Trail {
     }
 
     /// A probe that is back just now.
-    pub fn back(&mut self, way: Option<Way>, asked: Asked, ms: f64) {
+    pub fn back(&mut self, way: Option<LoadDirection>, asked: ProbeKind, ms: f64) {
         self.sent(way, asked, monotonic_ns().saturating_sub(ns(ms)), ms);
     }
 
     /// The parts of one on a connection of its own, which was begun then.
-    pub fn foreign(&mut self, way: Option<Way>, began_ns: u64, probe: &ForeignProbe) {
-        self.sent(way, Asked::Connection, began_ns, probe.tcp_ms);
+    pub fn foreign(&mut self, way: Option<LoadDirection>, began_ns: u64, probe: &ForeignProbe) {
+        self.sent(way, ProbeKind::Connection, began_ns, probe.tcp_ms);
         if let Some(ms) = probe.tls_ms {
-            self.sent(way, Asked::Handshake, began_ns + ns(probe.tcp_ms), ms);
+            self.sent(way, ProbeKind::Handshake, began_ns + ns(probe.tcp_ms), ms);
         }
-        self.back(way, Asked::Request, probe.http_ms);
+        self.back(way, ProbeKind::Request, probe.http_ms);
     }
 
-    fn sent(&mut self, way: Option<Way>, asked: Asked, at_ns: u64, ms: f64) {
-        self.probes.push(Seen { way, asked, t_ns: at_ns.saturating_sub(self.began_ns), ms });
+    fn sent(&mut self, way: Option<LoadDirection>, asked: ProbeKind, at_ns: u64, ms: f64) {
+        self.probes.push(ProbeReturn { way, asked, t_ns: at_ns.saturating_sub(self.began_ns), ms });
     }
 
     /// So much was carried until now.
-    pub fn carried(&mut self, way: Way, bytes: u64) {
+    pub fn carried(&mut self, way: LoadDirection, bytes: u64) {
         let t_ns = monotonic_ns().saturating_sub(self.began_ns);
         self.carried.push(Carried { way, t_ns, bytes });
     }
@@ -118,12 +118,18 @@ mod tests {
         let probe = ForeignProbe { tcp_ms: 20.0, tls_ms: Some(30.0), http_ms: 40.0 };
         trail.foreign(None, began + 1_000_000, &probe);
         let mut down = trail.empty();
-        down.carried(Way::Down, 1000);
+        down.carried(LoadDirection::Down, 1000);
         trail.append(down);
         let at = |asked| trail.probes.iter().find(|p| p.asked == asked).expect("it is there");
-        assert_eq!((at(Asked::Connection).t_ns, at(Asked::Connection).ms), (1_000_000, 20.0));
-        assert_eq!((at(Asked::Handshake).t_ns, at(Asked::Handshake).ms), (21_000_000, 30.0));
-        assert_eq!((at(Asked::Request).ms, trail.carried[0].bytes), (40.0, 1000));
+        assert_eq!(
+            (at(ProbeKind::Connection).t_ns, at(ProbeKind::Connection).ms),
+            (1_000_000, 20.0)
+        );
+        assert_eq!(
+            (at(ProbeKind::Handshake).t_ns, at(ProbeKind::Handshake).ms),
+            (21_000_000, 30.0)
+        );
+        assert_eq!((at(ProbeKind::Request).ms, trail.carried[0].bytes), (40.0, 1000));
         assert!(trail.lasts_ns() >= 51_000_000);
     }
 }

@@ -1,6 +1,6 @@
 //! Servers that do what the draft allows and few do, and what it does not allow: over HTTP/1.1 on loopback.
 
-use quell_rpm::{RpmError, RpmPlan, Way, measure};
+use quell_rpm::{LoadDirection, RpmError, RpmPlan, measure};
 use quell_sys::wait::Bell;
 use quell_tls::identity::{Identity, Name};
 use quell_tls::trust::{self, Trust};
@@ -100,7 +100,7 @@ fn measured(load: Load) -> (Broke, Requests) {
         most: 2,
     };
     let stop = Bell::new().expect("a bell");
-    let outcome = measure(&plan, &stop, &mut |_: Way, _| {});
+    let outcome = measure(&plan, &stop, &mut |_: LoadDirection, _| {});
     let broke = outcome
         .map(|outcome| [outcome.down, outcome.up].map(|way| way.and_then(|figures| figures.broke)));
     let mut asked = log.lock().expect("nobody panics").clone();
@@ -178,7 +178,8 @@ fn over_tls(says: Vec<u8>) -> String {
         most: 2,
     };
     let stop = Bell::new().expect("a bell");
-    let told = measure(&plan, &stop, &mut |_: Way, _| {}).expect_err("there is no answer");
+    let told =
+        measure(&plan, &stop, &mut |_: LoadDirection, _| {}).expect_err("there is no answer");
     serves.join().expect("no panic").expect("it is heard");
     told.to_string()
 }

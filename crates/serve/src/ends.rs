@@ -32,7 +32,7 @@ const LATE: usize = 32;
 
 /// Why a conversation ended before its end.
 #[derive(Debug, thiserror::Error)]
-enum Ended {
+enum ConversationEnd {
     #[error("{0}")]
     Exchange(#[from] ExchangeError),
     #[error("{0}")]
@@ -59,25 +59,29 @@ pub fn answer(hub: &Hub<'_>, guest: &Accepted) {
     let end_ns = monotonic_ns().saturating_add(hub.limits.time_ns);
     let throttle = Throttle::new(&hub.rates, guest.peer.ip(), 1);
     let flows = Vec::new();
-    let mut talk = Talk { hub, guest, pass: &pass, throttle, flows, end_ns, has_rested: false };
+    let mut talk =
+        Conversation { hub, guest, pass: &pass, throttle, flows, end_ns, has_rested: false };
     let ended = talk.run();
     guest.stream.abort();
     let why = match ended {
         // A connection that was sent away is broken off.
-        Ok(()) | Err(Ended::Exchange(ExchangeError::Closed) | Ended::System(_)) if pass.lost() => {
+        Ok(())
+        | Err(ConversationEnd::Exchange(ExchangeError::Closed) | ConversationEnd::System(_))
+            if pass.lost() =>
+        {
             Some(Full::SentAway.to_string())
         }
-        Ok(()) | Err(Ended::Exchange(ExchangeError::Closed)) => None,
-        Err(Ended::Exchange(ExchangeError::Late)) if monotonic_ns() >= end_ns => {
-            Some(Ended::TooLong.to_string())
+        Ok(()) | Err(ConversationEnd::Exchange(ExchangeError::Closed)) => None,
+        Err(ConversationEnd::Exchange(ExchangeError::Late)) if monotonic_ns() >= end_ns => {
+            Some(ConversationEnd::TooLong.to_string())
         }
-        Err(Ended::Exchange(ExchangeError::Late)) if talk.has_rested => None,
+        Err(ConversationEnd::Exchange(ExchangeError::Late)) if talk.has_rested => None,
         Err(why) => Some(why.to_string()),
     };
     hub.told(guest.peer, &pass, why);
 }
 
-struct Talk<'a> {
+struct Conversation<'a> {
     hub: &'a Hub<'a>,
     guest: &'a Accepted,
     pass: &'a Pass<'a>,
@@ -90,18 +94,18 @@ struct Talk<'a> {
     has_rested: bool,
 }
 
-impl Talk<'_> {
-    fn run(&mut self) -> Result<(), Ended> {
+impl Conversation<'_> {
+    fn run(&mut self) -> Result<(), ConversationEnd> {
         let mut exchange = Exchange::new(&self.guest.stream, None, self.hub.stop)?;
         for _ in 0..MOST_ASKS {
             let patience = self.hub.limits.handshake_ns;
             if monotonic_ns() >= self.end_ns {
-                return Err(Ended::TooLong);
+                return Err(ConversationEnd::TooLong);
             }
             exchange.until(Some(self.soon(patience)))?;
             let mut head = [0; LENGTH];
             exchange.read(&mut head)?;
-            let mut text = vec![0; ends::length(head).ok_or(Ended::Strange)?];
+            let mut text = vec![0; ends::length(head).ok_or(ConversationEnd::Strange)?];
             exchange.read(&mut text)?;
             self.pass.active()?;
             let refused = |why: &str| Answer::Refused { why: why.to_owned() };
@@ -113,7 +117,7 @@ impl Talk<'_> {
                 },
             }
         }
-        Err(Ended::TooMany)
+        Err(ConversationEnd::TooMany)
     }
 
     /// So long from now, or when its time is up.
@@ -121,7 +125,7 @@ impl Talk<'_> {
         monotonic_ns().saturating_add(ns).min(self.end_ns)
     }
 
-    fn one(&mut self, ask: Ask, exchange: &mut Exchange<'_>) -> Result<(), Ended> {
+    fn one(&mut self, ask: Ask, exchange: &mut Exchange<'_>) -> Result<(), ConversationEnd> {
         let ready = ends::framed(&Answer::Ready);
         match ask {
             Ask::View => {
@@ -177,7 +181,7 @@ impl Talk<'_> {
         &mut self,
         token: HelloToken,
         count: usize,
-    ) -> Result<Vec<std::net::SocketAddr>, Ended> {
+    ) -> Result<Vec<std::net::SocketAddr>, ConversationEnd> {
         self.flows.clear();
         self.pass.streams(count)?;
         let ip = self.guest.peer.ip().to_canonical();
@@ -218,7 +222,7 @@ impl Talk<'_> {
     }
 
     /// Sends datagrams over the first flow; which went, and the MTUs that were told of meanwhile.
-    fn say(&self, sizes: &[u32], wait_ms: u32) -> Result<Answer, Ended> {
+    fn say(&self, sizes: &[u32], wait_ms: u32) -> Result<Answer, ConversationEnd> {
         let (mut too_big, mut sent) = (Vec::new(), Vec::new());
         let Some(socket) = self.flows.first() else {
             return Ok(Answer::Said { too_big, sent: Some(sent) });
@@ -246,7 +250,7 @@ impl Talk<'_> {
     }
 
     /// Sizes of what comes over the first flow for so long.
-    fn hear(&self, wait_ms: u32) -> Result<Vec<u32>, Ended> {
+    fn hear(&self, wait_ms: u32) -> Result<Vec<u32>, ConversationEnd> {
         let Some(socket) = self.flows.first() else { return Ok(Vec::new()) };
         let mut inbox = Inbox::new(8, LARGEST as usize);
         let mut sizes = Vec::new();
@@ -262,7 +266,12 @@ impl Talk<'_> {
     }
 
     /// Does something whenever there is news of a socket, for so long; for a client that has gone, or was sent away, no longer.
-    fn wait_on(&self, socket: &Udp, wait_ms: u32, mut look: impl FnMut(&Udp)) -> Result<(), Ended> {
+    fn wait_on(
+        &self,
+        socket: &Udp,
+        wait_ms: u32,
+        mut look: impl FnMut(&Udp),
+    ) -> Result<(), ConversationEnd> {
         let end = self.soon(u64::from(wait_ms) * 1_000_000);
         let mut alarm = Alarm::new()?;
         alarm.set(Some(end))?;
@@ -289,7 +298,7 @@ impl Talk<'_> {
     }
 
     /// Says nothing for so long; whether the client is still there.
-    fn rest(&self, ms: u32) -> Result<bool, Ended> {
+    fn rest(&self, ms: u32) -> Result<bool, ConversationEnd> {
         let due = monotonic_ns().saturating_add(u64::from(ms) * 1_000_000);
         let mut alarm = Alarm::new()?;
         alarm.set(Some(due.min(self.end_ns)))?;
@@ -299,13 +308,13 @@ impl Talk<'_> {
             return Err(ExchangeError::Stopped.into());
         }
         if !came(&fds[2]) && due > self.end_ns {
-            return Err(Ended::TooLong);
+            return Err(ConversationEnd::TooLong);
         }
         Ok(!came(&fds[2]))
     }
 
     /// Ends the idle time of each flow, the shortest first; those times after which it did.
-    fn later(&self, after_ms: &[u32]) -> Result<Vec<u32>, Ended> {
+    fn later(&self, after_ms: &[u32]) -> Result<Vec<u32>, ConversationEnd> {
         let mut sent = Vec::new();
         let begun = monotonic_ns();
         let mut due: Vec<(u32, &Udp)> = after_ms.iter().copied().zip(&self.flows).collect();
@@ -324,7 +333,7 @@ impl Talk<'_> {
                 return Ok(sent);
             }
             if due > self.end_ns {
-                return Err(Ended::TooLong);
+                return Err(ConversationEnd::TooLong);
             }
             let mut bytes = [0; LATE];
             bytes[..4].copy_from_slice(&after.to_be_bytes());
@@ -341,7 +350,7 @@ impl Talk<'_> {
         bytes: usize,
         exchange: &mut Exchange<'e>,
         mut each: impl FnMut(&mut [u8], &mut Exchange<'e>) -> Result<(), ExchangeError>,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), ConversationEnd> {
         for piece in vec![0; bytes].chunks_mut(self.throttle.most().unwrap_or(usize::MAX)) {
             self.pay(piece.len())?;
             exchange.until(Some(self.soon(self.hub.limits.handshake_ns)))?;
@@ -351,11 +360,11 @@ impl Talk<'_> {
     }
 
     /// Waits until so many bytes may move, while the client is there and has time.
-    fn pay(&self, bytes: usize) -> Result<(), Ended> {
+    fn pay(&self, bytes: usize) -> Result<(), ConversationEnd> {
         match self.hub.pause(&self.guest.stream, &self.throttle, bytes, self.end_ns) {
             Ok(()) => Ok(()),
             Err(Errno::ECANCELED) => Err(ExchangeError::Stopped.into()),
-            Err(Errno::ETIMEDOUT) => Err(Ended::TooLong),
+            Err(Errno::ETIMEDOUT) => Err(ConversationEnd::TooLong),
             Err(_) => Err(ExchangeError::Closed.into()),
         }
     }

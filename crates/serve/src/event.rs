@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
-pub enum Event {
+pub enum ServeEvent {
     /// It listens.
     Started {
         /// Where: TCP and UDP.
@@ -38,7 +38,7 @@ pub enum Event {
         why: Option<String>,
         /// What went over the network until then.
         #[serde(flatten)]
-        result: Outcome,
+        result: TestResult,
     },
     /// A connection of calls is over.
     Called {
@@ -105,7 +105,7 @@ pub struct Test {
 
 /// What a test showed at this end.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-pub struct Outcome {
+pub struct TestResult {
     /// Seconds without the omitted ones.
     pub seconds: f64,
     /// Bytes that came from the client.
@@ -180,9 +180,9 @@ impl Quiet {
     }
 
     /// Whether to tell of this, and what of before was held back.
-    pub fn ask(&mut self, event: &Event, now_ns: u64) -> (bool, Option<Event>) {
+    pub fn ask(&mut self, event: &ServeEvent, now_ns: u64) -> (bool, Option<ServeEvent>) {
         let may = match event {
-            Event::Refused { .. } => self.refused.ask(now_ns),
+            ServeEvent::Refused { .. } => self.refused.ask(now_ns),
             _ => self.sessions.ask(now_ns),
         };
         let holds = self.refused.held + self.sessions.held > 0;
@@ -190,14 +190,14 @@ impl Quiet {
     }
 
     /// What was held back and not told of yet.
-    pub fn rest(&mut self) -> Option<Event> {
+    pub fn rest(&mut self) -> Option<ServeEvent> {
         let refused = std::mem::take(&mut self.refused.held);
         let sessions = std::mem::take(&mut self.sessions.held);
-        (refused + sessions > 0).then_some(Event::Silenced { refused, sessions })
+        (refused + sessions > 0).then_some(ServeEvent::Silenced { refused, sessions })
     }
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for ServeEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Started { address, secret, user } => {
@@ -268,7 +268,7 @@ impl fmt::Display for Event {
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for TestResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
         for (bytes, rate, word) in [
@@ -335,21 +335,21 @@ mod tests {
             seconds: Some(10.0),
             program: "iperf3 3.12".into(),
         };
-        let began = Event::Began { session: 3, client: client(), test };
+        let began = ServeEvent::Began { session: 3, client: client(), test };
         assert_eq!(
             began.to_string(),
             "#3 192.0.2.1:4000 (iperf3 3.12): UDP, 2 streams to us, 10 s"
         );
-        let result = Outcome {
+        let result = TestResult {
             seconds: 10.0,
             received_bytes: 12_500_000,
             received_bits_per_second: 1e7,
             packets: Some(99),
             lost_packets: Some(1),
             jitter_ms: Some(0.25),
-            ..Outcome::default()
+            ..TestResult::default()
         };
-        let ended = Event::Ended { session: 3, client: client(), why: None, result };
+        let ended = ServeEvent::Ended { session: 3, client: client(), why: None, result };
         assert_eq!(
             ended.to_string(),
             "#3 192.0.2.1:4000: 10.0 s: 12.5 MB received, 10.0 Mbit/s, 1 of 100 packets lost (1.00 %), jitter 0.250 ms"
@@ -358,8 +358,9 @@ mod tests {
 
     #[test]
     fn an_event_is_one_flat_line_of_json() {
-        let result = Outcome { sent_bytes: 5, ..Outcome::default() };
-        let ended = Event::Ended { session: 1, client: client(), why: Some("x".into()), result };
+        let result = TestResult { sent_bytes: 5, ..TestResult::default() };
+        let ended =
+            ServeEvent::Ended { session: 1, client: client(), why: Some("x".into()), result };
         let json = serde_json::to_value(&ended).unwrap();
         assert_eq!(json["event"], "ended");
         assert_eq!(json["sent_bytes"], 5);
@@ -381,13 +382,13 @@ mod tests {
     #[test]
     fn a_flood_of_events_becomes_a_count() {
         let mut quiet = Quiet::new(0);
-        let refused = Event::Refused { client: client(), why: "x".into() };
+        let refused = ServeEvent::Refused { client: client(), why: "x".into() };
         let ask = |quiet: &mut Quiet, now| quiet.ask(&refused, now);
         assert_eq!((0..1000).filter(|_| ask(&mut quiet, 1).0).count(), 20);
-        let told = Event::Silenced { refused: 980, sessions: 0 };
+        let told = ServeEvent::Silenced { refused: 980, sessions: 0 };
         assert_eq!(ask(&mut quiet, 1_100_000_000), (true, Some(told)));
         assert_eq!(ask(&mut quiet, 1_100_000_000), (false, None));
-        assert_eq!(quiet.rest(), Some(Event::Silenced { refused: 1, sessions: 0 }));
+        assert_eq!(quiet.rest(), Some(ServeEvent::Silenced { refused: 1, sessions: 0 }));
         assert_eq!(quiet.rest(), None);
         assert!(ask(&mut quiet, 2_000_000_000).0, "what is left of a second is not lost");
     }

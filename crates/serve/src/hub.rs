@@ -1,6 +1,6 @@
 //! What the parts of a server share: who is connected, which tests wait for their streams, what is told.
 
-use crate::event::{Event, Quiet, Test, reason};
+use crate::event::{Quiet, ServeEvent, Test, reason};
 use crate::limits::{Clients, Full, Limits, Rates, Throttle, client, lock};
 use crate::waiting::{Stranger, Streams, Waiting};
 use nix::errno::Errno;
@@ -27,7 +27,7 @@ const LOOK_NS: u64 = 100_000_000;
 const TRAINS: usize = 16;
 
 /// Takes events, on the thread where they happen.
-pub type Tell<'a> = &'a (dyn Fn(&Event) + Sync);
+pub type Tell<'a> = &'a (dyn Fn(&ServeEvent) + Sync);
 
 /// A connection that was accepted.
 pub struct Accepted {
@@ -123,12 +123,12 @@ impl<'a> Hub<'a> {
         }
     }
 
-    pub fn tell(&self, event: &Event) {
+    pub fn tell(&self, event: &ServeEvent) {
         (self.tell)(event);
     }
 
     /// Tells of an event, unless too much was told lately; whether it did.
-    fn tell_some(&self, event: &Event) -> bool {
+    fn tell_some(&self, event: &ServeEvent) -> bool {
         let (may, held) = lock(&self.quiet).ask(event, monotonic_ns());
         held.iter().for_each(|held| self.tell(held));
         if may {
@@ -139,7 +139,7 @@ impl<'a> Hub<'a> {
 
     /// Tells that somebody was turned away.
     pub fn refuse(&self, client: SocketAddr, why: impl ToString) {
-        self.tell_some(&Event::Refused { client, why: reason(&why) });
+        self.tell_some(&ServeEvent::Refused { client, why: reason(&why) });
     }
 
     /// Tells of what was held back.
@@ -210,19 +210,19 @@ impl<'a> Hub<'a> {
 
     /// Tells that a test runs; whether its end shall be told too.
     pub fn began(&self, client: SocketAddr, pass: &Pass<'_>, test: Test) -> bool {
-        self.tell_some(&Event::Began { session: pass.number, client, test })
+        self.tell_some(&ServeEvent::Began { session: pass.number, client, test })
     }
 
     /// Tells that a connection of calls is over.
     pub fn called(&self, client: SocketAddr, pass: &Pass<'_>, calls: u64, why: Option<String>) {
         let why = why.as_ref().map(reason);
-        self.tell_some(&Event::Called { session: pass.number, client, calls, why });
+        self.tell_some(&ServeEvent::Called { session: pass.number, client, calls, why });
     }
 
     /// Tells that somebody was told of the path.
     pub fn told(&self, client: SocketAddr, pass: &Pass<'_>, why: Option<String>) {
         let why = why.as_ref().map(reason);
-        self.tell_some(&Event::Told { session: pass.number, client, why });
+        self.tell_some(&ServeEvent::Told { session: pass.number, client, why });
     }
 
     /// With `one_off`: a connection of calls, of which some were answered, is about to end. Noted before its client can know, so that who was first

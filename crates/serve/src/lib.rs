@@ -31,7 +31,7 @@ mod udp;
 mod waiting;
 mod web;
 
-pub use event::Event;
+pub use event::ServeEvent;
 pub use limits::Limits;
-pub use server::{Config, ServeError, Server};
+pub use server::{ServeConfig, ServeError, Server};
 pub use web::WebConfig;

@@ -123,12 +123,12 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub struct Clients<H> {
     /// By number, and so by age.
     half_open: BTreeMap<u64, (IpAddr, H)>,
-    sessions: BTreeMap<u64, Session<H>>,
+    sessions: BTreeMap<u64, ClientSession<H>>,
     next: u64,
 }
 
 #[derive(Debug)]
-struct Session<H> {
+struct ClientSession<H> {
     client: IpAddr,
     /// When it was active last.
     active_ns: u64,
@@ -138,7 +138,7 @@ struct Session<H> {
     handle: H,
 }
 
-impl<H> Session<H> {
+impl<H> ClientSession<H> {
     fn is_idle(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.active_ns) >= IDLE_NS
     }
@@ -181,7 +181,7 @@ impl<H> Clients<H> {
         let full = (Full::SessionsOfOne, Full::Sessions);
         let gone = self.make_room((client, number, now_ns), 1, most, full, |_| 1)?;
         self.next = number;
-        let session = Session { client, active_ns: now_ns, streams: 0, datagrams: 0, handle };
+        let session = ClientSession { client, active_ns: now_ns, streams: 0, datagrams: 0, handle };
         self.sessions.insert(number, session);
         Ok((number, gone))
     }
@@ -273,7 +273,11 @@ impl<H> Clients<H> {
         self.sessions.get(&number).map(|session| session.client).ok_or(Full::SentAway)
     }
 
-    fn longest_idle(&self, now_ns: u64, of: impl Fn(u64, &Session<H>) -> bool) -> Option<u64> {
+    fn longest_idle(
+        &self,
+        now_ns: u64,
+        of: impl Fn(u64, &ClientSession<H>) -> bool,
+    ) -> Option<u64> {
         let idle = self.sessions.iter().filter(|(number, s)| s.is_idle(now_ns) && of(**number, s));
         idle.min_by_key(|(number, session)| (session.active_ns, **number)).map(|(n, _)| *n)
     }
@@ -286,12 +290,12 @@ impl<H> Clients<H> {
         more: u64,
         most: (u64, u64),
         full: (Full, Full),
-        amount: impl Fn(&Session<H>) -> u64,
+        amount: impl Fn(&ClientSession<H>) -> u64,
     ) -> Result<Vec<H>, Full> {
         let mut gone = Vec::new();
         for (most, only, full) in [(most.0, Some(client), full.0), (most.1, None, full.1)] {
             loop {
-                let counts = |other: u64, session: &Session<H>| {
+                let counts = |other: u64, session: &ClientSession<H>| {
                     let is_other = other != number && !gone.contains(&other);
                     is_other && amount(session) > 0 && only.is_none_or(|of| of == session.client)
                 };

@@ -7,7 +7,7 @@
 //!
 //! A reader who does not read stops that thread, and nothing else: neither a session nor the server's end.
 
-use crate::Event;
+use crate::ServeEvent;
 use crate::limits::lock;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,12 +21,12 @@ const WAITING: usize = 1000;
 /// A log that is being written.
 #[derive(Debug)]
 pub struct Log {
-    lines: SyncSender<Event>,
-    shared: Arc<Shared>,
+    lines: SyncSender<ServeEvent>,
+    shared: Arc<LogState>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct LogState {
     missing: AtomicU64,
     written: Mutex<bool>,
     done: Condvar,
@@ -36,10 +36,10 @@ impl Log {
     /// Writes to `to` from a thread of its own, each event as `line` has it, at once. Errors when there can't be one more thread.
     pub fn start(
         to: impl Write + Send + 'static,
-        line: impl Fn(&Event) -> String + Send + 'static,
+        line: impl Fn(&ServeEvent) -> String + Send + 'static,
     ) -> std::io::Result<Self> {
         let (lines, news) = sync_channel(WAITING);
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(LogState::default());
         let theirs = Arc::clone(&shared);
         // Nobody joins it: it may be blocked in its pipe when the process ends.
         std::thread::Builder::new().name("log".into()).spawn(move || {
@@ -51,7 +51,7 @@ impl Log {
     }
 
     /// Adds an event, or counts it as missing. Never blocks.
-    pub fn put(&self, event: &Event) {
+    pub fn put(&self, event: &ServeEvent) {
         if self.lines.try_send(event.clone()).is_err() {
             self.shared.missing.fetch_add(1, Ordering::Relaxed);
         }
@@ -68,19 +68,19 @@ impl Log {
 
 fn write(
     mut to: impl Write,
-    line: &dyn Fn(&Event) -> String,
-    news: &Receiver<Event>,
+    line: &dyn Fn(&ServeEvent) -> String,
+    news: &Receiver<ServeEvent>,
     missing: &AtomicU64,
 ) {
-    let mut put = |event: &Event| {
+    let mut put = |event: &ServeEvent| {
         let text = line(event) + "\n";
         // A log that can't be written is no reason to end the tests of others.
         let _ = to.write_all(text.as_bytes()).and_then(|()| to.flush());
     };
-    let tell_missing = |put: &mut dyn FnMut(&Event)| {
+    let tell_missing = |put: &mut dyn FnMut(&ServeEvent)| {
         let events = missing.swap(0, Ordering::Relaxed);
         if events > 0 {
-            put(&Event::Missing { events });
+            put(&ServeEvent::Missing { events });
         }
     };
     while let Ok(event) = news.recv() {
@@ -95,11 +95,11 @@ mod tests {
     use super::*;
     use std::io::Read;
 
-    fn event(sessions: u64) -> Event {
-        Event::Stopped { sessions, reflected: 0 }
+    fn event(sessions: u64) -> ServeEvent {
+        ServeEvent::Stopped { sessions, reflected: 0 }
     }
 
-    fn line(event: &Event) -> String {
+    fn line(event: &ServeEvent) -> String {
         event.to_string()
     }
 

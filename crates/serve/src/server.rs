@@ -1,7 +1,7 @@
 //! The server itself: one TCP listener, one UDP socket, a thread for each connection.
 
 use crate::admission;
-use crate::event::Event;
+use crate::event::ServeEvent;
 use crate::hub::{Accepted, Hub, Tell};
 use crate::limits::Limits;
 use crate::privileges::{self, Account, PrivilegeError};
@@ -32,7 +32,7 @@ const TRIES: u32 = 16;
 
 /// What a server is to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Config {
+pub struct ServeConfig {
     /// Where it listens; port 0 for any.
     pub bind: SocketAddr,
     /// What clients may use.
@@ -66,7 +66,7 @@ pub enum ServeError {
 pub struct Server {
     tcp: TcpListener,
     udp: SharedUdp,
-    config: Config,
+    config: ServeConfig,
     user: Option<String>,
     /// How many descriptors this process may have.
     descriptors: u64,
@@ -74,7 +74,7 @@ pub struct Server {
 
 impl Server {
     /// Listens with TCP and UDP on one port. Errors when either is in use, and where there are too few descriptors to serve anybody.
-    pub fn prepare(config: Config) -> Result<Self, ServeError> {
+    pub fn prepare(config: ServeConfig) -> Result<Self, ServeError> {
         let descriptors = descriptors();
         spare_descriptors()?;
         let mut tries = 0;
@@ -114,13 +114,13 @@ impl Server {
 
     /// Serves until the bell rings, until its time is up, or with `one_off` until the first session has ended.
     pub fn run(&self, stop: &Bell, tell: Tell<'_>) -> Result<(), ServeError> {
-        let Config { limits, secret, one_off, time_ns, web, .. } = self.config.clone();
+        let ServeConfig { limits, secret, one_off, time_ns, web, .. } = self.config.clone();
         let limits = within(self.descriptors, limits);
         let trusted = secret.is_some();
         memory::share_arenas();
         let hub = Hub::new(limits, secret, one_off, stop, tell);
         let web = web.map(|web| Web::new(&hub, web, self.local().ip())).transpose()?;
-        hub.tell(&Event::Started {
+        hub.tell(&ServeEvent::Started {
             address: self.local(),
             secret: trusted,
             user: self.user.clone(),
@@ -141,7 +141,7 @@ impl Server {
             (served, udp.join().unwrap_or(Ok(0)))
         });
         hub.last_words();
-        hub.tell(&Event::Stopped {
+        hub.tell(&ServeEvent::Stopped {
             sessions: hub.sessions(),
             reflected: *reflected.as_ref().unwrap_or(&0),
         });

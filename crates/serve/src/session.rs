@@ -22,22 +22,22 @@ mod running;
 mod streams;
 mod talk;
 
-use crate::event::{Event, Test, reason};
+use crate::event::{ServeEvent, Test, reason};
 use crate::hub::{Accepted, Hub};
 use crate::limits::Full;
 use lane::ServedLane;
-use measured::Measured;
+use measured::Measurement;
 use plan::{Break, ServePlan};
 use quell_sys::socket::option::set;
 use quell_wire::iperf3::Cookie;
 use running::{finish, measure};
 use std::os::fd::AsFd;
-use talk::Talk;
+use talk::ControlConnection;
 
 /// Serves a test to its end; whether its data flowed.
 pub fn run(hub: &Hub<'_>, guest: Accepted, cookie: Cookie) -> bool {
     let peer = guest.peer;
-    let mut talk = match Talk::new(&guest.stream, &hub.limits, hub.stop) {
+    let mut talk = match ControlConnection::new(&guest.stream, &hub.limits, hub.stop) {
         Ok(talk) => talk,
         Err(error) => {
             hub.refuse(peer, error);
@@ -65,7 +65,7 @@ pub fn run(hub: &Hub<'_>, guest: Accepted, cookie: Cookie) -> bool {
     };
     let told = hub.began(peer, &pass, describe(&plan));
     let local = guest.stream.local().map(|local| local.ip());
-    let mut measured = Measured::new(&plan, local, &lanes);
+    let mut measured = Measurement::new(&plan, local, &lanes);
     let result = measure(hub, (&guest, &pass), &mut talk, &plan, rates, &lanes, &mut measured);
     let outcome = report::outcome(&plan, &lanes, &measured);
     let result = result.and_then(|()| finish(&mut talk, &pass, &plan, &lanes, &mut measured));
@@ -84,7 +84,7 @@ pub fn run(hub: &Hub<'_>, guest: Accepted, cookie: Cookie) -> bool {
     });
     if told {
         let why = why.as_ref().map(reason);
-        hub.tell(&Event::Ended { session: pass.number, client: peer, why, result: outcome });
+        hub.tell(&ServeEvent::Ended { session: pass.number, client: peer, why, result: outcome });
     }
     true
 }

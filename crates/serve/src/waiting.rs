@@ -42,13 +42,13 @@ pub struct Waiting {
     pub ip: IpAddr,
     /// By what it knows them.
     pub streams: Streams,
-    opened: Mutex<Queue>,
+    opened: Mutex<OpenedStreams>,
     /// Rings when one has come.
     pub came: Bell,
 }
 
 #[derive(Debug)]
-struct Queue {
+struct OpenedStreams {
     new: Vec<Opened>,
     /// Whose hellos have opened the streams over UDP.
     greeted: Vec<SocketAddr>,
@@ -60,7 +60,7 @@ struct Queue {
 impl Waiting {
     /// One of this address that waits for so many.
     pub fn new(ip: IpAddr, streams: Streams, wanted: usize) -> Result<Self, SysError> {
-        let queue = Queue { new: Vec::new(), greeted: Vec::new(), wanted, failed: None };
+        let queue = OpenedStreams { new: Vec::new(), greeted: Vec::new(), wanted, failed: None };
         Ok(Self { ip, streams, opened: Mutex::new(queue), came: Bell::new()? })
     }
 

@@ -17,20 +17,20 @@
 mod carry;
 mod control;
 mod converse;
-mod crowd;
+mod http1;
+mod http2;
+mod measurement;
 mod route;
-mod secure;
-mod talk;
-mod tests;
+mod secure_clients;
 
 use crate::hub::Hub;
 use crate::limits::{client, lock};
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_tls::identity::{Identity, Name};
-use quell_tls::trust::{Shown, TrustError};
+use quell_tls::trust::{ServerCertificate, TrustError};
 use quell_web::keys::{Keys, hex};
-use quell_web::sent::Sent;
+use quell_web::sent::SentResult;
 use quell_wire::auth::Secret;
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -44,7 +44,7 @@ pub struct WebConfig {
     /// Names by which it may be asked for, beside addresses and names that lead nowhere outside.
     pub names: Vec<String>,
     /// What it shows over TLS; made on the spot where absent.
-    pub shown: Option<Shown>,
+    pub shown: Option<ServerCertificate>,
 }
 
 /// Why there is no page.
@@ -70,9 +70,9 @@ pub struct Web<'h> {
     keys: Keys,
     /// How a connection over TLS begins.
     tls: Arc<rustls::ServerConfig>,
-    secure: crowd::SecureCrowd,
-    tests: tests::Tests<'h>,
-    results: Mutex<VecDeque<(IpAddr, Sent)>>,
+    secure: secure_clients::SecureCrowd,
+    tests: measurement::Tests<'h>,
+    results: Mutex<VecDeque<(IpAddr, SentResult)>>,
 }
 
 impl<'h> Web<'h> {
@@ -88,16 +88,16 @@ impl<'h> Web<'h> {
         Ok(Self {
             hub,
             tls,
-            secure: crowd::SecureCrowd::new(&hub.limits),
+            secure: secure_clients::SecureCrowd::new(&hub.limits),
             config,
             keys: Keys::new(own),
-            tests: tests::Tests::new(hub),
+            tests: measurement::Tests::new(hub),
             results: Mutex::default(),
         })
     }
 
     /// Keeps a result: the last eight of a client, and the last of all.
-    fn keep(&self, ip: IpAddr, sent: Sent) {
+    fn keep(&self, ip: IpAddr, sent: SentResult) {
         let client = client(ip);
         let mut results = lock(&self.results);
         let of_one = results.iter().filter(|(ip, _)| *ip == client).count();
@@ -110,13 +110,13 @@ impl<'h> Web<'h> {
     }
 
     /// What command lines sent, the newest last.
-    fn results(&self) -> Vec<Sent> {
+    fn results(&self) -> Vec<SentResult> {
         lock(&self.results).iter().map(|(_, sent)| sent.clone()).collect()
     }
 }
 
 /// A certificate that nobody vouches for, with a key that nobody knows.
-fn on_the_spot(names: &[String], bind: IpAddr) -> Result<Shown, SysError> {
+fn on_the_spot(names: &[String], bind: IpAddr) -> Result<ServerCertificate, SysError> {
     let mut all: Vec<Name> = names.iter().cloned().map(Name::Dns).collect();
     if !bind.is_unspecified() {
         all.push(Name::Ip(bind));

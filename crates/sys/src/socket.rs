@@ -43,7 +43,7 @@ pub mod way;
 pub use attempts::Attempts;
 pub use datagram::Udp;
 pub use echo::EchoSocket;
-pub use errors::{ErrorQueue, PathError, Report};
+pub use errors::{ErrorQueue, IcmpReport, PathError};
 pub use handshake::Handshake;
 pub use hops::{IcmpErrors, Syn};
 pub use inbox::{Arrival, Inbox};

@@ -22,7 +22,7 @@ use std::task::{Context, Wake, Waker};
 
 /// What a step came to.
 #[derive(Debug)]
-pub enum Step<T> {
+pub enum DriveStep<T> {
     /// It is done.
     Done(T),
     /// It goes on when the socket moves, at this time of the monotonic clock (in nanoseconds) at the latest.
@@ -82,16 +82,16 @@ impl Drive {
     pub fn run<T>(
         &mut self,
         bells: &[&Bell],
-        mut step: impl FnMut(&mut Context<'_>) -> Step<T>,
+        mut step: impl FnMut(&mut Context<'_>) -> DriveStep<T>,
     ) -> Result<T, Halt> {
         let mut context = Context::from_waker(&self.waker);
         loop {
             self.woken.0.store(false, Ordering::Relaxed);
             self.line.refresh();
             let (until, rests) = match step(&mut context) {
-                Step::Done(result) => return Ok(result),
-                Step::Until(ns) => (ns, false),
-                Step::Rest(ns) => (ns, true),
+                DriveStep::Done(result) => return Ok(result),
+                DriveStep::Until(ns) => (ns, false),
+                DriveStep::Rest(ns) => (ns, true),
             };
             if !rests && self.woken.0.load(Ordering::Relaxed) {
                 if let Some(rings) = bells.iter().position(|bell| bell.rings()) {

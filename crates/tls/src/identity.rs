@@ -8,7 +8,7 @@
 //! Its signature needs no randomness (RFC 6979): the same seed gives the same bytes. Who wants a key that nobody knows takes a seed that
 //! nobody knows.
 
-use crate::trust::Shown;
+use crate::trust::ServerCertificate;
 use p256::ecdsa::signature::Signer;
 use p256::ecdsa::{DerSignature, SigningKey};
 use p256::pkcs8::{EncodePrivateKey, EncodePublicKey};
@@ -48,8 +48,8 @@ impl Identity {
     }
 
     /// As a server shows it.
-    pub fn shown(self) -> Shown {
-        Shown {
+    pub fn shown(self) -> ServerCertificate {
+        ServerCertificate {
             certificates: vec![CertificateDer::from(self.certificate)],
             key: PrivatePkcs8KeyDer::from(self.key).into(),
         }

@@ -115,7 +115,7 @@ pub fn client(trust: &Trust) -> Result<Arc<ClientConfig>, TrustError> {
             let mut roots = RootCertStore::empty();
             // An old system lists what no TLS takes any more.
             roots.add_parsable_certificates(named.iter().cloned());
-            let named = Named { certificates: named, roots };
+            let named = NamedRoots { certificates: named, roots };
             let believes = Believes { named: Some(named), provider: provider() };
             builder
                 .dangerous()
@@ -130,20 +130,20 @@ pub fn client(trust: &Trust) -> Result<Arc<ClientConfig>, TrustError> {
 
 /// What a server shows, and the key with which it proves that this is its own.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct ServerCertificate {
     /// Its certificate first, then those between it and an authority.
     pub certificates: Vec<CertificateDer<'static>>,
     /// Its key.
     pub key: PrivateKeyDer<'static>,
 }
 
-impl Clone for Shown {
+impl Clone for ServerCertificate {
     fn clone(&self) -> Self {
         Self { certificates: self.certificates.clone(), key: self.key.clone_key() }
     }
 }
 
-impl Shown {
+impl ServerCertificate {
     /// Of two files in PEM.
     ///
     /// # Errors
@@ -160,7 +160,7 @@ impl Shown {
 ///
 /// # Errors
 /// When key and certificate don't fit.
-pub fn server(identity: &Shown) -> Result<Arc<ServerConfig>, TrustError> {
+pub fn server(identity: &ServerCertificate) -> Result<Arc<ServerConfig>, TrustError> {
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(tls)?
@@ -186,12 +186,12 @@ pub fn key_pin(certificate: &CertificateDer<'_>) -> Result<[u8; 32], TrustError>
 /// Believes who is named, or anybody. That the other end has the key of its certificate is always looked at.
 #[derive(Debug)]
 struct Believes {
-    named: Option<Named>,
+    named: Option<NamedRoots>,
     provider: Arc<CryptoProvider>,
 }
 
 #[derive(Debug)]
-struct Named {
+struct NamedRoots {
     certificates: Vec<CertificateDer<'static>>,
     roots: RootCertStore,
 }

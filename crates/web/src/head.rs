@@ -11,7 +11,7 @@ const LONGEST_PATH: usize = 512;
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
+pub enum HttpMethod {
     /// Give it.
     Get,
     /// Give its head.
@@ -26,7 +26,7 @@ pub enum Method {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// What is asked for.
-    pub method: Method,
+    pub method: HttpMethod,
     /// Of what, without what follows a question mark.
     pub path: String,
     /// What follows the question mark.
@@ -91,14 +91,14 @@ pub fn request(bytes: &[u8]) -> Result<Option<(Request, usize)>, BadHead> {
         return Err(BadHead::LongPath);
     }
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let lines = Lines(read.headers);
+    let lines = HeaderLines(read.headers);
     let stays = read.version == Some(1) && !lines.has_word("connection", "close")?;
     let request = Request {
         method: match read.method {
-            Some("GET") => Method::Get,
-            Some("HEAD") => Method::Head,
-            Some("POST") => Method::Post,
-            _ => Method::Other,
+            Some("GET") => HttpMethod::Get,
+            Some("HEAD") => HttpMethod::Head,
+            Some("POST") => HttpMethod::Post,
+            _ => HttpMethod::Other,
         },
         path: path.to_owned(),
         query: query.to_owned(),
@@ -115,7 +115,7 @@ pub fn request(bytes: &[u8]) -> Result<Option<(Request, usize)>, BadHead> {
 
 /// What of an answer's head matters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct ResponseHead {
     /// The status code.
     pub status: u16,
     /// Bytes of its body; none where it ends with the connection.
@@ -128,7 +128,7 @@ pub struct Answer {
 ///
 /// # Errors
 /// When it can't become one.
-pub fn answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, BadHead> {
+pub fn answer(bytes: &[u8]) -> Result<Option<(ResponseHead, usize)>, BadHead> {
     let mut lines = [EMPTY_HEADER; MOST_LINES];
     let mut read = httparse::Response::new(&mut lines);
     let Status::Complete(length) = read.parse(bytes)? else {
@@ -137,9 +137,9 @@ pub fn answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, BadHead> {
     if length > LONGEST {
         return Err(BadHead::Long);
     }
-    let lines = Lines(read.headers);
+    let lines = HeaderLines(read.headers);
     let tells = lines.one("content-length")?.is_some() || lines.one("transfer-encoding")?.is_some();
-    let answer = Answer {
+    let answer = ResponseHead {
         status: read.code.unwrap_or(0),
         body: if tells { Some(lines.body()?) } else { None },
         stays: read.version == Some(1) && !lines.has_word("connection", "close")?,
@@ -148,9 +148,9 @@ pub fn answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, BadHead> {
 }
 
 /// The lines of a head.
-struct Lines<'a>(&'a [Header<'a>]);
+struct HeaderLines<'a>(&'a [Header<'a>]);
 
-impl Lines<'_> {
+impl HeaderLines<'_> {
     /// What the lines of this name say, all the same.
     fn one(&self, name: &str) -> Result<Option<String>, BadHead> {
         let mut found: Option<&[u8]> = None;
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(&text[length..], "hello");
         assert_eq!(
             (request.method, &*request.path, &*request.query),
-            (Method::Post, "/web/up", "t=7")
+            (HttpMethod::Post, "/web/up", "t=7")
         );
         assert_eq!((request.body, request.stays), (Body::Bytes(12), true));
         assert_eq!(request.key.as_deref(), Some("k"));
@@ -237,11 +237,11 @@ mod tests {
     fn an_answer_tells_how_long_its_body_is() {
         let of = |text: &str| answer(text.as_bytes()).unwrap().unwrap().0;
         let sized = of("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx");
-        assert_eq!(sized, Answer { status: 200, body: Some(Body::Bytes(1)), stays: true });
+        assert_eq!(sized, ResponseHead { status: 200, body: Some(Body::Bytes(1)), stays: true });
         let whole = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "x".repeat(LONGEST));
         assert_eq!(answer(whole.as_bytes()), Err(BadHead::Long));
         let open = of("HTTP/1.0 404 no\r\n\r\n");
-        assert_eq!(open, Answer { status: 404, body: None, stays: false });
+        assert_eq!(open, ResponseHead { status: 404, body: None, stays: false });
     }
 
     proptest! {

@@ -11,7 +11,7 @@ pub const LONGEST: usize = 16 << 10;
 
 /// What the server has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Config {
+pub struct NqConfig {
     /// At least 8 GB.
     pub large: Url,
     /// One byte.
@@ -58,7 +58,7 @@ struct Urls {
     https_upload_url: Option<String>,
 }
 
-impl Config {
+impl NqConfig {
     /// Ours: below one folder of this host.
     pub fn below(tls: bool, authority: &str, folder: &str) -> Option<Self> {
         let scheme = if tls { "https" } else { "http" };
@@ -136,9 +136,9 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again() {
-        let config = Config::below(false, "192.0.2.1:5201", "/nq/k").unwrap();
+        let config = NqConfig::below(false, "192.0.2.1:5201", "/nq/k").unwrap();
         assert_eq!(config.small.to_string(), "http://192.0.2.1:5201/nq/k/small");
-        assert_eq!(Config::parse(config.json().as_bytes()), Ok(config));
+        assert_eq!(NqConfig::parse(config.json().as_bytes()), Ok(config));
     }
 
     #[test]
@@ -150,20 +150,23 @@ mod tests {
             )
         };
         assert!(
-            Config::parse(of("1", "https://a/u").as_bytes()).is_ok(),
+            NqConfig::parse(of("1", "https://a/u").as_bytes()).is_ok(),
             "unknown names are ignored"
         );
-        assert_eq!(Config::parse(of("2", "https://a/u").as_bytes()), Err(BadConfig::Version(2)));
-        assert_eq!(Config::parse(of("1", "https://b/u").as_bytes()), Err(BadConfig::Hosts));
-        assert!(matches!(Config::parse(of("1", "a").as_bytes()), Err(BadConfig::Url(_))));
-        assert!(matches!(Config::parse(b"{}"), Err(BadConfig::Json(_))));
+        assert_eq!(NqConfig::parse(of("2", "https://a/u").as_bytes()), Err(BadConfig::Version(2)));
+        assert_eq!(NqConfig::parse(of("1", "https://b/u").as_bytes()), Err(BadConfig::Hosts));
+        assert!(matches!(NqConfig::parse(of("1", "a").as_bytes()), Err(BadConfig::Url(_))));
+        assert!(matches!(NqConfig::parse(b"{}"), Err(BadConfig::Json(_))));
         let lacks = of("1", "https://a/u").replace("upload_url", "another_url");
-        assert!(matches!(Config::parse(lacks.as_bytes()), Err(BadConfig::Json(_))));
+        assert!(matches!(NqConfig::parse(lacks.as_bytes()), Err(BadConfig::Json(_))));
         let old = of("1", "https://a/u")
             .replace("_download", "_https_download")
             .replace("upload", "https_upload");
-        assert!(Config::parse(old.as_bytes()).is_ok(), "earlier drafts' names");
+        assert!(NqConfig::parse(old.as_bytes()).is_ok(), "earlier drafts' names");
         let twice = of("1", "https://a/u").replace("\"more\"", "\"version\":1,\"more\"");
-        assert!(matches!(Config::parse(twice.as_bytes()), Err(BadConfig::Json(_))), "named twice");
+        assert!(
+            matches!(NqConfig::parse(twice.as_bytes()), Err(BadConfig::Json(_))),
+            "named twice"
+        );
     }
 }

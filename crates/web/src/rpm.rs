@@ -29,7 +29,7 @@ pub const SELF_BYTES: f64 = 1000.0;
 
 /// Times of probes, in milliseconds.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Times {
+pub struct ProbeTimes {
     /// A connection's handshake.
     pub tcp_f: Vec<f64>,
     /// A round trip of the handshake of TLS.
@@ -92,7 +92,7 @@ fn shortest_mean(times: &[f64], keep: usize) -> Option<f64> {
     Some(kept.iter().sum::<f64>() / keep as f64)
 }
 
-impl Times {
+impl ProbeTimes {
     /// All of several intervals.
     pub fn join<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
         all.into_iter().fold(Self::default(), |mut sum, one| {
@@ -195,10 +195,14 @@ mod tests {
     #[test]
     fn round_trips_of_twenty_ms_are_three_thousand_a_minute() {
         let all = |ms| vec![ms; 40];
-        let times =
-            Times { tcp_f: all(20.0), http_f: all(20.0), http_l: all(20.0), ..Times::default() };
+        let times = ProbeTimes {
+            tcp_f: all(20.0),
+            http_f: all(20.0),
+            http_l: all(20.0),
+            ..ProbeTimes::default()
+        };
         assert_eq!(times.responsiveness().unwrap().rpm, 3000.0);
-        let bloated = Times {
+        let bloated = ProbeTimes {
             tls_f: all(200.0),
             tcp_f: all(200.0),
             http_f: all(200.0),
@@ -206,15 +210,19 @@ mod tests {
             unanswered: vec![],
         };
         assert_eq!(bloated.responsiveness().unwrap().rpm, (300.0 + 150.0) / 2.0);
-        assert_eq!(Times::default().responsiveness(), None);
+        assert_eq!(ProbeTimes::default().responsiveness(), None);
     }
 
     #[test]
     fn requests_without_an_answer_make_a_figure_at_most_that_where_they_are_more_than_do_not_count()
     {
         let all = |ms| vec![ms; 19];
-        let mut times =
-            Times { tcp_f: all(20.0), http_f: all(20.0), http_l: all(20.0), ..Times::default() };
+        let mut times = ProbeTimes {
+            tcp_f: all(20.0),
+            http_f: all(20.0),
+            http_l: all(20.0),
+            ..ProbeTimes::default()
+        };
         times.unanswered.push(5000.0);
         let one = times.responsiveness().unwrap();
         assert_eq!((one.rpm, one.at_most), (3000.0, false), "the longest of twenty");

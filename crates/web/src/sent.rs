@@ -18,7 +18,7 @@ const AHEAD_S: u64 = 86_400;
 /// What a `quell flow` found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Sent {
+pub struct SentResult {
     /// When, in seconds since 1970, by the sender's clock.
     pub at_s: u64,
     /// Who says so, as `quell 0.1.0`.
@@ -37,7 +37,7 @@ pub struct Sent {
     pub loss_percent: Option<f64>,
 }
 
-impl Sent {
+impl SentResult {
     /// Reads what a stranger sent, at this second since 1970. None where it is no such thing, or where a figure is none that a line could have,
     /// or its time none that a result could.
     pub fn read(bytes: &[u8], now_s: u64) -> Option<Self> {
@@ -73,16 +73,16 @@ mod tests {
 
     #[test]
     fn a_result_is_read_and_its_words_can_steer_nothing() {
-        assert_eq!(Sent::read(GOOD.as_bytes(), 1).unwrap().up_mbit, Some(9.5));
+        assert_eq!(SentResult::read(GOOD.as_bytes(), 1).unwrap().up_mbit, Some(9.5));
         let forged = GOOD.replace("\"quell\"", "\"\\u001b[2J\\nforged\"");
-        assert_eq!(Sent::read(forged.as_bytes(), 1).unwrap().program, "\\x1b[2J\\x0aforged");
+        assert_eq!(SentResult::read(forged.as_bytes(), 1).unwrap().program, "\\x1b[2J\\x0aforged");
     }
 
     #[test]
     fn what_no_line_could_have_is_refused() {
         let tomorrow = GOOD.replace("\"at_s\":1", "\"at_s\":86401");
-        assert!(Sent::read(tomorrow.as_bytes(), 1).is_some());
-        assert_eq!(Sent::read(tomorrow.as_bytes(), 0), None);
+        assert!(SentResult::read(tomorrow.as_bytes(), 1).is_some());
+        assert_eq!(SentResult::read(tomorrow.as_bytes(), 0), None);
         for (from, to) in [
             ("9.5", "-1"),
             ("9.5", "1e300"),
@@ -94,8 +94,8 @@ mod tests {
             ("\"at_s\"", "\"at\""),
             ("480", "480,\"x\":1"),
         ] {
-            assert_eq!(Sent::read(GOOD.replace(from, to).as_bytes(), 1), None, "{to}");
+            assert_eq!(SentResult::read(GOOD.replace(from, to).as_bytes(), 1), None, "{to}");
         }
-        assert_eq!(Sent::read(&vec![b' '; LONGEST + 1], 1), None);
+        assert_eq!(SentResult::read(&vec![b' '; LONGEST + 1], 1), None);
     }
 }

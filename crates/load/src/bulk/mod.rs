@@ -33,7 +33,7 @@ pub use udp_send::{UdpSending, udp_send, udp_send_through};
 use nix::poll::PollFd;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
-use quell_sys::socket::bulk_stream::Source;
+use quell_sys::socket::bulk_stream::PayloadFile;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait, writable};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -217,13 +217,13 @@ fn payload(kind: Payload) -> &'static [u8] {
 }
 
 /// The same as a file in memory.
-fn payload_file(kind: Payload) -> Result<Arc<Source>, SysError> {
-    static FILES: [Mutex<Weak<Source>>; 2] = [const { Mutex::new(Weak::new()) }; 2];
+fn payload_file(kind: Payload) -> Result<Arc<PayloadFile>, SysError> {
+    static FILES: [Mutex<Weak<PayloadFile>>; 2] = [const { Mutex::new(Weak::new()) }; 2];
     let mut file = FILES[kind as usize].lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(source) = file.upgrade() {
         return Ok(source);
     }
-    let source = Arc::new(Source::new(payload(kind))?);
+    let source = Arc::new(PayloadFile::new(payload(kind))?);
     *file = Arc::downgrade(&source);
     Ok(source)
 }

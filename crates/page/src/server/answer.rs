@@ -3,7 +3,7 @@
 use crate::site::{self, Object};
 
 /// An answer.
-pub(super) struct Answer {
+pub(super) struct SiteAnswer {
     /// Its status.
     pub status: u16,
     /// The status in words.
@@ -12,7 +12,7 @@ pub(super) struct Answer {
     pub object: Object,
 }
 
-impl Answer {
+impl SiteAnswer {
     /// To a request at this port.
     pub fn to(method: &str, path: &str, port: u16) -> Self {
         let path = path.split('?').next().unwrap_or_default();

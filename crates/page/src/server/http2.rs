@@ -1,14 +1,14 @@
 //! One connection of HTTP/2 (RFC 9113) over TLS, to its end: all that was asked for is under way at once, in frames by turns.
 //!
 //! ```text
-//!   TLS ──► h2 ──► request ──► Answer ──► head, body ──┐
+//!   TLS ──► h2 ──► request ──► answer ──► head, body ──┐
 //!            ▲                                         │ as the browser's windows let it
 //!            └─────────────────────────────────────────┘
 //! ```
 //!
 //! One thread drives it ([`quell_tls::drive`]), without a runtime.
 
-use super::answer::Answer;
+use super::answer::SiteAnswer;
 use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::{Builder, SendResponse};
@@ -16,7 +16,7 @@ use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{Method, Request, Response};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::stream::TcpSocket;
-use quell_tls::drive::{Drive, Step};
+use quell_tls::drive::{Drive, DriveStep};
 use quell_tls::socket::TlsSocket;
 use rustls::ServerConfig;
 use std::io::{Error, Result};
@@ -51,9 +51,9 @@ pub(super) fn converse(stream: TcpStream, tls: Arc<ServerConfig>, port: u16) -> 
     let ended = drive.run(&[], |context| {
         loop {
             match connection.poll_accept(context) {
-                Poll::Pending => return Step::Until(monotonic_ns() + LONG_NS),
-                Poll::Ready(None) => return Step::Done(Ok(())),
-                Poll::Ready(Some(Err(error))) => return Step::Done(Err(error)),
+                Poll::Pending => return DriveStep::Until(monotonic_ns() + LONG_NS),
+                Poll::Ready(None) => return DriveStep::Done(Ok(())),
+                Poll::Ready(Some(Err(error))) => return DriveStep::Done(Err(error)),
                 Poll::Ready(Some(Ok((request, respond)))) => answer(&request, respond, port),
             }
         }
@@ -61,16 +61,16 @@ pub(super) fn converse(stream: TcpStream, tls: Arc<ServerConfig>, port: u16) -> 
     ended.map_err(Error::other)?.map_err(Error::other)
 }
 
-fn step<T>(poll: Poll<T>) -> Step<T> {
+fn step<T>(poll: Poll<T>) -> DriveStep<T> {
     match poll {
-        Poll::Ready(done) => Step::Done(done),
-        Poll::Pending => Step::Until(monotonic_ns() + LONG_NS),
+        Poll::Ready(done) => DriveStep::Done(done),
+        Poll::Pending => DriveStep::Until(monotonic_ns() + LONG_NS),
     }
 }
 
 /// Answers a request. Whoever does not want it any more gets nothing.
 fn answer(request: &Request<RecvStream>, mut respond: SendResponse<Bytes>, port: u16) {
-    let answer = Answer::to(request.method().as_str(), request.uri().path(), port);
+    let answer = SiteAnswer::to(request.method().as_str(), request.uri().path(), port);
     let body = match *request.method() {
         Method::HEAD => Bytes::new(),
         _ => Bytes::from(answer.object.body.clone()),

@@ -268,7 +268,7 @@ impl FlowSocket {
         let mut errors = |fd: BorrowedFd<'_>| {
             let mut errors = Vec::new();
             queue.take(fd, |told| {
-                if let errors::Told::Error(error) = told {
+                if let errors::ErrorQueueEntry::Error(error) = told {
                     errors.push(error);
                 }
             });

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use quell_flow::{Findings, Outcome, Senders, Transport};
 use quell_sys::wait::Bell;
-use quell_web::sent::Sent;
+use quell_web::sent::SentResult;
 use std::time::UNIX_EPOCH;
 
 /// Where the server takes them.
@@ -21,7 +21,7 @@ pub fn send(outcome: &Outcome, findings: &Findings, stop: &Bell) -> Result<(), F
     })
 }
 
-fn figures(outcome: &Outcome, findings: &Findings) -> Sent {
+fn figures(outcome: &Outcome, findings: &Findings) -> SentResult {
     let plan = &outcome.plan;
     let mbit = |way: &Option<quell_flow::findings::Way>| Some(way.as_ref()?.bits_per_second? / 1e6);
     let transport = match plan.transport {
@@ -33,7 +33,7 @@ fn figures(outcome: &Outcome, findings: &Findings) -> Sent {
         Senders::Down => "down",
         Senders::Both => "both ways",
     };
-    Sent {
+    SentResult {
         at_s: outcome.started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         program: concat!("quell ", env!("CARGO_PKG_VERSION")).into(),
         what: format!("{transport}, {way}, {:.0} s", outcome.seconds),

@@ -1,6 +1,6 @@
 //! What `quell page` measured, as JSON.
 
-use super::measured::Measured;
+use super::measured::MeasuredPage;
 use quell_model::page::{HttpVersion, PageEnd, PageLoad};
 use quell_page::PageError;
 use quell_page::script::Score;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// All of it, with the reason where it broke off.
 pub(super) fn render(
-    m: &Measured,
+    m: &MeasuredPage,
     failed: Option<&PageError>,
     run: Option<&Path>,
 ) -> Result<String, serde_json::Error> {

@@ -4,7 +4,7 @@ use quell_model::page::{HttpVersion, PageLoad};
 use quell_page::script::Score;
 
 /// What was measured.
-pub(super) struct Measured {
+pub(super) struct MeasuredPage {
     /// The browser, in its own words.
     pub browser: String,
     /// Whether it ran without its sandbox.

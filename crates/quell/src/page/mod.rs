@@ -12,11 +12,11 @@ use crate::options::{Json, Place};
 use crate::results;
 use crate::text::columns;
 use clap::Args;
-use measured::Measured;
+use measured::MeasuredPage;
 use quell_model::page::{HttpVersion, PageEnd, PageLoad};
 use quell_page::PageError;
-use quell_page::browser::{Browser, Options, find, is_without_sandbox};
-use quell_page::load::Wanted;
+use quell_page::browser::{Browser, BrowserOptions, find, is_without_sandbox};
+use quell_page::load::PageRequest;
 use quell_page::script::{Score, score};
 use quell_page::shown::shown_pin;
 use quell_sys::clock::{is_virtual, monotonic_ns};
@@ -83,7 +83,7 @@ pub fn page(args: &PageArgs) -> Result<ExitCode, Failure> {
     }
     let origins = origins(&urls, args.http).map_err(Failure::usage)?;
     let program = find(args.browser.as_deref()).map_err(Failure::system)?;
-    let options = Options {
+    let options = BrowserOptions {
         program: Some(program),
         is_virtual: is_virtual(),
         jitless: args.no_jit,
@@ -91,12 +91,12 @@ pub fn page(args: &PageArgs) -> Result<ExitCode, Failure> {
         http: args.http,
         pinned: if args.insecure { pins(&origins, args.timeout)? } else { Vec::new() },
         over_quic: origins.iter().map(|(host, port)| format!("{host}:{port}")).collect(),
-        ..Options::default()
+        ..BrowserOptions::default()
     };
     let stop = Arc::new(Bell::new().map_err(Failure::system)?);
     interrupt::listen(&stop)?;
     let mut browser = Browser::start(&options, &stop).map_err(Failure::system)?;
-    let mut measured = Measured {
+    let mut measured = MeasuredPage {
         browser: browser.version.clone(),
         without_sandbox: is_without_sandbox(),
         is_virtual: is_virtual(),
@@ -190,7 +190,7 @@ fn series(
         let context = browser.context(stop)?;
         for warm in if args.warm { &[false, true][..] } else { &[false] } {
             let deadline_ns = monotonic_ns().saturating_add(args.timeout.nanos());
-            let wanted = Wanted { url, number, warm: *warm, deadline_ns, origin_ns };
+            let wanted = PageRequest { url, number, warm: *warm, deadline_ns, origin_ns };
             each(match browser.load(&context, wanted, stop) {
                 Err(
                     error
@@ -204,9 +204,9 @@ fn series(
 }
 
 /// How fast scripts are in the browser as it loads pages, and without its compiler.
-fn scripts(options: &Options, stop: &Bell) -> Result<[Score; 2], PageError> {
+fn scripts(options: &BrowserOptions, stop: &Bell) -> Result<[Score; 2], PageError> {
     let with = score(options, stop)?;
-    let without = score(&Options { jitless: true, ..options.clone() }, stop)?;
+    let without = score(&BrowserOptions { jitless: true, ..options.clone() }, stop)?;
     Ok([with, without])
 }
 

@@ -5,7 +5,7 @@
 //!                          └─► warm example.org    those after each, where --warm asks for them: their times are not of one kind
 //! ```
 
-use super::measured::Measured;
+use super::measured::MeasuredPage;
 use crate::failure::Failure;
 use crate::keep::{About, Keep, Origin, command_line};
 use quell_model::page::PageLoad;
@@ -18,7 +18,7 @@ use std::time::Duration;
 const LONGEST: usize = 100;
 
 /// Begins the run under `base`.
-pub(super) fn begin(base: &Path, m: &Measured) -> Result<Keep, Failure> {
+pub(super) fn begin(base: &Path, m: &MeasuredPage) -> Result<Keep, Failure> {
     let about = About {
         name: "page".into(),
         // One for all, so that runs with other options are held against each other.

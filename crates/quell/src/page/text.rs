@@ -1,6 +1,6 @@
 //! What `quell page` prints for a person, as it comes.
 
-use super::measured::Measured;
+use super::measured::MeasuredPage;
 use crate::text::{Column, Columns, WIDEST, fitted, lines};
 use quell_model::page::{PageEnd, PageLoad, PageRequest};
 use quell_stats::{mean, sd};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 const SLOW: f64 = 1.5;
 
 /// What it was measured with.
-pub(super) fn headline(m: &Measured, width: usize) -> String {
+pub(super) fn headline(m: &MeasuredPage, width: usize) -> String {
     let mut text = line(&m.browser);
     if m.without_sandbox {
         text += " · as root without its sandbox (--no-sandbox): load only pages that you trust";
@@ -273,7 +273,7 @@ fn name(url: &str, most: usize) -> String {
 }
 
 /// How fast scripts are, and what that says.
-pub(super) fn closing(m: &Measured, width: usize) -> String {
+pub(super) fn closing(m: &MeasuredPage, width: usize) -> String {
     let Some([with, without]) = &m.scripts else { return String::new() };
     let ratio = with.score / without.score;
     let said = format!(

@@ -11,7 +11,7 @@
 use crate::failure::Failure;
 use crate::keep::{About, End, Keep, Origin};
 use quell_model::{EchoSample, EchoStatus, Event, Fact, FlowSample, Side, Subject, Told, When};
-use quell_rpm::{Asked, Outcome, RpmPlan, Seen, Way};
+use quell_rpm::{LoadDirection, ProbeKind, ProbeReturn, RpmPlan, RpmReport};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,7 +20,12 @@ use std::time::Duration;
 const SMALL: u32 = 1;
 
 /// Writes the run under `base`; its folder.
-pub fn save(base: &Path, plan: &RpmPlan, outcome: &Outcome, end: End) -> Result<PathBuf, Failure> {
+pub fn save(
+    base: &Path,
+    plan: &RpmPlan,
+    outcome: &RpmReport,
+    end: End,
+) -> Result<PathBuf, Failure> {
     let lasts_ns = outcome.trail.lasts_ns();
     let about = About {
         name: "rpm".into(),
@@ -41,7 +46,7 @@ pub fn save(base: &Path, plan: &RpmPlan, outcome: &Outcome, end: End) -> Result<
     for (name, samples) in streams {
         keep.event(&Event::Echo { stream: name, samples })?;
     }
-    for way in [Way::Down, Way::Up] {
+    for way in [LoadDirection::Down, LoadDirection::Up] {
         let name = way.name();
         let samples: Vec<FlowSample> = carried(outcome, way).collect();
         if !samples.is_empty() {
@@ -57,8 +62,8 @@ fn told(stream: &str, what: Told, value: &str) -> Event {
 }
 
 /// Probes of a kind under a load, in the order in which they were sent.
-fn streams(probes: &[Seen]) -> BTreeMap<String, Vec<EchoSample>> {
-    let mut sorted: Vec<&Seen> = probes.iter().collect();
+fn streams(probes: &[ProbeReturn]) -> BTreeMap<String, Vec<EchoSample>> {
+    let mut sorted: Vec<&ProbeReturn> = probes.iter().collect();
     sorted.sort_by_key(|probe| probe.t_ns);
     let mut streams: BTreeMap<String, Vec<EchoSample>> = BTreeMap::new();
     for probe in sorted {
@@ -71,18 +76,18 @@ fn streams(probes: &[Seen]) -> BTreeMap<String, Vec<EchoSample>> {
     streams
 }
 
-fn stream(probe: &Seen) -> String {
+fn stream(probe: &ProbeReturn) -> String {
     let asked = match probe.asked {
-        Asked::Connection => "connection",
-        Asked::Handshake => "tls",
-        Asked::Request => "request",
-        Asked::Within => "within",
+        ProbeKind::Connection => "connection",
+        ProbeKind::Handshake => "tls",
+        ProbeKind::Request => "request",
+        ProbeKind::Within => "within",
     };
-    format!("{}-{asked}", probe.way.map_or("idle", Way::name))
+    format!("{}-{asked}", probe.way.map_or("idle", LoadDirection::name))
 }
 
 /// What of a direction had got there: as its receiver would have counted, whichever end knew.
-fn carried(outcome: &Outcome, way: Way) -> impl Iterator<Item = FlowSample> {
+fn carried(outcome: &RpmReport, way: LoadDirection) -> impl Iterator<Item = FlowSample> {
     outcome.trail.carried.iter().filter(move |carried| carried.way == way).map(|carried| {
         FlowSample {
             t_ns: i64::try_from(carried.t_ns).unwrap_or(i64::MAX),
@@ -100,11 +105,11 @@ mod tests {
 
     #[test]
     fn probes_of_a_kind_are_a_stream_in_the_order_in_which_they_were_sent() {
-        let probe = |way, asked, t_ns| Seen { way, asked, t_ns, ms: 20.0 };
+        let probe = |way, asked, t_ns| ProbeReturn { way, asked, t_ns, ms: 20.0 };
         let probes = [
-            probe(Some(Way::Down), Asked::Within, 9),
-            probe(None, Asked::Connection, 1),
-            probe(Some(Way::Down), Asked::Within, 5),
+            probe(Some(LoadDirection::Down), ProbeKind::Within, 9),
+            probe(None, ProbeKind::Connection, 1),
+            probe(Some(LoadDirection::Down), ProbeKind::Within, 5),
         ];
         let streams = streams(&probes);
         assert_eq!(streams.keys().collect::<Vec<_>>(), ["down-within", "idle-connection"]);

@@ -7,7 +7,7 @@ use crate::browser::tab::Tab;
 use crate::support::TestFolder;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use quell_page::browser::Options;
+use quell_page::browser::BrowserOptions;
 use std::path::Path;
 
 const LOADED: &str = "document.readyState === 'complete'";
@@ -15,7 +15,7 @@ const LOADED: &str = "document.readyState === 'complete'";
 /// A file of a folder as a page in a tab, and its address.
 fn opened(path: &Path) -> (Tab, String) {
     let url = format!("file://{}", path.canonicalize().expect("it was written").display());
-    let mut tab = Tab::new((1280, 1000), &Options::default());
+    let mut tab = Tab::new((1280, 1000), &BrowserOptions::default());
     tab.listen();
     tab.go(&url, &format!("location.href === '{url}' && {LOADED}"));
     (tab, url)

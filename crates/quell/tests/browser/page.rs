@@ -10,7 +10,7 @@ use crate::support::TestFolder;
 use http3::Http3;
 use quell_model::page::HttpVersion;
 use quell_page::identity::pin;
-use quell_page::server::Server;
+use quell_page::server::SiteServer;
 use quell_sys::wait::Bell;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
@@ -264,8 +264,8 @@ fn a_certificate_that_nobody_vouches_for_is_no_page() {
         return;
     }
     let folder = TestFolder::new();
-    let server =
-        Server::prepare((Ipv4Addr::LOCALHOST, 0).into(), 7, HttpVersion::One).expect("it listens");
+    let server = SiteServer::prepare((Ipv4Addr::LOCALHOST, 0).into(), 7, HttpVersion::One)
+        .expect("it listens");
     assert!(!pin(7).is_empty(), "a certificate of its own making");
     let url = format!("https://127.0.0.1:{}/", server.port());
     let stop = Bell::new().expect("a bell");
@@ -451,8 +451,8 @@ fn a_version_of_http_that_the_server_does_not_have_is_said() {
     assert!(words.contains("without --http 3"), "{words}");
     assert_eq!(page(&url, "1.1").code, Some(1));
     // Over TLS of Quell's page in the lab there is HTTP/1.1 alone.
-    let server =
-        Server::prepare((Ipv4Addr::LOCALHOST, 0).into(), 7, HttpVersion::One).expect("it listens");
+    let server = SiteServer::prepare((Ipv4Addr::LOCALHOST, 0).into(), 7, HttpVersion::One)
+        .expect("it listens");
     let url = format!("https://127.0.0.1:{}/style-1.css", server.port());
     let stop = Bell::new().expect("a bell");
     std::thread::scope(|scope| {

@@ -10,7 +10,7 @@ use crate::browser::looks::{is_fine_on_every_screen, is_quiet};
 use crate::browser::tab::Tab;
 use crate::server::Served;
 use crate::support::{Said, TestFolder, program, said};
-use quell_page::browser::Options;
+use quell_page::browser::BrowserOptions;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -42,10 +42,10 @@ const READY: &str = "document.body.dataset.state === 'ready'";
 
 /// A tab with the page of this address, ready.
 fn opened(url: &str, size: (u32, u32)) -> Tab {
-    opened_with(url, size, &Options::default())
+    opened_with(url, size, &BrowserOptions::default())
 }
 
-fn opened_with(url: &str, size: (u32, u32), options: &Options) -> Tab {
+fn opened_with(url: &str, size: (u32, u32), options: &BrowserOptions) -> Tab {
     let mut tab = Tab::new(size, options);
     tab.go(url, READY);
     tab
@@ -163,7 +163,7 @@ fn without_a_mouse_a_measurement_is_begun_watched_stopped_begun_again_and_forgot
     }
     let served = Served::new(&["--web", "--max-rate", "50Mbit"]);
     let at = format!("http://{}/", served.at);
-    let mut tab = Tab::new((390, 800), &Options::default());
+    let mut tab = Tab::new((390, 800), &BrowserOptions::default());
     tab.listen();
     tab.go(&at, READY);
     let state = "document.body.dataset.state";
@@ -225,7 +225,7 @@ fn a_greeting_that_comes_late_is_not_spoken_over_the_test_that_was_begun_and_sto
         return;
     }
     let served = Served::new(&["--web", "--max-rate", "50Mbit"]);
-    let mut tab = Tab::new((1280, 900), &Options::default());
+    let mut tab = Tab::new((1280, 900), &BrowserOptions::default());
     // What the server says to the page as a greeting is on its way until `greet` is called.
     let late = "const asked = window.fetch;
          const until = new Promise(done => { window.greet = done; });
@@ -330,7 +330,7 @@ fn a_secret_is_asked_for_and_does_not_travel_and_the_command_lines_figures_stand
 #[ignore = "it is started in the lab by the next, beside a server"]
 fn the_page_on_a_line_of_the_lab() {
     let Ok(server) = std::env::var("QUELL_WEB_SERVER") else { return };
-    let options = Options { is_virtual: true, ..Options::default() };
+    let options = BrowserOptions { is_virtual: true, ..BrowserOptions::default() };
     let mut tab = opened_with(&format!("http://{server}:5201/"), (1280, 900), &options);
     let result = tab.measure();
     println!("result: {result}");

@@ -32,7 +32,7 @@ const SLOWEST_NS: u64 = 3_600_000_000_000;
 
 /// What was seen while data flowed.
 #[derive(Debug)]
-pub struct Measured {
+pub struct Measurement {
     /// When data began to flow, and when what counts began.
     pub start_ns: u64,
     pub count_ns: u64,
@@ -62,7 +62,7 @@ pub struct Measured {
     pub host: Option<(HostCounters, CpuTimes)>,
 }
 
-impl Measured {
+impl Measurement {
     pub fn new(plan: &ServePlan, local: Option<IpAddr>, lanes: &[ServedLane]) -> Self {
         let device = local.filter(|_| plan.quell).and_then(end::device_with);
         let host = || (counted::now(device.as_deref()), CpuTimes::now());
@@ -117,7 +117,7 @@ impl Measured {
 
 /// When streams are looked at, and what is kept of it.
 #[derive(Debug)]
-pub struct Looks {
+pub struct Sampling {
     every_ns: u64,
     /// When the next one is due.
     pub next_ns: u64,
@@ -144,7 +144,7 @@ fn every_ns(asked_ns: u64, streams: usize, limit: Option<u64>) -> u64 {
     limit.map_or(asked_ns, |rate| asked_ns.max(carried(rate)).min(SLOWEST_NS))
 }
 
-impl Looks {
+impl Sampling {
     /// For a test that begins now, of a client that may have so many bits a second.
     pub fn new(plan: &ServePlan, start_ns: u64, limit: Option<u64>) -> Self {
         let every_ns = every_ns(plan.look_ns, plan.streams(), limit);
@@ -159,7 +159,13 @@ impl Looks {
     }
 
     /// Looks at the streams, while so many tests share the room.
-    pub fn look(&mut self, now: u64, tests: usize, lanes: &[ServedLane], measured: &mut Measured) {
+    pub fn look(
+        &mut self,
+        now: u64,
+        tests: usize,
+        lanes: &[ServedLane],
+        measured: &mut Measurement,
+    ) {
         let most = most(tests, lanes.len());
         self.most = most;
         let t_ns = measured.t_ns(now);
@@ -191,7 +197,7 @@ impl Looks {
     }
 
     /// Keeps where the streams stand. Also at the borders of what counts, so that what counts is known from these states as well.
-    pub fn keep(&self, marks: &[LaneCounts], measured: &mut Measured) {
+    pub fn keep(&self, marks: &[LaneCounts], measured: &mut Measurement) {
         if !self.moments {
             return;
         }

@@ -1,9 +1,9 @@
 //! What a test showed at this end: the results for the client, the line for the log, and the text that an iperf3 server would print.
 
 use super::lane::ServedLane;
-use super::measured::Measured;
+use super::measured::Measurement;
 use super::plan::ServePlan;
-use crate::event::Outcome;
+use crate::event::TestResult;
 use quell_host::counted;
 use quell_host::cpu_time::CpuTimes;
 use quell_load::lane::LaneCounts;
@@ -11,14 +11,14 @@ use quell_wire::iperf3::{Host, Part, PartStream, Results, StreamResult, stream_i
 use std::fmt::Write;
 
 /// The line for the log.
-pub fn outcome(plan: &ServePlan, lanes: &[ServedLane], measured: &Measured) -> Outcome {
+pub fn outcome(plan: &ServePlan, lanes: &[ServedLane], measured: &Measurement) -> TestResult {
     let of = |sends: bool| {
         let lanes = lanes.iter().filter(move |lane| lane.sends == sends);
         lanes.map(|lane| lasted(plan, lane, measured)).fold(0.0, f64::max)
     };
     let (sent_s, received_s) = (of(true), of(false));
     let seconds = sent_s.max(received_s);
-    let mut outcome = Outcome { seconds, ..Outcome::default() };
+    let mut outcome = TestResult { seconds, ..TestResult::default() };
     let mut came = Vec::new();
     for (lane, mark) in lanes.iter().zip(measured.counted()) {
         if lane.sends {
@@ -44,7 +44,7 @@ pub fn outcome(plan: &ServePlan, lanes: &[ServedLane], measured: &Measured) -> O
 }
 
 /// The results for the client.
-pub fn results(plan: &ServePlan, lanes: &[ServedLane], measured: &mut Measured) -> Results {
+pub fn results(plan: &ServePlan, lanes: &[ServedLane], measured: &mut Measurement) -> Results {
     let wall = measured.end_ns.saturating_sub(measured.start_ns) as f64 / 1e9;
     let (user, system) = measured.cpu.seconds();
     let percent = |seconds: f64| if wall > 0.0 { 100.0 * seconds / wall } else { 0.0 };
@@ -92,7 +92,7 @@ pub fn results(plan: &ServePlan, lanes: &[ServedLane], measured: &mut Measured) 
 /// ```
 ///
 /// Datagrams take as long as `Arrivals::lasted_ns` says. An amount over TCP takes from the go to its last byte.
-fn lasted(plan: &ServePlan, lane: &ServedLane, measured: &Measured) -> f64 {
+fn lasted(plan: &ServePlan, lane: &ServedLane, measured: &Measurement) -> f64 {
     let seconds = |ns: u64| ns as f64 / 1e9;
     // For as long as the client wanted to send, unless it ended sooner.
     let wanted = |begin: u64| plan.time_ns.unwrap_or(0).min(measured.end_ns.saturating_sub(begin));
@@ -130,7 +130,7 @@ fn omitted(
     stream: StreamResult,
     plan: &ServePlan,
     lanes: &[ServedLane],
-    measured: &Measured,
+    measured: &Measurement,
 ) -> StreamResult {
     let place = lanes.iter().position(|lane| lane.id == stream.id);
     let Some(base) = place.and_then(|place| measured.base.get(place)) else { return stream };
@@ -140,7 +140,7 @@ fn omitted(
     StreamResult { omitted_errors: Some(0), omitted_packets: Some(signed(base.expected)), ..stream }
 }
 
-fn part(lanes: &[ServedLane], counted: &[LaneCounts], measured: &mut Measured) -> Part {
+fn part(lanes: &[ServedLane], counted: &[LaneCounts], measured: &mut Measurement) -> Part {
     let moments = std::mem::take(&mut measured.moments);
     let streams = lanes.iter().zip(counted).zip(moments);
     let after = measured.host.map(|_| counted::now(measured.device.as_deref()));
@@ -177,7 +177,7 @@ fn signed(value: u64) -> i64 {
 const LINE: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -";
 
 /// What `iperf3 -s` prints of a test, for clients that want to see it.
-fn text(plan: &ServePlan, lanes: &[ServedLane], measured: &Measured) -> String {
+fn text(plan: &ServePlan, lanes: &[ServedLane], measured: &Measurement) -> String {
     let mut out = String::from("Server: Quell ");
     out += env!("CARGO_PKG_VERSION");
     out.push('\n');

@@ -1,11 +1,11 @@
 //! A test while its data flows, until its results are told.
 
 use super::lane::{ServedLane, Terms};
-use super::measured::{Looks, Measured, Reports, said};
+use super::measured::{Measurement, Reports, Sampling, said};
 use super::plan::{Break, GRACE_NS, ServePlan, Unfit};
 use super::report;
 use super::streams::StreamRates;
-use super::talk::{LONGEST_DRAIN_NS, Talk};
+use super::talk::{ControlConnection, LONGEST_DRAIN_NS};
 use crate::hub::{Accepted, Hub, Pass};
 use crate::limits::{BURST_NS, PIECE, Throttle};
 use quell_load::bulk::Gate;
@@ -37,11 +37,11 @@ const MOST_DATAGRAMS: u64 = 1 << 48;
 pub fn measure<'a>(
     hub: &Hub<'_>,
     (guest, pass): (&Accepted, &'a Pass<'a>),
-    talk: &mut Talk<'a>,
+    talk: &mut ControlConnection<'a>,
     plan: &ServePlan,
     rates: StreamRates,
     lanes: &'a [ServedLane],
-    measured: &mut Measured,
+    measured: &mut Measurement,
 ) -> Result<(), Break> {
     talk.say(State::TestStart)?;
     let now = monotonic_ns();
@@ -146,14 +146,14 @@ impl Gate for LaneGate<'_> {
 fn watch(
     hub: &Hub<'_>,
     (guest, pass): (&Accepted, &Pass<'_>),
-    talk: &Talk<'_>,
+    talk: &ControlConnection<'_>,
     plan: &ServePlan,
     (most, (mut end_ns, last_ns)): (Option<u64>, (u64, u64)),
     lanes: &[ServedLane],
-    measured: &mut Measured,
+    measured: &mut Measurement,
 ) -> Result<(), Break> {
     let mut alarm = Alarm::new()?;
-    let mut looks = Looks::new(plan, measured.start_ns, hub.limits.rate_of_client());
+    let mut looks = Sampling::new(plan, measured.start_ns, hub.limits.rate_of_client());
     let mut reports = Reports::new(plan, measured.start_ns);
     let mut counting = measured.count_ns <= measured.start_ns;
     let mut came_before = 0;
@@ -286,9 +286,9 @@ fn taken(lanes: &[ServedLane]) -> u64 {
 fn await_rest<'a>(
     hub: &Hub<'_>,
     (guest, pass): (&Accepted, &'a Pass<'a>),
-    talk: &mut Talk<'a>,
+    talk: &mut ControlConnection<'a>,
     lanes: &'a [ServedLane],
-    measured: &mut Measured,
+    measured: &mut Measurement,
 ) -> Result<(), Break> {
     let theirs = trade_begins(talk, (pass, lanes), measured)?;
     let sent = |lane: &ServedLane| {
@@ -314,9 +314,9 @@ fn await_rest<'a>(
 
 /// The exchange of results as far as the client's.
 fn trade_begins<'a>(
-    talk: &mut Talk<'a>,
+    talk: &mut ControlConnection<'a>,
     (pass, lanes): (&'a Pass<'a>, &'a [ServedLane]),
-    measured: &mut Measured,
+    measured: &mut Measurement,
 ) -> Result<Results, Break> {
     talk.drains(lanes, pass)?;
     talk.send(&std::mem::take(&mut measured.unsaid))?;
@@ -327,11 +327,11 @@ fn trade_begins<'a>(
 
 /// The exchange of results, until the client has all it wants.
 pub fn finish<'a>(
-    talk: &mut Talk<'a>,
+    talk: &mut ControlConnection<'a>,
     pass: &'a Pass<'a>,
     plan: &ServePlan,
     lanes: &'a [ServedLane],
-    measured: &mut Measured,
+    measured: &mut Measurement,
 ) -> Result<(), Break> {
     if !measured.trades {
         trade_begins(talk, (pass, lanes), measured)?;

@@ -12,7 +12,7 @@
 
 use super::lane::ServedLane;
 use super::plan::{Break, ServePlan, Unfit};
-use super::talk::Talk;
+use super::talk::ControlConnection;
 use crate::hub::{Accepted, Hub, Pass, at_once};
 use crate::waiting::{Opened, Streams, Waiting};
 use quell_sys::clock::monotonic_ns;
@@ -30,7 +30,7 @@ const MOST_GREETINGS: u32 = 8;
 pub fn prepare(
     hub: &Hub<'_>,
     guest: &Accepted,
-    talk: &mut Talk<'_>,
+    talk: &mut ControlConnection<'_>,
     pass: &Pass<'_>,
     cookie: Cookie,
 ) -> Result<(ServePlan, StreamRates, Vec<ServedLane>), Break> {
@@ -117,7 +117,7 @@ fn rates(hub: &Hub<'_>, pass: &Pass<'_>, plan: &ServePlan) -> Result<StreamRates
 fn gather(
     hub: &Hub<'_>,
     guest: &Accepted,
-    talk: &Talk<'_>,
+    talk: &ControlConnection<'_>,
     plan: &ServePlan,
     (waiting, pass): (&Waiting, &Pass<'_>),
 ) -> Result<Vec<Opened>, Break> {
@@ -207,7 +207,7 @@ impl Proven {
     pub fn wait_for(
         hub: &Hub<'_>,
         guest: &Accepted,
-        talk: &Talk<'_>,
+        talk: &ControlConnection<'_>,
         waiting: &Waiting,
     ) -> Result<Self, Break> {
         let mut alarm = Alarm::new()?;

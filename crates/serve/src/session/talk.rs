@@ -40,7 +40,7 @@ const MOST_READ: usize = 1 << 20;
 pub const LONGEST_DRAIN_NS: u64 = 60_000_000_000;
 
 /// One end of the conversation.
-pub struct Talk<'a> {
+pub struct ControlConnection<'a> {
     stream: &'a TcpSocket,
     exchange: Exchange<'a>,
     step_ns: u64,
@@ -95,7 +95,7 @@ fn words_through(words: &TcpSocket) -> u64 {
     tcp_info(words).and_then(|info| info.bytes_received).unwrap_or(0)
 }
 
-impl<'a> Talk<'a> {
+impl<'a> ControlConnection<'a> {
     /// With one client; each step may take so long, and its data flow so long.
     pub fn new(stream: &'a TcpSocket, limits: &Limits, stop: &'a Bell) -> Result<Self, SysError> {
         let exchange = Exchange::new(stream, None, stop)?;
@@ -313,7 +313,7 @@ mod tests {
         let limits = Limits { time_ns: 1_000_000_000, handshake_ns: LONG_NS, ..Limits::default() };
         let hub = Hub::new(limits.clone(), None, false, &stop, &|_| {});
         let pass = hub.begin(Ipv4Addr::LOCALHOST.into(), &stream, true).unwrap();
-        let mut talk = Talk::new(&stream, &limits, &stop).unwrap();
+        let mut talk = ControlConnection::new(&stream, &limits, &stop).unwrap();
         talk.say(State::TestStart).unwrap();
         let started = talk.starts_ns;
 

@@ -1,7 +1,7 @@
 //! A test's data, over one connection: as fast as the rates let it, and not after the test.
 
-use super::talk::{End, Talk, heading};
-use super::tests::{Carrying, Test};
+use super::http1::{ConnectionEnd, Http1Connection, heading};
+use super::measurement::{Carrying, WebTest};
 use nix::errno::Errno;
 use quell_load::bulk::Gate;
 use quell_sys::clock::monotonic_ns;
@@ -33,7 +33,11 @@ const MOST: usize = 1 << 20;
 const UNSENT: i32 = 256 << 10;
 
 /// Sends so many bytes.
-pub fn down(talk: &mut Talk<'_, '_>, test: &Arc<Test<'_>>, bytes: u64) -> Result<(), End> {
+pub fn down(
+    talk: &mut Http1Connection<'_, '_>,
+    test: &Arc<WebTest<'_>>,
+    bytes: u64,
+) -> Result<(), ConnectionEnd> {
     let stream = &talk.guest.stream;
     let Some(carrying) = test.line(stream, true) else { return Err(too_many()) };
     // Without it more waits in the socket, and no figure is wrong.
@@ -58,14 +62,18 @@ pub fn down(talk: &mut Talk<'_, '_>, test: &Arc<Test<'_>>, bytes: u64) -> Result
             }
             Err(Errno::EINTR) => {}
             Err(Errno::EAGAIN) => pace.wait_for(writable(stream), stop)?,
-            Err(_) => return Err(End::Gone),
+            Err(_) => return Err(ConnectionEnd::Gone),
         }
     }
     Ok(())
 }
 
 /// Takes so many bytes.
-pub fn up(talk: &mut Talk<'_, '_>, test: &Arc<Test<'_>>, bytes: u64) -> Result<(), End> {
+pub fn up(
+    talk: &mut Http1Connection<'_, '_>,
+    test: &Arc<WebTest<'_>>,
+    bytes: u64,
+) -> Result<(), ConnectionEnd> {
     let Some(carrying) = test.line(&talk.guest.stream, false) else { return Err(too_many()) };
     let first = talk.take_unread(usize::try_from(bytes).unwrap_or(usize::MAX));
     let stop = talk.web.hub.stop;
@@ -76,21 +84,21 @@ pub fn up(talk: &mut Talk<'_, '_>, test: &Arc<Test<'_>>, bytes: u64) -> Result<(
     while left > 0 {
         let piece = pace.piece(left, stop)?;
         match discard_some(stream.as_fd(), piece) {
-            Ok(0) => return Err(End::Gone),
+            Ok(0) => return Err(ConnectionEnd::Gone),
             Ok(got) => {
                 pace.went(got);
                 left -= got as u64;
             }
             Err(Errno::EINTR) => {}
             Err(Errno::EAGAIN) => pace.wait_for(readable(stream), stop)?,
-            Err(_) => return Err(End::Gone),
+            Err(_) => return Err(ConnectionEnd::Gone),
         }
     }
     pace.settle(stop)
 }
 
-fn too_many() -> End {
-    End::Bad("its test has as many connections as it may, or is over".into())
+fn too_many() -> ConnectionEnd {
+    ConnectionEnd::Bad("its test has as many connections as it may, or is over".into())
 }
 
 /// What a test may move, and until when.
@@ -104,12 +112,12 @@ struct Pace<'c, 'h> {
 }
 
 impl<'c, 'h> Pace<'c, 'h> {
-    fn new(carrying: &'c Carrying<'h>) -> Result<Self, End> {
+    fn new(carrying: &'c Carrying<'h>) -> Result<Self, ConnectionEnd> {
         Ok(Self { carrying, alarm: Alarm::new()?, allowed: 0, owed: 0 })
     }
 
     /// How many bytes may move now; waits for them.
-    fn piece(&mut self, left: u64, stop: &quell_sys::wait::Bell) -> Result<usize, End> {
+    fn piece(&mut self, left: u64, stop: &quell_sys::wait::Bell) -> Result<usize, ConnectionEnd> {
         self.settle(stop)?;
         if self.allowed == 0 {
             self.allowed = self.passes(usize::try_from(left).unwrap_or(MOST), stop)?;
@@ -118,7 +126,7 @@ impl<'c, 'h> Pace<'c, 'h> {
     }
 
     /// Waits until all that moved was let through.
-    fn settle(&mut self, stop: &quell_sys::wait::Bell) -> Result<(), End> {
+    fn settle(&mut self, stop: &quell_sys::wait::Bell) -> Result<(), ConnectionEnd> {
         while self.owed > 0 {
             self.owed -= self.passes(self.owed, stop)?;
         }
@@ -126,7 +134,11 @@ impl<'c, 'h> Pace<'c, 'h> {
     }
 
     /// Waits until the rates let a piece of so many bytes through; its length.
-    fn passes(&mut self, bytes: usize, stop: &quell_sys::wait::Bell) -> Result<usize, End> {
+    fn passes(
+        &mut self,
+        bytes: usize,
+        stop: &quell_sys::wait::Bell,
+    ) -> Result<usize, ConnectionEnd> {
         let Carrying { test, throttle, .. } = self.carrying;
         let want = throttle.most().unwrap_or(MOST).min(bytes);
         while let Err(at) = throttle.pass(want, monotonic_ns()) {
@@ -148,20 +160,20 @@ impl<'c, 'h> Pace<'c, 'h> {
         &mut self,
         stream: nix::poll::PollFd<'_>,
         stop: &quell_sys::wait::Bell,
-    ) -> Result<(), End> {
+    ) -> Result<(), ConnectionEnd> {
         let test = &self.carrying.test;
         // What moves nothing for long may lose its place to others, and hears of it here.
-        test.moved().map_err(|_| End::Crowded)?;
+        test.moved().map_err(|_| ConnectionEnd::Crowded)?;
         self.alarm.set(Some(test.end_ns))?;
         let mut fds = [stream, readable(&self.alarm), readable(&test.gone), readable(stop)];
         wait(&mut fds)?;
         self.is_on(came(&fds[2]), came(&fds[3]))
     }
 
-    fn is_on(&self, gone: bool, stopped: bool) -> Result<(), End> {
+    fn is_on(&self, gone: bool, stopped: bool) -> Result<(), ConnectionEnd> {
         match () {
-            () if stopped => Err(End::Stopped),
-            () if gone || monotonic_ns() >= self.carrying.test.end_ns => Err(End::Gone),
+            () if stopped => Err(ConnectionEnd::Stopped),
+            () if gone || monotonic_ns() >= self.carrying.test.end_ns => Err(ConnectionEnd::Gone),
             () => Ok(()),
         }
     }

@@ -6,8 +6,8 @@
 //!   {"ms":250,"down":…,"up":…,"again":…}     four times a second: bytes, segments sent again, round-trip times
 //! ```
 
-use super::talk::{End, Talk, heading};
-use super::tests::{Held, Look};
+use super::http1::{ConnectionEnd, Http1Connection, heading};
+use super::measurement::{KernelView, RunningTest};
 use crate::hub::HalfOpen;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::{Alarm, came, readable, wait};
@@ -27,11 +27,14 @@ const WAIT_ELSEWHERE: &str =
     "busy: as many wait as may, of this address or network or in all; ask again in a few seconds";
 
 /// Serves it to its end.
-pub fn test(talk: &mut Talk<'_, '_>, half_open: Option<HalfOpen<'_>>) -> Result<(), End> {
+pub fn test(
+    talk: &mut Http1Connection<'_, '_>,
+    half_open: Option<HalfOpen<'_>>,
+) -> Result<(), ConnectionEnd> {
     let (web, guest) = (talk.web, talk.guest);
     let stop = web.hub.stop;
     let Some(standing) = web.tests.stand(guest.peer.ip())? else {
-        let busy = super::route::Answer::text(503, WAIT_ELSEWHERE);
+        let busy = super::route::WebAnswer::text(503, WAIT_ELSEWHERE);
         talk.answer(&busy.last(), false)?;
         return Ok(());
     };
@@ -45,24 +48,24 @@ pub fn test(talk: &mut Talk<'_, '_>, half_open: Option<HalfOpen<'_>>) -> Result<
         }
         talk.line(&json!({ "wait": standing.before() + 1 }))?;
         if half_open.as_ref().is_some_and(HalfOpen::lost) {
-            return Err(End::Crowded);
+            return Err(ConnectionEnd::Crowded);
         }
         let now = monotonic_ns();
         if now >= end_ns {
-            return Err(End::Late);
+            return Err(ConnectionEnd::Late);
         }
         alarm.set(Some(now.saturating_add(WAIT_NS)))?;
         let mut fds =
             [readable(&*standing.bell), readable(&guest.stream), readable(stop), readable(&alarm)];
         wait(&mut fds)?;
         match () {
-            () if came(&fds[2]) => return Err(End::Stopped),
+            () if came(&fds[2]) => return Err(ConnectionEnd::Stopped),
             // It says nothing on this connection any more: it left.
-            () if came(&fds[1]) => return Err(End::Gone),
+            () if came(&fds[1]) => return Err(ConnectionEnd::Gone),
             () => {}
         }
     };
-    let held = Held { test };
+    let held = RunningTest { test };
     drop((standing, half_open));
     let test = &held.test;
     let began = monotonic_ns();
@@ -77,15 +80,15 @@ pub fn test(talk: &mut Talk<'_, '_>, half_open: Option<HalfOpen<'_>>) -> Result<
         wait(&mut fds)?;
         let now = monotonic_ns();
         match () {
-            () if came(&fds[1]) => return Err(End::Stopped),
-            () if came(&fds[0]) || now >= test.end_ns => return Err(End::Gone),
+            () if came(&fds[1]) => return Err(ConnectionEnd::Stopped),
+            () if came(&fds[0]) || now >= test.end_ns => return Err(ConnectionEnd::Gone),
             () => {}
         }
         // The page is there: its test stays even while it measures an idle line.
-        test.moved().map_err(|_| End::Crowded)?;
+        test.moved().map_err(|_| ConnectionEnd::Crowded)?;
         let look = test.look();
         if still.for_ns(&look, now) >= STILL_NS && web.tests.is_awaited() {
-            return Err(End::Crowded);
+            return Err(ConnectionEnd::Crowded);
         }
         talk.line(&seen(&look, now.saturating_sub(began)))?;
     }
@@ -98,7 +101,7 @@ struct Still {
 }
 
 impl Still {
-    fn for_ns(&mut self, look: &Look, now: u64) -> u64 {
+    fn for_ns(&mut self, look: &KernelView, now: u64) -> u64 {
         let moved = look.sums.down.saturating_add(look.sums.up);
         if moved != self.moved {
             *self = Self { moved, since_ns: now };
@@ -107,7 +110,7 @@ impl Still {
     }
 }
 
-fn seen(look: &Look, ns: u64) -> Value {
+fn seen(look: &KernelView, ns: u64) -> Value {
     let ms = |us: f64| (us / 10.0).round() / 100.0;
     let mean = |all: &[u32]| all.iter().map(|us| f64::from(*us)).sum::<f64>() / all.len() as f64;
     json!({
@@ -122,9 +125,9 @@ fn seen(look: &Look, ns: u64) -> Value {
     })
 }
 
-impl Talk<'_, '_> {
+impl Http1Connection<'_, '_> {
     /// Sends a line as a chunk of its own (RFC 9112, section 7.1).
-    fn line(&mut self, value: &Value) -> Result<(), End> {
+    fn line(&mut self, value: &Value) -> Result<(), ConnectionEnd> {
         let text = format!("{value}\n");
         self.send(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes())
     }
@@ -133,12 +136,14 @@ impl Talk<'_, '_> {
 #[cfg(test)]
 mod stories {
     use super::*;
-    use crate::web::tests::Sums;
+    use crate::web::measurement::Sums;
 
     #[test]
     fn who_moves_nothing_is_still_and_who_moves_a_byte_is_not() {
-        let look =
-            |down, up| Look { sums: Sums { down, up, ..Sums::default() }, ..Look::default() };
+        let look = |down, up| KernelView {
+            sums: Sums { down, up, ..Sums::default() },
+            ..KernelView::default()
+        };
         let mut still = Still { moved: 0, since_ns: 1_000 };
         assert_eq!(still.for_ns(&look(0, 0), 1_000 + STILL_NS), STILL_NS);
         assert_eq!(still.for_ns(&look(0, 1), 2_000 + STILL_NS), 0);

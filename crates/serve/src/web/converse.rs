@@ -1,18 +1,18 @@
-//! One connection of HTTP to its end; over TLS that is HTTP/2 ([`super::secure`]), else HTTP/1.1: heads, answers, one after the other. While it moves no data it counts as one of which nothing is
+//! One connection of HTTP to its end; over TLS that is HTTP/2 ([`super::http2`]), else HTTP/1.1: heads, answers, one after the other. While it moves no data it counts as one of which nothing is
 //! known, and goes when others come.
 
-use super::route::{Answer, LONGEST_BODY, Reply, route, wants_body};
-use super::talk::{End, Talk};
-use super::{Web, carry, control, secure};
+use super::http1::{ConnectionEnd, Http1Connection};
+use super::route::{LONGEST_BODY, Routed, WebAnswer, route, wants_body};
+use super::{Web, carry, control, http2};
 use crate::hub::{Accepted, HalfOpen};
-use quell_web::head::{Body, Method};
+use quell_web::head::{Body, HttpMethod};
 
 /// Most requests of one connection: a page pings ten times a second, for two minutes.
 const MOST_REQUESTS: usize = 20_000;
 
 /// Whether these first bytes of a connection begin a request, or the handshake before one.
 pub fn begins(first: &[u8]) -> bool {
-    secure::begins(first)
+    http2::begins(first)
         || ["GET /", "HEAD /", "POST /", "PUT /", "OPTIONS "].iter().any(|word| {
             let some = word.len().min(first.len());
             first[..some] == word.as_bytes()[..some]
@@ -27,15 +27,21 @@ pub fn converse<'x, 'h: 'x>(
     trusted: bool,
     half_open: HalfOpen<'x>,
 ) {
-    let ended = match secure::begins(first) {
-        true => secure::converse(web, guest, first, trusted, half_open),
+    let ended = match http2::begins(first) {
+        true => http2::converse(web, guest, first, trusted, half_open),
         false => requests(web, guest, first, trusted, half_open),
     };
     if ended.is_err() {
         // After an end in order what was said still gets there, however full the way is.
         guest.stream.abort();
     }
-    if let Err(end @ (End::Bad(_) | End::Late | End::Crowded | End::System(_))) = ended {
+    if let Err(
+        end @ (ConnectionEnd::Bad(_)
+        | ConnectionEnd::Late
+        | ConnectionEnd::Crowded
+        | ConnectionEnd::System(_)),
+    ) = ended
+    {
         web.hub.refuse(guest.peer, end);
     }
 }
@@ -46,16 +52,16 @@ fn requests<'x, 'h: 'x>(
     first: &[u8],
     trusted: bool,
     half_open: HalfOpen<'x>,
-) -> Result<(), End> {
+) -> Result<(), ConnectionEnd> {
     let _ = crate::hub::at_once(&guest.stream);
-    let mut talk = Talk::new(web, guest, first)?;
+    let mut talk = Http1Connection::new(web, guest, first)?;
     let mut half_open = Some(half_open);
     for number in 0..MOST_REQUESTS {
         let (request, length) = match talk.head(number == 0) {
             Ok(read) => read,
-            Err(End::Bad(why)) => {
+            Err(ConnectionEnd::Bad(why)) => {
                 let status = if why.contains("more than") { 431 } else { 400 };
-                talk.answer(&Answer::text(status, &why).last(), false)?;
+                talk.answer(&WebAnswer::text(status, &why).last(), false)?;
                 talk.part();
                 web.hub.refuse(guest.peer, why);
                 return Ok(());
@@ -63,7 +69,7 @@ fn requests<'x, 'h: 'x>(
             Err(end) => return Err(end),
         };
         if half_open.as_ref().is_some_and(HalfOpen::lost) {
-            return Err(End::Crowded);
+            return Err(ConnectionEnd::Crowded);
         }
         talk.take_unread(length);
         let mut body = Vec::new();
@@ -73,38 +79,38 @@ fn requests<'x, 'h: 'x>(
                     body = talk.body(length as usize)?
                 }
                 _ => {
-                    talk.answer(&Answer::text(413, "more than is read here").last(), false)?;
+                    talk.answer(&WebAnswer::text(413, "more than is read here").last(), false)?;
                     talk.part();
                     return Ok(());
                 }
             }
         }
         match route(web, guest, &request, &body, (trusted, false))? {
-            Reply::Now(mut answer) => {
+            Routed::Now(mut answer) => {
                 // What it may have sent behind its head is nobody's.
                 let left = !wants_body(&request) && request.body != Body::Bytes(0);
                 answer.last |= !request.stays || left;
-                talk.answer(&answer, request.method == Method::Head)?;
+                talk.answer(&answer, request.method == HttpMethod::Head)?;
                 if answer.last {
                     talk.part();
                     return Ok(());
                 }
             }
-            Reply::Control => {
+            Routed::Control => {
                 return control::test(&mut talk, half_open.take());
             }
-            Reply::Down(test, bytes) => {
+            Routed::Down(test, bytes) => {
                 drop(half_open.take());
                 carry::down(&mut talk, &test, bytes)?;
             }
-            Reply::Up(test, bytes) => {
+            Routed::Up(test, bytes) => {
                 drop(half_open.take());
                 if request.waits {
                     talk.send(b"HTTP/1.1 100 Continue\r\n\r\n")?;
                 }
                 carry::up(&mut talk, &test, bytes)?;
                 drop(test);
-                talk.answer(&Answer::text(200, "taken"), false)?;
+                talk.answer(&WebAnswer::text(200, "taken"), false)?;
                 if !request.stays {
                     return Ok(());
                 }
@@ -113,7 +119,7 @@ fn requests<'x, 'h: 'x>(
         if half_open.is_none() {
             half_open = web.hub.half_open(guest.peer.ip(), &guest.stream);
             if half_open.is_none() {
-                return Err(End::Crowded);
+                return Err(ConnectionEnd::Crowded);
             }
         }
     }

@@ -1,15 +1,15 @@
 //! What a request asks for, and whether it may: pure but for the tests that it names.
 
-use super::tests::Test;
+use super::measurement::WebTest;
 use super::{Web, now_s};
 use crate::hub::Accepted;
 use quell_sys::SysError;
 use quell_sys::wall::realtime_ns;
-use quell_web::head::{Body, Method, Request};
-use quell_web::nq::{self, Config};
+use quell_web::head::{Body, HttpMethod, Request};
+use quell_web::nq::{self, NqConfig};
 use quell_web::origin::{self, Foreign};
 use quell_web::page;
-use quell_web::sent::Sent;
+use quell_web::sent::SentResult;
 use serde::Deserialize;
 use serde_json::json;
 use std::borrow::Cow;
@@ -25,20 +25,20 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const BYTES: &str = "application/octet-stream";
 
 /// What is done with a request.
-pub enum Reply<'h> {
+pub enum Routed<'h> {
     /// This is the answer.
-    Now(Answer),
+    Now(WebAnswer),
     /// So many bytes go down.
-    Down(Arc<Test<'h>>, u64),
+    Down(Arc<WebTest<'h>>, u64),
     /// So many come up.
-    Up(Arc<Test<'h>>, u64),
+    Up(Arc<WebTest<'h>>, u64),
     /// A page's test.
     Control,
 }
 
 /// A whole answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct WebAnswer {
     pub status: u16,
     pub kind: &'static str,
     pub body: Cow<'static, [u8]>,
@@ -46,7 +46,7 @@ pub struct Answer {
     pub last: bool,
 }
 
-impl Answer {
+impl WebAnswer {
     pub fn text(status: u16, text: impl ToString) -> Self {
         let text = format!("{}\n", text.to_string());
         Self { status, kind: TEXT, body: text.into_bytes().into(), last: false }
@@ -64,7 +64,8 @@ impl Answer {
 
 /// Whether the body of a request is read before it is answered.
 pub fn wants_body(request: &Request) -> bool {
-    request.method == Method::Post && matches!(request.path.as_str(), "/web/enter" | "/web/results")
+    request.method == HttpMethod::Post
+        && matches!(request.path.as_str(), "/web/enter" | "/web/results")
 }
 
 #[derive(Deserialize)]
@@ -80,14 +81,14 @@ pub fn route<'h>(
     request: &Request,
     body: &[u8],
     (trusted, tls): (bool, bool),
-) -> Result<Reply<'h>, SysError> {
-    let now = |answer| Ok(Reply::Now(answer));
+) -> Result<Routed<'h>, SysError> {
+    let now = |answer| Ok(Routed::Now(answer));
     if let Err(foreign) = origin::check(request, &web.config.names) {
         let status = if foreign == Foreign::Name { 421 } else { 403 };
-        return now(Answer::text(status, foreign).last());
+        return now(WebAnswer::text(status, foreign).last());
     }
-    if request.method == Method::Other {
-        return now(Answer::text(405, "GET, HEAD and POST alone are answered here").last());
+    if request.method == HttpMethod::Other {
+        return now(WebAnswer::text(405, "GET, HEAD and POST alone are answered here").last());
     }
     let path = request.path.as_str();
     if let Some(rest) = path.strip_prefix("/nq/") {
@@ -98,7 +99,7 @@ pub fn route<'h>(
         let may =
             trusted || request.key.as_deref().is_some_and(|k| web.keys.is_good(ip, now_s(), k));
         if !may {
-            return now(Answer::text(
+            return now(WebAnswer::text(
                 401,
                 "this server has a secret: quell rpm --secret-file FILE",
             )
@@ -106,24 +107,24 @@ pub fn route<'h>(
         }
         let folder = format!("/nq/{}", web.keys.key(ip, now_s()));
         let host = request.host.as_deref().unwrap_or_default();
-        return now(match Config::below(tls, host, &folder) {
-            Some(config) => Answer { kind: JSON, ..Answer::text(200, config.json()) },
-            None => Answer::text(400, "this Host is no host").last(),
+        return now(match NqConfig::below(tls, host, &folder) {
+            Some(config) => WebAnswer { kind: JSON, ..WebAnswer::text(200, config.json()) },
+            None => WebAnswer::text(400, "this Host is no host").last(),
         });
     }
     match path.strip_prefix("/web/") {
         Some(name) => own(web, guest, request, name, body, trusted),
-        None if request.method == Method::Post => {
-            now(Answer::text(405, "nothing is posted there").last())
+        None if request.method == HttpMethod::Post => {
+            now(WebAnswer::text(405, "nothing is posted there").last())
         }
         None => now(match page::file(path) {
-            Some(file) => Answer {
+            Some(file) => WebAnswer {
                 status: 200,
                 kind: file.kind,
                 body: file.text.as_bytes().into(),
                 last: false,
             },
-            None => Answer::text(404, "there is no such page here"),
+            None => WebAnswer::text(404, "there is no such page here"),
         }),
     }
 }
@@ -136,30 +137,30 @@ fn own<'h>(
     name: &str,
     body: &[u8],
     trusted: bool,
-) -> Result<Reply<'h>, SysError> {
+) -> Result<Routed<'h>, SysError> {
     let ip = guest.peer.ip();
     // A foreign page may not send it without asking, and a question is never answered.
     let Some(key) = &request.key else {
-        return Ok(Reply::Now(
-            Answer::text(403, "only the page of this server may ask for this").last(),
+        return Ok(Routed::Now(
+            WebAnswer::text(403, "only the page of this server may ask for this").last(),
         ));
     };
     let has_secret = web.hub.secret.is_some();
     let may = trusted || web.keys.is_good(ip, now_s(), key);
-    let post = request.method == Method::Post;
+    let post = request.method == HttpMethod::Post;
     if !may && !matches!(name, "hello" | "enter") {
-        return Ok(Reply::Now(
-            Answer::text(401, "this server has a secret, which was not proven").last(),
+        return Ok(Routed::Now(
+            WebAnswer::text(401, "this server has a secret, which was not proven").last(),
         ));
     }
-    Ok(Reply::Now(match (name, post) {
+    Ok(Routed::Now(match (name, post) {
         ("hello", false) => {
             let [a, b, c, d, e, f, g, h, ..] = quell_sys::secret::nonce()?;
             let random = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
             let nonce = has_secret.then(|| web.keys.nonce(ip, now_s(), random));
             let limits = &web.hub.limits;
             let most = limits.rate_of_client();
-            Answer::json(&json!({
+            WebAnswer::json(&json!({
                 "version": env!("CARGO_PKG_VERSION"), "secret": has_secret && !may, "nonce": nonce,
                 "most_bits": most, "address": ip.to_canonical().to_string(),
             }))
@@ -168,35 +169,35 @@ fn own<'h>(
             (Some(secret), Ok(enter))
                 if web.keys.proves(secret, ip, now_s(), &enter.nonce, &enter.proof) =>
             {
-                Answer::json(&json!({ "key": web.keys.key(ip, now_s()) }))
+                WebAnswer::json(&json!({ "key": web.keys.key(ip, now_s()) }))
             }
-            (None, _) => Answer::text(400, "this server has no secret"),
+            (None, _) => WebAnswer::text(400, "this server has no secret"),
             // Nobody tries many secrets over one connection.
-            _ => Answer::text(401, "that is not the secret").last(),
+            _ => WebAnswer::text(401, "that is not the secret").last(),
         },
         ("ping", false) => one_byte(),
         // The next one needs a connection of its own.
         ("fresh", false) => one_byte().last(),
-        ("results", false) => Answer::json(&json!(web.results())),
-        ("results", true) => match Sent::read(body, realtime_ns() / 1_000_000_000) {
+        ("results", false) => WebAnswer::json(&json!(web.results())),
+        ("results", true) => match SentResult::read(body, realtime_ns() / 1_000_000_000) {
             Some(sent) => {
                 web.keep(ip, sent);
-                Answer::text(200, "kept")
+                WebAnswer::text(200, "kept")
             }
             None => {
                 let why = "that is no result, or its time is a day ahead of this server's clock";
-                Answer::text(400, why).last()
+                WebAnswer::text(400, why).last()
             }
         },
-        ("test", false) => return Ok(Reply::Control),
+        ("test", false) => return Ok(Routed::Control),
         ("down" | "up", _) => {
             let number = asked(request, "t").unwrap_or_default();
             let Some(test) = web.tests.of_number(number, ip) else {
-                return Ok(Reply::Now(Answer::text(410, "this test is over").last()));
+                return Ok(Routed::Now(WebAnswer::text(410, "this test is over").last()));
             };
             return Ok(carried(request, name == "up", test));
         }
-        _ => Answer::text(404, "there is no such page here"),
+        _ => WebAnswer::text(404, "there is no such page here"),
     }))
 }
 
@@ -206,34 +207,34 @@ fn draft<'h>(
     guest: &Accepted,
     request: &Request,
     rest: &str,
-) -> Result<Reply<'h>, SysError> {
+) -> Result<Routed<'h>, SysError> {
     let (key, name) = rest.split_once('/').unwrap_or((rest, ""));
-    let now = |answer| Ok(Reply::Now(answer));
+    let now = |answer| Ok(Routed::Now(answer));
     if !web.keys.is_good(guest.peer.ip(), now_s(), key) {
         let why = "this address is not good any more: ask for /.well-known/nq again";
-        return now(Answer::text(403, why).last());
+        return now(WebAnswer::text(403, why).last());
     }
     match name {
         "small" => now(one_byte()),
         "large" | "upload" => match web.tests.of_client(guest.peer, &guest.stream) {
             Ok(test) => Ok(carried(request, name == "upload", test)),
-            Err(full) => now(Answer::text(503, format!("busy, try again later: {full}")).last()),
+            Err(full) => now(WebAnswer::text(503, format!("busy, try again later: {full}")).last()),
         },
-        _ => now(Answer::text(404, "there is no such page here")),
+        _ => now(WebAnswer::text(404, "there is no such page here")),
     }
 }
 
-fn carried<'h>(request: &Request, up: bool, test: Arc<Test<'h>>) -> Reply<'h> {
+fn carried<'h>(request: &Request, up: bool, test: Arc<WebTest<'h>>) -> Routed<'h> {
     match (up, request.method, request.body) {
-        (false, Method::Get, _) => {
+        (false, HttpMethod::Get, _) => {
             let bytes = asked(request, "bytes").and_then(|bytes| bytes.parse().ok());
-            Reply::Down(test, bytes.unwrap_or(LARGE).min(LARGE))
+            Routed::Down(test, bytes.unwrap_or(LARGE).min(LARGE))
         }
-        (true, Method::Post, Body::Bytes(length)) => Reply::Up(test, length),
-        (true, Method::Post, Body::Chunks) => {
-            Reply::Now(Answer::text(411, "say how long it is: Content-Length").last())
+        (true, HttpMethod::Post, Body::Bytes(length)) => Routed::Up(test, length),
+        (true, HttpMethod::Post, Body::Chunks) => {
+            Routed::Now(WebAnswer::text(411, "say how long it is: Content-Length").last())
         }
-        _ => Reply::Now(Answer::text(405, "GET down, POST up").last()),
+        _ => Routed::Now(WebAnswer::text(405, "GET down, POST up").last()),
     }
 }
 
@@ -242,6 +243,6 @@ fn asked<'r>(request: &'r Request, name: &str) -> Option<&'r str> {
     request.query.split('&').find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
 }
 
-fn one_byte() -> Answer {
-    Answer { status: 200, kind: BYTES, body: Cow::Borrowed(b"."), last: false }
+fn one_byte() -> WebAnswer {
+    WebAnswer { status: 200, kind: BYTES, body: Cow::Borrowed(b"."), last: false }
 }

@@ -1,7 +1,7 @@
 //! A server in a process of its own, so that its memory is its own: this test program once more.
 
 use crate::client::NEVER;
-use quell_serve::{Config, Event, Limits, Server};
+use quell_serve::{Limits, ServeConfig, ServeEvent, Server};
 use quell_sys::wait::Bell;
 use quell_wire::auth::Secret;
 use std::io::{BufRead, BufReader, Write};
@@ -121,7 +121,7 @@ pub fn serve() {
         }
     }
     let bind = ([127, 0, 0, 1], 0).into();
-    let config = Config { bind, limits, secret, one_off: false, time_ns: None, web };
+    let config = ServeConfig { bind, limits, secret, one_off: false, time_ns: None, web };
     let mut server = Server::prepare(config).expect("a port");
     server.give_up_rights("nobody").expect("rights can be given up");
     let say = |text: &dyn std::fmt::Display| {
@@ -129,6 +129,6 @@ pub fn serve() {
         let _ = writeln!(out, "{LINE}{text}").and_then(|()| out.flush());
     };
     say(&server.local());
-    let tell = |event: &Event| say(event);
+    let tell = |event: &ServeEvent| say(event);
     server.run(&Bell::new().expect("a bell"), &tell).expect("it serves");
 }

@@ -28,7 +28,7 @@ const BATCH: usize = 64;
 
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum AttemptEnd {
     /// The other end accepted. The connection was reset since.
     Open,
     /// The other end answered that nobody listens (RST).
@@ -39,15 +39,15 @@ pub enum End {
 
 /// An attempt that ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ended {
+pub struct EndedAttempt {
     /// What it was begun with.
     pub id: u64,
     /// How it ended.
-    pub end: End,
+    pub end: AttemptEnd,
     /// When this program found out: nanoseconds of the monotonic clock.
     pub seen_ns: u64,
     /// The kernel's own measure from the SYN to its answer, in nanoseconds, exact to a microsecond. There is one for what is
-    /// [`End::Open`] only.
+    /// [`AttemptEnd::Open`] only.
     pub rtt_ns: Option<u64>,
     /// How often the SYN was sent again.
     pub repeated: u32,
@@ -55,7 +55,7 @@ pub struct Ended {
     pub begun_ns: u64,
 }
 
-impl Ended {
+impl EndedAttempt {
     /// Whether it was the first SYN that was answered; none where nobody knows.
     pub fn is_answer_to_first(&self) -> Option<bool> {
         let passed_ns = self.seen_ns.saturating_sub(self.begun_ns);
@@ -116,7 +116,7 @@ impl Attempts {
     }
 
     /// The attempts that ended since, without waiting; whether there may be more.
-    pub fn ended(&mut self, ended: &mut Vec<Ended>) -> bool {
+    pub fn ended(&mut self, ended: &mut Vec<EndedAttempt>) -> bool {
         let mut events = [EpollEvent::empty(); BATCH];
         // It is interrupted by no signal when it does not wait, and can't fail else.
         let got = self.epoll.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
@@ -137,7 +137,7 @@ impl Attempts {
 }
 
 impl Attempt {
-    fn end(self, id: u64, seen_ns: u64) -> Ended {
+    fn end(self, id: u64, seen_ns: u64) -> EndedAttempt {
         let fd = self.socket.as_fd();
         let (errno, seen_ns) = self.at_once.unwrap_or_else(|| {
             let error = get(fd, libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0);
@@ -145,15 +145,15 @@ impl Attempt {
         });
         let end = match errno as i32 {
             // A reset that answers a SYN is a refusal (tcp_reset, net/ipv4/tcp_input.c); any other came after it was open.
-            0 | libc::ECONNRESET | libc::EPIPE => End::Open,
-            libc::ECONNREFUSED => End::Refused,
-            _ => End::Failed(errno),
+            0 | libc::ECONNRESET | libc::EPIPE => AttemptEnd::Open,
+            libc::ECONNREFUSED => AttemptEnd::Refused,
+            _ => AttemptEnd::Failed(errno),
         };
         let Handshake { repeated, rtt_ns, .. } = Handshake::read(fd);
-        let rtt_ns = rtt_ns.filter(|_| end == End::Open);
+        let rtt_ns = rtt_ns.filter(|_| end == AttemptEnd::Open);
         // Their side is reset; ours leaves no TIME-WAIT.
         self.socket.reset();
-        Ended { id, end, seen_ns, rtt_ns, repeated, begun_ns: self.begun_ns }
+        EndedAttempt { id, end, seen_ns, rtt_ns, repeated, begun_ns: self.begun_ns }
     }
 }
 
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
     use crate::wait::{readable, wait};
 
-    fn outcome(attempts: &mut Attempts) -> Ended {
+    fn outcome(attempts: &mut Attempts) -> EndedAttempt {
         wait(&mut [readable(attempts)]).unwrap();
         let mut ended = Vec::new();
         attempts.ended(&mut ended);
@@ -188,12 +188,12 @@ mod tests {
             let before = monotonic_ns();
             attempts.begin(7).unwrap();
             let open = outcome(&mut attempts);
-            assert_eq!((open.id, open.end, open.repeated), (7, End::Open, 0));
+            assert_eq!((open.id, open.end, open.repeated), (7, AttemptEnd::Open, 0));
             assert!(open.rtt_ns.is_none_or(|rtt| rtt <= open.seen_ns - before + 1000));
             let mut attempts = Attempts::new(nobody.parse().unwrap(), 0, Way::default()).unwrap();
             attempts.begin(8).unwrap();
             let refused = outcome(&mut attempts);
-            assert_eq!((refused.id, refused.end, refused.rtt_ns), (8, End::Refused, None));
+            assert_eq!((refused.id, refused.end, refused.rtt_ns), (8, AttemptEnd::Refused, None));
         }
     }
 
@@ -217,7 +217,7 @@ mod tests {
         let mut attempts = Attempts::new(to, 0, Way::default()).unwrap();
         for id in 0..20 {
             attempts.begin(id).unwrap();
-            assert_eq!(outcome(&mut attempts).end, End::Open, "{id}");
+            assert_eq!(outcome(&mut attempts).end, AttemptEnd::Open, "{id}");
             drop(accept(&listener).unwrap());
         }
         // The listener itself is all that stays. On a busy machine the last reset is on its way for some time; a connection in TIME-WAIT

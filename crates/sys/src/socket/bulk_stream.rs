@@ -61,12 +61,12 @@ pub fn take_some(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> 
 
 /// A file in memory, to send from.
 #[derive(Debug)]
-pub struct Source {
+pub struct PayloadFile {
     file: File,
     length: usize,
 }
 
-impl Source {
+impl PayloadFile {
     /// A file that holds these bytes.
     pub fn new(bytes: &[u8]) -> Result<Self, SysError> {
         let tried = || format!("make a file of {} bytes in memory", bytes.len());
@@ -96,7 +96,7 @@ impl Source {
     }
 }
 
-/// As [`Source::send_some`], from any file; 0 where it has nothing at this offset.
+/// As [`PayloadFile::send_some`], from any file; 0 where it has nothing at this offset.
 pub fn send_file(
     to: BorrowedFd<'_>,
     file: BorrowedFd<'_>,

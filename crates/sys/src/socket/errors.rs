@@ -37,12 +37,12 @@ pub struct PathError {
     /// As much of the packet's payload as was quoted. For ICMP sockets it begins with the ICMP header.
     pub quoted: Vec<u8>,
     /// What is known of the message that said so.
-    pub report: Report,
+    pub report: IcmpReport,
 }
 
 /// The message that told of an error (`struct sock_extended_err`, linux/errqueue.h).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct IcmpReport {
     /// Who sent it: a router on the way, or the other end. None where this host itself said so.
     pub from: Option<IpAddr>,
     /// The ICMP type.
@@ -83,7 +83,7 @@ pub struct Departure {
 
 /// What the kernel tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum ErrorQueueEntry {
     /// An error came back.
     Error(PathError),
     /// A packet left.
@@ -110,7 +110,7 @@ impl Default for ErrorQueue {
 
 impl ErrorQueue {
     /// Takes all that waits, without blocking, in the order in which it came about.
-    pub fn take(&mut self, fd: BorrowedFd<'_>, mut each: impl FnMut(Told)) {
+    pub fn take(&mut self, fd: BorrowedFd<'_>, mut each: impl FnMut(ErrorQueueEntry)) {
         for _ in 0..MOST / BATCH {
             if self.batch(fd, &mut each) < BATCH {
                 break;
@@ -118,7 +118,7 @@ impl ErrorQueue {
         }
     }
 
-    fn batch(&mut self, fd: BorrowedFd<'_>, each: &mut impl FnMut(Told)) -> usize {
+    fn batch(&mut self, fd: BorrowedFd<'_>, each: &mut impl FnMut(ErrorQueueEntry)) -> usize {
         // SAFETY: all zeros are a valid iovec and a valid mmsghdr, with null pointers of length 0.
         let (mut vectors, mut headers): ([libc::iovec; BATCH], [libc::mmsghdr; BATCH]) =
             unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
@@ -150,7 +150,7 @@ impl ErrorQueue {
 }
 
 /// Reads one message. What is of no known kind is nothing.
-fn told(header: &libc::mmsghdr, quoted: &[u8], each: &mut impl FnMut(Told)) {
+fn told(header: &libc::mmsghdr, quoted: &[u8], each: &mut impl FnMut(ErrorQueueEntry)) {
     let (mut extended, mut software, mut hardware) = (None, None, None);
     let (mut ttl, mut stamp_ns) = (None, None);
     each_control(&header.msg_hdr, |level, kind, data| match (level, kind) {
@@ -166,18 +166,19 @@ fn told(header: &libc::mmsghdr, quoted: &[u8], each: &mut impl FnMut(Told)) {
     });
     let Some(extended) = extended else { return };
     if extended.origin != libc::SO_EE_ORIGIN_TIMESTAMPING {
-        each(Told::Error(PathError {
+        each(ErrorQueueEntry::Error(PathError {
             errno: extended.errno,
             from_path: matches!(
                 extended.origin,
                 libc::SO_EE_ORIGIN_ICMP | libc::SO_EE_ORIGIN_ICMP6
             ),
             quoted: quoted.to_vec(),
-            report: Report { ttl, stamp_ns, ..extended.report(quoted.len()) },
+            report: IcmpReport { ttl, stamp_ns, ..extended.report(quoted.len()) },
         }));
         return;
     }
-    let sent = |stage, stamp_ns| Told::Sent(Departure { id: extended.data, stage, stamp_ns });
+    let sent =
+        |stage, stamp_ns| ErrorQueueEntry::Sent(Departure { id: extended.data, stage, stamp_ns });
     let stage = match extended.info {
         TSTAMP_SCHED => Stage::Queue,
         TSTAMP_SND => Stage::Driver,
@@ -222,17 +223,17 @@ impl Extended {
 }
 
 impl Extended {
-    fn report(&self, quoted: usize) -> Report {
+    fn report(&self, quoted: usize) -> IcmpReport {
         let [low, high, flags, _] = self.data.to_ne_bytes();
         let place = usize::from(u16::from_ne_bytes([low, high]));
         let whole = place > 0 && place < quoted && flags & BROKEN == 0;
-        Report {
+        IcmpReport {
             from: self.from,
             kind: self.kind,
             code: self.code,
             mtu: if self.errno == Errno::EMSGSIZE { self.info } else { 0 },
             extension: whole.then_some(place),
-            ..Report::default()
+            ..IcmpReport::default()
         }
     }
 }
@@ -256,7 +257,7 @@ fn offender(bytes: &[u8]) -> Option<IpAddr> {
 pub fn path_errors(fd: BorrowedFd<'_>) -> Vec<PathError> {
     let mut errors = Vec::new();
     ErrorQueue::default().take(fd, |told| {
-        if let Told::Error(error) = told {
+        if let ErrorQueueEntry::Error(error) = told {
             errors.push(error);
         }
     });
@@ -278,8 +279,8 @@ mod tests {
         send();
         let after = realtime_ns();
         queue.take(fd, |told| match told {
-            Told::Sent(departure) => departures.push(departure),
-            Told::Error(error) => panic!("{error:?}"),
+            ErrorQueueEntry::Sent(departure) => departures.push(departure),
+            ErrorQueueEntry::Error(error) => panic!("{error:?}"),
         });
         (before, departures, after)
     }

@@ -2,8 +2,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use quell_page::browser::{Browser, Options};
-use quell_page::devtools::{Told, Until};
+use quell_page::browser::{Browser, BrowserOptions};
+use quell_page::devtools::{DevtoolsEvent, Until};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::Bell;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ pub struct Tab {
 
 impl Tab {
     /// An empty one. What pages complain of and whom they ask is heard only after [`Tab::listen`].
-    pub fn new((width, height): (u32, u32), options: &Options) -> Self {
+    pub fn new((width, height): (u32, u32), options: &BrowserOptions) -> Self {
         let stop = Bell::new().expect("a bell");
         let mut browser = Browser::start(options, &stop).expect("Chromium starts");
         let until = Until { deadline_ns: monotonic_ns() + PATIENCE_NS, stop: &stop };
@@ -66,7 +66,7 @@ impl Tab {
         answer.unwrap_or_else(|error| panic!("{method}: {error}"))
     }
 
-    fn hear(&mut self, told: &Told) {
+    fn hear(&mut self, told: &DevtoolsEvent) {
         let params = &told.params;
         let is_bad = |level: &Value| matches!(level.as_str(), Some("error" | "warning" | "assert"));
         match &*told.method {

@@ -1,7 +1,7 @@
 //! What one connection of HTTP/1.1 says and hears: heads, answers, in time.
 
 use super::Web;
-use super::route::Answer;
+use super::route::WebAnswer;
 use crate::hub::Accepted;
 use crate::limits::Throttle;
 use nix::errno::Errno;
@@ -20,7 +20,7 @@ const PIECE: usize = 4096;
 
 /// Why a connection ends.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum End {
+pub enum ConnectionEnd {
     /// As it should, or the client left: its own affair.
     #[error("it went away")]
     Gone,
@@ -42,7 +42,7 @@ pub enum End {
 }
 
 /// A connection's own: what came of the next request, and the clock.
-pub struct Talk<'a, 'h> {
+pub struct Http1Connection<'a, 'h> {
     pub guest: &'a Accepted,
     pub web: &'a Web<'h>,
     /// What its answers have of the rates.
@@ -51,7 +51,7 @@ pub struct Talk<'a, 'h> {
     unread: Vec<u8>,
 }
 
-impl<'a, 'h> Talk<'a, 'h> {
+impl<'a, 'h> Http1Connection<'a, 'h> {
     /// Of which this was read already.
     pub fn new(web: &'a Web<'h>, guest: &'a Accepted, first: &[u8]) -> Result<Self, SysError> {
         let throttle = Throttle::new(&web.hub.rates, guest.peer.ip(), 1);
@@ -59,7 +59,7 @@ impl<'a, 'h> Talk<'a, 'h> {
     }
 
     /// The next head, all of it in time.
-    pub fn head(&mut self, is_first: bool) -> Result<(head::Request, usize), End> {
+    pub fn head(&mut self, is_first: bool) -> Result<(head::Request, usize), ConnectionEnd> {
         let limits = &self.web.hub.limits;
         let mut deadline = match is_first {
             true => self.guest.came_ns.saturating_add(limits.handshake_ns),
@@ -74,12 +74,12 @@ impl<'a, 'h> Talk<'a, 'h> {
             match head::request(&self.unread) {
                 Ok(Some(read)) => return Ok(read),
                 Ok(None) => {}
-                Err(bad) => return Err(End::Bad(bad.to_string())),
+                Err(bad) => return Err(ConnectionEnd::Bad(bad.to_string())),
             }
             match self.more() {
                 Ok(()) => {}
                 // It was quiet, and has ended.
-                Err(End::Late) if !began && !is_first => return Err(End::Gone),
+                Err(ConnectionEnd::Late) if !began && !is_first => return Err(ConnectionEnd::Gone),
                 Err(end) => return Err(end),
             }
             if !began {
@@ -89,7 +89,7 @@ impl<'a, 'h> Talk<'a, 'h> {
         }
     }
 
-    pub fn body(&mut self, length: usize) -> Result<Vec<u8>, End> {
+    pub fn body(&mut self, length: usize) -> Result<Vec<u8>, ConnectionEnd> {
         while self.unread.len() < length {
             self.more()?;
         }
@@ -97,24 +97,24 @@ impl<'a, 'h> Talk<'a, 'h> {
     }
 
     /// Takes what comes next, at least a byte.
-    fn more(&mut self) -> Result<(), End> {
+    fn more(&mut self) -> Result<(), ConnectionEnd> {
         let mut piece = [0; PIECE];
         loop {
             match self.guest.stream.read_now(&mut piece) {
-                Ok(0) => return Err(End::Gone),
+                Ok(0) => return Err(ConnectionEnd::Gone),
                 Ok(got) => {
                     self.unread.extend_from_slice(&piece[..got]);
                     return Ok(());
                 }
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => self.wait(false)?,
-                Err(_) => return Err(End::Gone),
+                Err(_) => return Err(ConnectionEnd::Gone),
             }
         }
     }
 
     /// Waits until there is something to read, or room to write.
-    fn wait(&self, to_write: bool) -> Result<(), End> {
+    fn wait(&self, to_write: bool) -> Result<(), ConnectionEnd> {
         let stream = match to_write {
             true => writable(&self.guest.stream),
             false => readable(&self.guest.stream),
@@ -122,9 +122,9 @@ impl<'a, 'h> Talk<'a, 'h> {
         let mut fds = [stream, readable(self.web.hub.stop), readable(&self.alarm)];
         wait(&mut fds)?;
         match () {
-            () if came(&fds[1]) => Err(End::Stopped),
+            () if came(&fds[1]) => Err(ConnectionEnd::Stopped),
             () if came(&fds[0]) => Ok(()),
-            () => Err(End::Late),
+            () => Err(ConnectionEnd::Late),
         }
     }
 
@@ -136,7 +136,7 @@ impl<'a, 'h> Talk<'a, 'h> {
     }
 
     /// Sends a whole answer.
-    pub fn answer(&mut self, answer: &Answer, head_only: bool) -> Result<(), End> {
+    pub fn answer(&mut self, answer: &WebAnswer, head_only: bool) -> Result<(), ConnectionEnd> {
         let mut bytes =
             heading(answer.status, answer.kind, Some(answer.body.len() as u64), answer.last);
         if !head_only {
@@ -146,7 +146,7 @@ impl<'a, 'h> Talk<'a, 'h> {
     }
 
     /// Sends all of these bytes as the rates let it, each piece within the time of one step.
-    pub fn send(&mut self, bytes: &[u8]) -> Result<(), End> {
+    pub fn send(&mut self, bytes: &[u8]) -> Result<(), ConnectionEnd> {
         for piece in bytes.chunks(self.throttle.most().unwrap_or(bytes.len()).max(1)) {
             self.pass(piece.len())?;
             self.send_piece(piece)?;
@@ -155,33 +155,33 @@ impl<'a, 'h> Talk<'a, 'h> {
     }
 
     /// Waits until the rates let an answer through. Who leaves meanwhile, or loses its place, is waited for no longer.
-    fn pass(&mut self, bytes: usize) -> Result<(), End> {
+    fn pass(&mut self, bytes: usize) -> Result<(), ConnectionEnd> {
         let last_ns = monotonic_ns().saturating_add(IDLE_NS);
         while let Err(at) = self.throttle.pass_answer(bytes, monotonic_ns()) {
             if monotonic_ns() >= last_ns {
-                return Err(End::Late);
+                return Err(ConnectionEnd::Late);
             }
             self.alarm.set(Some(at))?;
             let left = breaking(&self.guest.stream);
             let mut fds = [readable(&self.alarm), readable(self.web.hub.stop), left];
             wait(&mut fds)?;
             match () {
-                () if came(&fds[1]) => return Err(End::Stopped),
-                () if came(&fds[2]) => return Err(End::Gone),
+                () if came(&fds[1]) => return Err(ConnectionEnd::Stopped),
+                () if came(&fds[2]) => return Err(ConnectionEnd::Gone),
                 () => {}
             }
         }
         Ok(())
     }
 
-    fn send_piece(&mut self, mut bytes: &[u8]) -> Result<(), End> {
+    fn send_piece(&mut self, mut bytes: &[u8]) -> Result<(), ConnectionEnd> {
         self.alarm.set(Some(monotonic_ns().saturating_add(self.web.hub.limits.handshake_ns)))?;
         while !bytes.is_empty() {
             match self.guest.stream.write_now(bytes) {
                 Ok(sent) => bytes = &bytes[sent..],
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => self.wait(true)?,
-                Err(_) => return Err(End::Gone),
+                Err(_) => return Err(ConnectionEnd::Gone),
             }
         }
         Ok(())

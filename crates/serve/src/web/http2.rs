@@ -10,10 +10,10 @@
 
 use super::Web;
 use super::carry::payload;
-use super::crowd::Member;
-use super::route::{Answer, LARGE, Reply, route};
-use super::talk::End;
-use super::tests::{Carrying, Test};
+use super::http1::ConnectionEnd;
+use super::measurement::{Carrying, WebTest};
+use super::route::{LARGE, Routed, WebAnswer, route};
+use super::secure_clients::Member;
 use crate::hub::{Accepted, HalfOpen};
 use crate::limits::Throttle;
 use bytes::Bytes;
@@ -23,9 +23,9 @@ use http::{HeaderMap, Response, StatusCode};
 use quell_load::bulk::Gate;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::memory;
-use quell_tls::drive::{Drive, Halt, Step};
+use quell_tls::drive::{Drive, DriveStep, Halt};
 use quell_tls::socket::{Beneath, TlsSocket, second};
-use quell_web::head::{Body, Method, Request};
+use quell_web::head::{Body, HttpMethod, Request};
 use quell_web::nq;
 use std::pin::pin;
 use std::rc::Rc;
@@ -63,7 +63,7 @@ pub fn converse<'x, 'h: 'x>(
     first: &[u8],
     trusted: bool,
     half_open: HalfOpen<'x>,
-) -> Result<(), End> {
+) -> Result<(), ConnectionEnd> {
     let member = web.secure.enter(guest.peer.ip(), &guest.stream).map_err(|full| {
         bad(format!("no more connections over TLS may be there at once: {full}"))
     })?;
@@ -79,12 +79,12 @@ pub fn converse<'x, 'h: 'x>(
     let mut drive = Drive::new(Rc::clone(&line))?;
     let bells = [web.hub.stop];
     let shaken = drive.run(&bells, |context| match socket.poll_handshake(context) {
-        Poll::Ready(done) => Step::Done(done.map_err(bad)),
+        Poll::Ready(done) => DriveStep::Done(done.map_err(bad)),
         Poll::Pending => in_time(deadline),
     });
     shaken??;
     if socket.speaks() != Some(quell_tls::trust::HTTP2) {
-        return Err(End::Bad("over TLS this server speaks HTTP/2 alone".into()));
+        return Err(ConnectionEnd::Bad("over TLS this server speaks HTTP/2 alone".into()));
     }
     let mut builder = h2::server::Builder::new();
     builder
@@ -97,13 +97,13 @@ pub fn converse<'x, 'h: 'x>(
     let connection = {
         let mut begun = pin!(builder.handshake::<_, Bytes>(socket));
         drive.run(&bells, |context| match begun.as_mut().poll(context) {
-            Poll::Ready(done) => Step::Done(done.map_err(bad)),
+            Poll::Ready(done) => DriveStep::Done(done.map_err(bad)),
             Poll::Pending => in_time(deadline),
         })??
     };
     // Shaking hands goes deep; what comes after it waits, for the most part.
     memory::give_back_stack();
-    let mut talk = Talk {
+    let mut talk = Http2Connection {
         web,
         guest,
         member: &member,
@@ -123,18 +123,18 @@ pub fn converse<'x, 'h: 'x>(
     drive.run(&bells, |context| talk.step(context))?
 }
 
-fn in_time<T>(deadline: u64) -> Step<Result<T, End>> {
+fn in_time<T>(deadline: u64) -> DriveStep<Result<T, ConnectionEnd>> {
     match monotonic_ns() < deadline {
-        true => Step::Until(deadline),
-        false => Step::Done(Err(End::Late)),
+        true => DriveStep::Until(deadline),
+        false => DriveStep::Done(Err(ConnectionEnd::Late)),
     }
 }
 
-fn bad(error: impl ToString) -> End {
-    End::Bad(error.to_string())
+fn bad(error: impl ToString) -> ConnectionEnd {
+    ConnectionEnd::Bad(error.to_string())
 }
 
-impl From<Halt> for End {
+impl From<Halt> for ConnectionEnd {
     fn from(halt: Halt) -> Self {
         match halt {
             Halt::Rang(_) => Self::Stopped,
@@ -144,7 +144,7 @@ impl From<Halt> for End {
 }
 
 /// A connection that speaks HTTP/2.
-struct Talk<'a, 'x, 'h> {
+struct Http2Connection<'a, 'x, 'h> {
     web: &'a Web<'h>,
     guest: &'a Accepted,
     member: &'a Member<'a>,
@@ -152,7 +152,7 @@ struct Talk<'a, 'x, 'h> {
     line: Rc<Beneath>,
     connection: Connection<TlsSocket, Bytes>,
     half_open: Option<HalfOpen<'x>>,
-    flows: Vec<Flow<'h>>,
+    flows: Vec<Http2Flow<'h>>,
     /// Behind the connection, which tells the streams of all these that it ended: a stream that nobody holds, and that waits, it would forget.
     answers: Vec<Waiting>,
     /// Bytes of all its flows.
@@ -166,7 +166,7 @@ struct Talk<'a, 'x, 'h> {
 }
 
 /// Data of a test.
-struct Flow<'h> {
+struct Http2Flow<'h> {
     carrying: Carrying<'h>,
     left: u64,
     /// Let through by the rates, and not moved yet.
@@ -199,35 +199,38 @@ enum Goes {
     Said(Option<Waiting>),
 }
 
-impl<'x, 'h: 'x> Talk<'_, 'x, 'h> {
-    fn step(&mut self, context: &mut Context<'_>) -> Step<Result<(), End>> {
+impl<'x, 'h: 'x> Http2Connection<'_, 'x, 'h> {
+    fn step(&mut self, context: &mut Context<'_>) -> DriveStep<Result<(), ConnectionEnd>> {
         match self.try_step(context) {
             Ok(step) => step,
-            Err(end) => Step::Done(Err(end)),
+            Err(end) => DriveStep::Done(Err(end)),
         }
     }
 
-    fn try_step(&mut self, context: &mut Context<'_>) -> Result<Step<Result<(), End>>, End> {
+    fn try_step(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Result<DriveStep<Result<(), ConnectionEnd>>, ConnectionEnd> {
         let now = monotonic_ns();
         if self.flows.iter().any(|flow| now >= flow.carrying.test.end_ns) {
-            return Err(End::Gone);
+            return Err(ConnectionEnd::Gone);
         }
         let before = self.moved;
         // What came is taken as the rates let it, and before that no more is read: it waits at the other end, and not in our memory.
         if let Some(at) = self.go_on(context, now, true)? {
             self.stays(before)?;
-            return Ok(Step::Rest(at.min(self.ends())));
+            return Ok(DriveStep::Rest(at.min(self.ends())));
         }
         if let Some(at) = self.owes(now) {
             self.stays(before)?;
-            return Ok(Step::Rest(at.min(self.ends())));
+            return Ok(DriveStep::Rest(at.min(self.ends())));
         }
         loop {
             match self.connection.poll_accept(context) {
                 Poll::Pending => break,
-                Poll::Ready(None) => return Ok(Step::Done(Ok(()))),
+                Poll::Ready(None) => return Ok(DriveStep::Done(Ok(()))),
                 // It broke off, which is its own affair, or it speaks something else.
-                Poll::Ready(Some(Err(error))) if error.is_io() => return Err(End::Gone),
+                Poll::Ready(Some(Err(error))) if error.is_io() => return Err(ConnectionEnd::Gone),
                 Poll::Ready(Some(Err(error))) => return Err(bad(error)),
                 Poll::Ready(Some(Ok((request, respond)))) => {
                     self.hear(context, request, respond)?
@@ -235,16 +238,16 @@ impl<'x, 'h: 'x> Talk<'_, 'x, 'h> {
             }
         }
         if self.half_open.as_ref().is_some_and(HalfOpen::lost) {
-            return Err(End::Crowded);
+            return Err(ConnectionEnd::Crowded);
         }
         self.go_out(context);
         let fits = self.line.fit(now);
         let at = self.go_on(context, now, false)?;
         self.stays(before)?;
         if !self.flows.is_empty() {
-            return Ok(Step::Until(at.unwrap_or(u64::MAX).min(fits).min(self.ends())));
+            return Ok(DriveStep::Until(at.unwrap_or(u64::MAX).min(fits).min(self.ends())));
         }
-        self.is_quiet(context, now).map(Step::Until)
+        self.is_quiet(context, now).map(DriveStep::Until)
     }
 
     /// When the rates let the answers through that were said; none when they did.
@@ -260,19 +263,24 @@ impl<'x, 'h: 'x> Talk<'_, 'x, 'h> {
     }
 
     /// What moves nothing for long may lose its place to others, and hears of it here.
-    fn stays(&self, before: u64) -> Result<(), End> {
+    fn stays(&self, before: u64) -> Result<(), ConnectionEnd> {
         if self.moved == before {
             let lost = self.flows.iter().any(|flow| flow.carrying.test.lost());
-            return if lost { Err(End::Crowded) } else { Ok(()) };
+            return if lost { Err(ConnectionEnd::Crowded) } else { Ok(()) };
         }
         for flow in &self.flows {
-            flow.carrying.test.moved().map_err(|_| End::Crowded)?;
+            flow.carrying.test.moved().map_err(|_| ConnectionEnd::Crowded)?;
         }
-        self.member.active().map_err(|_| End::Crowded)
+        self.member.active().map_err(|_| ConnectionEnd::Crowded)
     }
 
     /// Moves on all flows of a way; when the rates let the next of them, where they hold one back.
-    fn go_on(&mut self, context: &mut Context<'_>, now: u64, up: bool) -> Result<Option<u64>, End> {
+    fn go_on(
+        &mut self,
+        context: &mut Context<'_>,
+        now: u64,
+        up: bool,
+    ) -> Result<Option<u64>, ConnectionEnd> {
         let (mut next, mut index) = (None, 0);
         while let Some(flow) = self.flows.get_mut(index) {
             if flow.is_up() == up {
@@ -316,18 +324,18 @@ impl<'x, 'h: 'x> Talk<'_, 'x, 'h> {
     }
 
     /// No data moves: it is an unknown connection, for so long as it may be one.
-    fn is_quiet(&mut self, context: &mut Context<'_>, now: u64) -> Result<u64, End> {
+    fn is_quiet(&mut self, context: &mut Context<'_>, now: u64) -> Result<u64, ConnectionEnd> {
         if self.half_open.is_none() {
             self.half_open = self.web.hub.half_open(self.guest.peer.ip(), &self.guest.stream);
             if self.half_open.is_none() {
-                return Err(End::Crowded);
+                return Err(ConnectionEnd::Crowded);
             }
             self.quiet_since = now;
         }
         let patience = IDLE_NS.min(self.web.hub.limits.time_ns);
         if now >= self.quiet_since.saturating_add(patience) {
             if self.closes {
-                return Err(End::Gone);
+                return Err(ConnectionEnd::Gone);
             }
             // It hears that nothing more is answered, and has as long again to hear it.
             self.closes = true;
@@ -344,37 +352,37 @@ impl<'x, 'h: 'x> Talk<'_, 'x, 'h> {
         context: &mut Context<'_>,
         request: http::Request<RecvStream>,
         mut respond: SendResponse<Bytes>,
-    ) -> Result<(), End> {
+    ) -> Result<(), ConnectionEnd> {
         self.requests += 1;
-        self.member.active().map_err(|_| End::Crowded)?;
+        self.member.active().map_err(|_| ConnectionEnd::Crowded)?;
         self.quiet_since = monotonic_ns();
         if self.requests > MOST_REQUESTS {
-            return Err(End::Bad(format!("it asked more than {MOST_REQUESTS} times")));
+            return Err(ConnectionEnd::Bad(format!("it asked more than {MOST_REQUESTS} times")));
         }
         let (head, body) = request.into_parts();
         let Some(asked) = read(&head) else {
             let why = "this request contradicts itself";
-            self.answer(context, say(&mut respond, &Answer::text(400, why)));
+            self.answer(context, say(&mut respond, &WebAnswer::text(400, why)));
             return Ok(());
         };
         if asked.path != nq::PATH && !asked.path.starts_with("/nq/") {
             let why = "over TLS there is the test of responsiveness alone; the page is at http://";
-            self.answer(context, say(&mut respond, &Answer::text(404, why)));
+            self.answer(context, say(&mut respond, &WebAnswer::text(404, why)));
             return Ok(());
         }
         let (test, left, stream) =
             match route(self.web, self.guest, &asked, &[], (self.trusted, true))? {
-                Reply::Now(answer) => {
+                Routed::Now(answer) => {
                     self.answer(context, say(&mut respond, &answer));
                     return Ok(());
                 }
-                Reply::Control => return Err(End::Bad("a page's test over TLS".into())),
-                Reply::Down(test, bytes) => (test, bytes, None),
-                Reply::Up(test, bytes) => (test, bytes, Some(body)),
+                Routed::Control => return Err(ConnectionEnd::Bad("a page's test over TLS".into())),
+                Routed::Down(test, bytes) => (test, bytes, None),
+                Routed::Up(test, bytes) => (test, bytes, Some(body)),
             };
-        let Some(carrying) = Test::line(&test, &self.guest.stream, stream.is_none()) else {
+        let Some(carrying) = WebTest::line(&test, &self.guest.stream, stream.is_none()) else {
             let why = "its test has as many streams as it may";
-            self.answer(context, say(&mut respond, &Answer::text(503, why)));
+            self.answer(context, say(&mut respond, &WebAnswer::text(503, why)));
             return Ok(());
         };
         drop(self.half_open.take());
@@ -385,12 +393,12 @@ impl<'x, 'h: 'x> Talk<'_, 'x, 'h> {
                 Stream::Down(respond.send_response(head, false).map_err(bad)?)
             }
         };
-        self.flows.push(Flow { carrying, left, allowed: 0, owed: 0, stream });
+        self.flows.push(Http2Flow { carrying, left, allowed: 0, owed: 0, stream });
         Ok(())
     }
 }
 
-impl Flow<'_> {
+impl Http2Flow<'_> {
     fn is_up(&self) -> bool {
         matches!(self.stream, Stream::Up(..))
     }
@@ -476,7 +484,7 @@ impl Flow<'_> {
                     }
                 }
                 Poll::Ready(None) => {
-                    return Goes::Said(say(respond, &Answer::text(200, "taken")));
+                    return Goes::Said(say(respond, &WebAnswer::text(200, "taken")));
                 }
                 Poll::Ready(Some(Err(_))) => return Goes::Over,
             }
@@ -492,7 +500,7 @@ fn bytes_of(piece: usize) -> Bytes {
 }
 
 /// Begins a whole answer; what is to follow its head. Whoever does not want it any more gets none.
-fn say(respond: &mut SendResponse<Bytes>, answer: &Answer) -> Option<Waiting> {
+fn say(respond: &mut SendResponse<Bytes>, answer: &WebAnswer) -> Option<Waiting> {
     let head = heading(answer.status, answer.kind, answer.body.len() as u64);
     let stream = respond.send_response(head, answer.body.is_empty()).ok()?;
     let bytes = Bytes::from(answer.body.to_vec());
@@ -549,10 +557,10 @@ fn read(head: &http::request::Parts) -> Option<Request> {
     };
     Some(Request {
         method: match head.method {
-            http::Method::GET => Method::Get,
-            http::Method::HEAD => Method::Head,
-            http::Method::POST => Method::Post,
-            _ => Method::Other,
+            http::Method::GET => HttpMethod::Get,
+            http::Method::HEAD => HttpMethod::Head,
+            http::Method::POST => HttpMethod::Post,
+            _ => HttpMethod::Other,
         },
         path: head.uri.path().to_owned(),
         query: head.uri.query().unwrap_or_default().to_owned(),

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! What TLS and HTTP/2 keep of one is several times what a plain connection takes: half a record, half a head, requests whose answers nobody
-//! takes. None of that is counted byte by byte. Each part has a bound ([`super::secure`]), and so has the number of all.
+//! takes. None of that is counted byte by byte. Each part has a bound ([`super::http2`]), and so has the number of all.
 
 use crate::hub::Handle;
 use crate::limits::{Clients, Full, Limits, lock};

@@ -1,14 +1,14 @@
 //! Who measures: tests of pages and of the draft's clients, each with a session's place, its rates and its time.
 //!
 //! ```text
-//!   queue  p1 ◄ p2 ◄ p3 …      who came first is next; of one client two may wait or measure
+//!   queue  p1 ◄ p2 ◄ p3 …      who came first is next; of one client two may wait
 //!            │ turn
 //!            ▼
 //!   by number    page's tests        number, 128 random bits: it is the page's alone
 //!   by client    the draft's         found again by the address
 //! ```
 
-use crate::event::{Event, Outcome, Test as Told, reason};
+use crate::event::{ServeEvent, Test as TestEvent, TestResult, reason};
 use crate::hub::{Hub, Pass};
 use crate::limits::{Full, Rates, Throttle, client, lock};
 use quell_load::look::tcp_info;
@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 /// Longest time of a test, from when it has its place.
 const LONGEST_NS: u64 = 120_000_000_000;
-/// Pages that may wait for their turn, and those of one client that may wait or measure.
+/// Pages that may wait for their turn, and those of one client.
 const MOST_WAITING: usize = 256;
 const MOST_OF_ONE: usize = 2;
 /// Streams that a page's test may have at once.
@@ -39,8 +39,8 @@ const DRAFT_STREAMS: usize = 32;
 pub struct Tests<'h> {
     hub: &'h Hub<'h>,
     most: usize,
-    by_number: Mutex<HashMap<String, Weak<Test<'h>>>>,
-    by_client: Mutex<HashMap<IpAddr, Weak<Test<'h>>>>,
+    by_number: Mutex<HashMap<String, Weak<WebTest<'h>>>>,
+    by_client: Mutex<HashMap<IpAddr, Weak<WebTest<'h>>>>,
     next: AtomicU64,
     turns: Arc<Turns>,
 }
@@ -84,7 +84,7 @@ impl Drop for Turn {
 }
 
 /// One that measures.
-pub struct Test<'h> {
+pub struct WebTest<'h> {
     hub: &'h Hub<'h>,
     pass: Pass<'h>,
     peer: SocketAddr,
@@ -127,7 +127,7 @@ pub struct Sums {
 
 /// What this end's kernel says of a test's connections.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Look {
+pub struct KernelView {
     /// Since its beginning.
     pub sums: Sums,
     /// Round-trip times of the connections that send, as TCP has them, in microseconds.
@@ -152,18 +152,16 @@ impl<'h> Tests<'h> {
     }
 
     /// Stands in the queue; none where too many do.
-    pub fn stand(&self, ip: IpAddr) -> Result<Option<Standing<'_, 'h>>, SysError> {
+    pub fn stand(&self, ip: IpAddr) -> Result<Option<QueuedPage<'_, 'h>>, SysError> {
         let bell = Arc::new(Bell::new()?);
         let mut queue = lock(&self.turns.queue);
-        let measuring = lock(&self.turns.measuring);
-        let all = queue.values().map(|(other, _)| other).chain(measuring.iter());
-        let of_one = all.filter(|other| client(**other) == client(ip)).count();
+        let of_one = queue.values().filter(|(other, _)| client(*other) == client(ip)).count();
         if queue.len() >= MOST_WAITING || of_one >= MOST_OF_ONE {
             return Ok(None);
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         queue.insert(number, (ip, Arc::clone(&bell)));
-        Ok(Some(Standing { tests: self, number: Cell::new(number), bell }))
+        Ok(Some(QueuedPage { tests: self, number: Cell::new(number), bell }))
     }
 
     /// Whether somebody waits for a turn.
@@ -172,13 +170,17 @@ impl<'h> Tests<'h> {
     }
 
     /// The page's test of this number, of this address.
-    pub fn of_number(&self, number: &str, ip: IpAddr) -> Option<Arc<Test<'h>>> {
+    pub fn of_number(&self, number: &str, ip: IpAddr) -> Option<Arc<WebTest<'h>>> {
         let test = lock(&self.by_number).get(number).and_then(Weak::upgrade)?;
         (client(test.peer.ip()) == client(ip) && !test.gone.rings()).then_some(test)
     }
 
     /// The test of a client of the draft: the one that runs, or a new one.
-    pub fn of_client(&self, peer: SocketAddr, stream: &TcpSocket) -> Result<Arc<Test<'h>>, Full> {
+    pub fn of_client(
+        &self,
+        peer: SocketAddr,
+        stream: &TcpSocket,
+    ) -> Result<Arc<WebTest<'h>>, Full> {
         let of = client(peer.ip());
         let mut all = lock(&self.by_client);
         if let Some(test) = all.get(&of).and_then(Weak::upgrade) {
@@ -198,7 +200,7 @@ impl<'h> Tests<'h> {
         stream: &TcpSocket,
         most: usize,
         who: &str,
-    ) -> Result<Test<'h>, Full> {
+    ) -> Result<WebTest<'h>, Full> {
         let hub = self.hub;
         let gone = Bell::new().map_err(|_| Full::Descriptors)?;
         let pass = hub.begin(peer.ip(), stream, false)?;
@@ -206,7 +208,7 @@ impl<'h> Tests<'h> {
         let told = hub.began(
             peer,
             &pass,
-            Told {
+            TestEvent {
                 protocol: "tcp",
                 direction: "both",
                 streams: 0,
@@ -215,7 +217,7 @@ impl<'h> Tests<'h> {
             },
         );
         let now = monotonic_ns();
-        Ok(Test {
+        Ok(WebTest {
             hub,
             pass,
             peer,
@@ -234,14 +236,14 @@ impl<'h> Tests<'h> {
 }
 
 /// A page that waits for its turn.
-pub struct Standing<'t, 'h> {
+pub struct QueuedPage<'t, 'h> {
     tests: &'t Tests<'h>,
     number: Cell<u64>,
     /// Rings when it may have come nearer.
     pub bell: Arc<Bell>,
 }
 
-impl<'h> Standing<'_, 'h> {
+impl<'h> QueuedPage<'_, 'h> {
     /// How many are before it.
     pub fn before(&self) -> usize {
         lock(&self.tests.turns.queue).range(..self.number.get()).count()
@@ -261,7 +263,7 @@ impl<'h> Standing<'_, 'h> {
         &self,
         peer: SocketAddr,
         stream: &TcpSocket,
-    ) -> Result<Option<(Arc<Test<'h>>, String)>, SysError> {
+    ) -> Result<Option<(Arc<WebTest<'h>>, String)>, SysError> {
         let tests = self.tests;
         if lock(&tests.turns.measuring).len() >= tests.most || self.before() > 0 {
             return Ok(None);
@@ -279,7 +281,7 @@ impl<'h> Standing<'_, 'h> {
     }
 }
 
-impl Drop for Standing<'_, '_> {
+impl Drop for QueuedPage<'_, '_> {
     fn drop(&mut self) {
         lock(&self.tests.turns.queue).remove(&self.number.get());
         self.tests.turns.others();
@@ -287,17 +289,17 @@ impl Drop for Standing<'_, '_> {
 }
 
 /// A test that ends when this is dropped, whatever still moves in it: its connections see it then, and the last of them gives its turn to the next.
-pub struct Held<'h> {
-    pub test: Arc<Test<'h>>,
+pub struct RunningTest<'h> {
+    pub test: Arc<WebTest<'h>>,
 }
 
-impl Drop for Held<'_> {
+impl Drop for RunningTest<'_> {
     fn drop(&mut self) {
         self.test.end();
     }
 }
 
-impl<'h> Test<'h> {
+impl<'h> WebTest<'h> {
     /// Ends it.
     pub fn end(&self) {
         self.gone.ring();
@@ -332,9 +334,10 @@ impl<'h> Test<'h> {
     }
 
     /// What this end's kernel says of its connections.
-    pub fn look(&self) -> Look {
+    pub fn look(&self) -> KernelView {
         let lines: Vec<_> = lock(&self.lines).values().cloned().collect();
-        let mut look = Look { sums: *lock(&self.done), lines: lines.len(), ..Look::default() };
+        let mut look =
+            KernelView { sums: *lock(&self.done), lines: lines.len(), ..KernelView::default() };
         for line in &lines {
             let info = tcp_info(&line.stream);
             look.sums = look.sums.with(&line.sums(info.as_ref()));
@@ -350,7 +353,7 @@ impl<'h> Test<'h> {
     }
 }
 
-impl Drop for Test<'_> {
+impl Drop for WebTest<'_> {
     fn drop(&mut self) {
         let sums = *lock(&self.done);
         let seconds = monotonic_ns().saturating_sub(self.began_ns) as f64 / 1e9;
@@ -359,17 +362,17 @@ impl Drop for Test<'_> {
         if !self.told {
             return;
         }
-        let result = Outcome {
+        let result = TestResult {
             seconds,
             received_bytes: sums.up,
             sent_bytes: sums.down,
             received_bits_per_second: bits(sums.up),
             sent_bits_per_second: bits(sums.down),
             retransmits: Some(sums.again),
-            ..Outcome::default()
+            ..TestResult::default()
         };
         let (session, client) = (self.pass.number, self.peer);
-        self.hub.tell(&Event::Ended { session, client, why, result });
+        self.hub.tell(&ServeEvent::Ended { session, client, why, result });
     }
 }
 
@@ -400,7 +403,7 @@ impl Sums {
 
 /// A connection while it carries data of a test.
 pub struct Carrying<'h> {
-    pub test: Arc<Test<'h>>,
+    pub test: Arc<WebTest<'h>>,
     /// What it may move.
     pub throttle: Throttle<'h>,
     line: Arc<DataConnection>,
@@ -432,23 +435,25 @@ mod stories {
     use quell_sys::socket::stream::StreamOptions;
 
     #[test]
-    fn who_came_first_is_next_and_of_one_client_two_wait_or_measure() {
+    fn who_came_first_is_next_and_of_one_client_two_wait() {
         let stop = Bell::new().unwrap();
         let hub = Hub::new(Limits::default(), None, false, &stop, &|_| {});
         let tests = Tests::new(&hub);
         let stream = TcpSocket::new(false, &StreamOptions::default()).unwrap();
-        let peers: Vec<_> = (1..=4).map(|n| SocketAddr::from(([10, 0, 0, n], 1))).collect();
+        let [greedy, good] = [1, 2].map(|n| SocketAddr::from(([10, 0, 0, n], 1)));
         let stand = |peer: SocketAddr| tests.stand(peer.ip()).unwrap();
-        let begin = |peer: SocketAddr| {
-            stand(peer)?.turn(peer, &stream).unwrap().map(|(test, _)| Held { test })
-        };
-        let mut held: Vec<_> = [0, 0, 1, 1].map(|n| begin(peers[n]).expect("its turn")).into();
-        assert!(stand(peers[0]).is_none(), "a third of its client");
-        let [first, second] = [2, 3].map(|n| stand(peers[n]).expect("there is room"));
-        assert_eq!((first.before(), second.before(), tests.is_awaited()), (0, 1, true));
+        let mut held = Vec::new();
+        for _ in 0..4 {
+            let standing = stand(greedy).expect("there is room");
+            let (test, _) = standing.turn(greedy, &stream).unwrap().expect("its turn");
+            held.push(RunningTest { test });
+        }
+        let waiting = [greedy, greedy, good].map(|peer| stand(peer).expect("there is room"));
+        assert!(stand(greedy).is_none(), "a third of its client");
+        assert_eq!(waiting.each_ref().map(|one| one.before()), [0, 1, 2]);
         held.pop();
-        assert!(second.turn(peers[3], &stream).unwrap().is_none(), "it came later");
-        assert!(first.turn(peers[2], &stream).unwrap().is_some());
+        assert!(waiting[2].turn(good, &stream).unwrap().is_none(), "it came later");
+        assert!(waiting[0].turn(greedy, &stream).unwrap().is_some());
     }
 
     #[test]
@@ -465,7 +470,7 @@ mod stories {
         drop(first);
         let connection = test.line(&stream, true).expect("one of eight");
         let next = stand();
-        drop(Held { test });
+        drop(RunningTest { test });
         next.bell.silence();
         assert!(next.turn(peer, &stream).unwrap().is_none(), "data of the first is under way");
         drop(connection);
