@@ -29,7 +29,6 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Names under which distributions have it.
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
 /// Said where there is none.
@@ -38,10 +37,8 @@ const INSTALL: &str = "there is no Chromium here: install Debian's package `chro
 /// How long a browser may take to start, and then to answer what asks nothing of the network.
 const PATIENCE: Span = Span::from_secs(60);
 
-/// Most of its last words.
 const LAST_WORDS: usize = 2_000;
 
-/// How a browser is to run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BrowserOptions {
     /// Its program; Chromium from the PATH where absent.
@@ -107,20 +104,17 @@ pub struct Context(pub(crate) String);
 /// Nothing of it is kept, so that it is killed and not asked: what a page makes of it can't put that off.
 #[derive(Debug)]
 pub struct Browser {
-    /// What it is asked through.
     pub devtools: DevTools,
     /// What it says that it is, as `Chrome/156.0.8078.79`.
     pub version: String,
     pub(crate) patience_ns: u64,
     pub(crate) options: BrowserOptions,
-    /// The context that is open in it.
     pub(crate) open: Option<Context>,
     /// Whether it failed, or does not get done with a page: another takes its place before the next.
     pub(crate) is_spent: bool,
     /// Ends before its folder goes.
     child: ProcessGroup,
     words: File,
-    /// Its folder, removed with it.
     _profile: Profile,
 }
 
@@ -279,7 +273,6 @@ pub fn is_without_sandbox() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-/// Its command line.
 fn arguments(options: &BrowserOptions, profile: &Path) -> Vec<OsString> {
     let mut folder = OsString::from("--user-data-dir=");
     folder.push(profile);

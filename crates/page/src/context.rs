@@ -20,10 +20,8 @@ const AWAY_NS: u64 = 5_000_000_000;
 /// How long until a tab that is still there is told once more to close.
 const AGAIN_NS: u64 = 1_000_000_000;
 
-/// Where a page is loaded.
 pub(crate) struct Tab {
     target: String,
-    /// What it is asked through.
     pub session: String,
 }
 
@@ -70,7 +68,6 @@ impl Browser {
         !self.is_spent && self.open.as_ref() == Some(context)
     }
 
-    /// An empty tab.
     pub(crate) fn tab(&mut self, context: &Context, stop: &Bell) -> Result<Tab, PageError> {
         let params = json!({ "url": "about:blank", "browserContextId": context.0 });
         let target = text(&self.ask("", "Target.createTarget", params, stop)?, "targetId")?;

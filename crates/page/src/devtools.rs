@@ -21,7 +21,6 @@ use std::os::fd::OwnedFd;
 /// Longest message. A page's own words (addresses, errors) are in it, and Chromium cuts none of them.
 const LONGEST: usize = 16 << 20;
 
-/// Most events that wait to be looked at.
 const MOST_EVENTS: usize = 100_000;
 
 /// Something that the browser tells by itself.
@@ -31,7 +30,6 @@ pub struct DevtoolsEvent {
     pub method: String,
     /// The session that it is of; empty for the browser as a whole.
     pub session: String,
-    /// What.
     pub params: Value,
 }
 
@@ -40,7 +38,6 @@ pub struct DevtoolsEvent {
 pub struct Until<'a> {
     /// Time of the monotonic clock, in nanoseconds.
     pub deadline_ns: u64,
-    /// Ends it at once.
     pub stop: &'a Bell,
 }
 

@@ -40,44 +40,26 @@ use std::path::PathBuf;
 /// Why pages can't be loaded or served.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
-    /// There is no browser.
     #[error("{0}")]
     NoBrowser(String),
-    /// It can't be started.
     #[error("starting {}: {why}", .program.display())]
-    Start {
-        /// The program.
-        program: PathBuf,
-        /// What the system answered.
-        why: String,
-    },
+    Start { program: PathBuf, why: String },
     /// It ended while it was needed; its last words.
     #[error("the browser ended while it was needed{0}")]
     Gone(String),
     /// It did not answer in time.
     #[error("the browser does not answer ({method}): it hangs, or this machine is far too busy")]
-    Silent {
-        /// What it was asked.
-        method: String,
-    },
-    /// It refused something.
+    Silent { method: String },
     #[error("the browser refuses {method}: {why}")]
-    Refused {
-        /// What it was asked.
-        method: String,
-        /// Its words.
-        why: String,
-    },
+    Refused { method: String, why: String },
     /// It says what is not the protocol.
     #[error("the browser says what is not the DevTools protocol: {0}")]
     Nonsense(String),
     /// The kernel refused something.
     #[error("{0}")]
     System(#[from] SysError),
-    /// What was asked for can't be.
     #[error("{0}")]
     Parameter(String),
-    /// It was told to stop.
     #[error("it was stopped")]
     Stopped,
 }

@@ -19,12 +19,9 @@ use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::Bell;
 use serde_json::{Value, json};
 
-/// What is to be loaded.
 #[derive(Debug, Clone, Copy)]
 pub struct PageRequest<'a> {
-    /// The page's address.
     pub url: &'a str,
-    /// Its number in its series.
     pub number: u32,
     /// Whether the context has loaded it before.
     pub warm: bool,
@@ -52,7 +49,6 @@ impl PageRequest<'_> {
         self.ended(Loading::new(), PageEnd::Failed(why), Marks::default())
     }
 
-    /// What became of it.
     fn ended(self, loading: Loading, end: PageEnd, marks: Marks) -> PageLoad {
         PageLoad {
             number: self.number,
@@ -167,7 +163,6 @@ impl Browser {
         }
     }
 
-    /// Goes to the page.
     fn navigate(
         &mut self,
         tab: &Tab,

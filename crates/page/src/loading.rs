@@ -17,7 +17,6 @@ use serde_json::Value;
 /// Most moves that are kept: a page can send the browser on for ever.
 const MOST_MOVES: usize = 100;
 
-/// A load under way.
 pub(crate) struct Loading {
     pub waterfall: Waterfall,
     /// When it began: time of the monotonic clock, in nanoseconds.
@@ -26,7 +25,6 @@ pub(crate) struct Loading {
     pub frame: String,
     /// The document in it, by the number that the browser gives it.
     pub document: String,
-    /// Where it went by itself.
     pub moved: Vec<PageMove>,
     /// When the navigation to the document began, in milliseconds from the first one's.
     pub offset_ms: f64,
@@ -36,7 +34,6 @@ pub(crate) struct Loading {
 }
 
 impl Loading {
-    /// One that begins now.
     pub fn new() -> Self {
         Self {
             waterfall: Waterfall::default(),

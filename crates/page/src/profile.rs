@@ -15,7 +15,6 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use tempfile::TempDir;
 
-/// How its name begins.
 const PREFIX: &str = "quell-page-";
 
 /// What who made it keeps locked.

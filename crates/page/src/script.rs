@@ -45,7 +45,6 @@ const SCRIPT: &str = r#"
 })()
 "#;
 
-/// How fast scripts are.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Score {
     /// The geometric mean of the runs a second.

@@ -23,12 +23,9 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
-/// Most connections at once.
 const MOST: usize = 256;
-/// Longest head of a request.
 const LONGEST_HEAD: u64 = 32 * 1024;
 
-/// A server that listens.
 pub struct SiteServer {
     listener: TcpListener,
     tls: Arc<ServerConfig>,
@@ -59,7 +56,6 @@ impl SiteServer {
         Ok(Self { listener, tls: Arc::new(tls), port, http })
     }
 
-    /// The port that it listens on.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -137,7 +133,6 @@ fn tls(seed: u64, alpn: &[u8]) -> Result<ServerConfig, rustls::Error> {
     Ok(config)
 }
 
-/// One connection, to its end.
 fn converse(stream: TcpStream, tls: Arc<ServerConfig>, port: u16) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
@@ -155,7 +150,6 @@ fn converse(stream: TcpStream, tls: Arc<ServerConfig>, port: u16) -> std::io::Re
     stream.get_mut().flush()
 }
 
-/// What of a request's head matters.
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
     method: String,

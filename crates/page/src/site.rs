@@ -15,16 +15,12 @@ use std::fmt::Write;
 /// All its hosts are below this one (RFC 6761 keeps `.test` for such uses).
 pub const DOMAIN: &str = "page.test";
 
-/// The hosts.
 pub const HOSTS: [&str; 3] = ["www.page.test", "static.page.test", "img.page.test"];
 
-/// Bytes of the document.
 const DOCUMENT: usize = 24_000;
-/// Bytes of the style sheets.
 const STYLES: [usize; 3] = [12_000, 8_000, 5_000];
 /// Bytes of the scripts, the last of which asks for data.
 const SCRIPTS: [usize; 7] = [30_000, 18_000, 12_000, 9_000, 6_000, 4_000, 3_000];
-/// Bytes of the data.
 const DATA: [usize; 4] = [4_000, 2_500, 1_500, 900];
 /// Number of pictures, and the median of their bytes.
 const PICTURES: usize = 46;
@@ -32,14 +28,11 @@ const MEDIAN: f64 = 6_000.0;
 /// Spread of their sizes: the standard deviation of their logarithm.
 const SPREAD: f64 = 1.0;
 
-/// What a server answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
-    /// Its media type.
     pub media: &'static str,
     /// Whether a browser may keep it for a while.
     pub keeps: bool,
-    /// It.
     pub body: Vec<u8>,
 }
 

@@ -15,7 +15,6 @@ use quell_sys::wait::{Alarm, Bell, readable, wait};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// A browser that is ready to start.
 pub struct BrowserTask {
     client: PageClient,
     browser: Browser,
@@ -91,13 +90,11 @@ impl BrowserTask {
     }
 }
 
-/// A load as an event.
 fn told(stream: &str, load: &PageLoad) -> Event {
     let value = serde_json::to_string(load).expect("a load is JSON: numbers, texts and lists");
     Fact::new(When::During, Subject::stream(stream, Told::PageLoad), value).into()
 }
 
-/// The site's server.
 pub struct SiteTask(SiteServer);
 
 impl SiteTask {

@@ -17,7 +17,6 @@ use std::collections::HashMap;
 /// Most requests of a page that are kept; of more, the number is told.
 pub const MOST: usize = 10_000;
 
-/// Longest address that is kept.
 pub(crate) const LONGEST_URL: usize = 2_000;
 
 /// The requests of one page load.

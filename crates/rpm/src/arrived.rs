@@ -115,7 +115,6 @@ struct Edge {
     open: bool,
 }
 
-/// What arrived on all connections of a direction.
 #[derive(Debug, Clone)]
 pub struct ArrivedBytes {
     looked: Vec<Looked>,
@@ -167,7 +166,6 @@ impl ArrivedBytes {
         self.arrives(bytes.sum(), at_ns);
     }
 
-    /// So much has arrived in all.
     fn arrives(&mut self, bytes: f64, at_ns: u64) {
         let (before_ns, before) = self.arrived;
         if bytes == before {

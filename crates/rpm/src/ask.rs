@@ -34,7 +34,6 @@ pub enum Probed {
 }
 
 impl Probed {
-    /// The times of one that was answered.
     pub fn answered(self) -> Result<ForeignProbe, RpmError> {
         match self {
             Self::Answered(times) => Ok(times),

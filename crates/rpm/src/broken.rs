@@ -12,7 +12,6 @@ use std::net::SocketAddr;
 /// Most characters of a peer's words.
 const WORDS: usize = 200;
 
-/// What ended a connection.
 pub fn broken(to: SocketAddr, spoke: Spoke, error: &h2::Error) -> RpmError {
     let why = || reason(error);
     match () {

@@ -26,23 +26,19 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, Scope};
 
-/// What one direction showed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figures {
     /// Bits a second of payload: the moving average of the last interval.
     pub bits_per_second: f64,
-    /// How sure that is.
     pub goodput_confidence: Confidence,
     /// Round trips, and their parts.
     #[serde(flatten)]
     pub responsiveness: Option<Responsiveness>,
-    /// How sure they are.
     pub confidence: Confidence,
     /// Connections that made load in the end.
     pub connections: usize,
     /// Probes that came back: on connections of their own, and within loaded ones.
     pub foreign_probes: usize,
-    /// See above.
     pub self_probes: usize,
     /// Probes on connections of their own that the server closed without an answer: a line's queue may hold a request longer than a server waits.
     pub unanswered: usize,
@@ -54,24 +50,19 @@ pub struct Figures {
     pub broke: Option<String>,
 }
 
-/// Most probes that are under way at once.
 const MOST_UNDER_WAY: usize = 64;
 /// Bytes of an interval below which nothing is carried.
 const LEAST: f64 = 1000.0;
-/// How often what arrives is looked at.
 const LOOK_NS: u64 = 10_000_000;
 /// As if an endless file were posted.
 const ENDLESS: u64 = 1 << 40;
 /// Stack of a thread that does little.
 const STACK: usize = 512 << 10;
 
-/// What all threads of a direction share.
 struct DirectionState<'a> {
     way: LoadDirection,
     at: &'a HttpTarget,
-    /// Ends all of them.
     over: Bell,
-    /// That were handed on.
     bytes: AtomicU64,
     arrivals: Mutex<ArrivedBytes>,
     times: Mutex<ProbeTimes>,
@@ -83,7 +74,6 @@ struct DirectionState<'a> {
     broke: Mutex<Option<RpmError>>,
 }
 
-/// A connection that makes load.
 struct Loading {
     stream: TcpSocket,
     /// Bytes that were said before what makes load: the first that is sent. None over TLS, whose handshake is over then.
@@ -314,7 +304,6 @@ fn load(shared: &DirectionState<'_>) -> Result<(), RpmError> {
     }
 }
 
-/// Over http.
 fn load_plain(shared: &DirectionState<'_>, begun: &mut bool) -> Result<(), RpmError> {
     let (at, over) = (shared.at, &shared.over);
     let url = shared.url();
@@ -522,7 +511,6 @@ impl DirectionState<'_> {
         })
     }
 
-    /// What the load is.
     fn url(&self) -> &Url {
         match self.way {
             LoadDirection::Down => &self.at.large,

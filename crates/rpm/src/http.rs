@@ -50,7 +50,6 @@ impl std::fmt::Display for Spoke {
 /// Why there is no figure.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RpmError {
-    /// Nobody answers there.
     #[error("no answer from {0} within 20 s")]
     NoAnswer(SocketAddr),
     /// It ends connections before it answers.
@@ -66,9 +65,7 @@ pub enum RpmError {
         "the download of {path} from {to} ended after {bytes} bytes: the draft wants 8 GB at least, and no end while it is measured"
     )]
     Ended {
-        /// Who.
         to: SocketAddr,
-        /// What was asked for.
         path: String,
         /// What came before the end.
         bytes: u64,
@@ -77,33 +74,13 @@ pub enum RpmError {
     #[error(
         "{to} answered the upload to {path} before it was over: it does not take one that goes on"
     )]
-    Early {
-        /// Who.
-        to: SocketAddr,
-        /// Where it was sent to.
-        path: String,
-    },
+    Early { to: SocketAddr, path: String },
     /// It does not take a load any more.
     #[error("{to} broke off the upload to {path} while it went on")]
-    Broke {
-        /// Who.
-        to: SocketAddr,
-        /// Where it was sent to.
-        path: String,
-    },
+    Broke { to: SocketAddr, path: String },
     /// It answers, and with something else.
     #[error("{to} answers {status} to {path}{words}")]
-    Refused {
-        /// Who.
-        to: SocketAddr,
-        /// The status code.
-        status: u16,
-        /// What was asked for.
-        path: String,
-        /// Its words, as the end of a sentence.
-        words: String,
-    },
-    /// What it answers is no HTTP.
+    Refused { to: SocketAddr, status: u16, path: String, words: String },
     #[error("what {0} answers is no HTTP/1.1: {1}")]
     NotHttp(SocketAddr, String),
     /// Its configuration is none.
@@ -111,47 +88,22 @@ pub enum RpmError {
     NqConfig(#[from] BadConfig),
     /// TLS does not come to be.
     #[error("no TLS with {to}: {why}{}", advice(why))]
-    NoTls {
-        /// With whom.
-        to: SocketAddr,
-        /// Why.
-        why: String,
-    },
+    NoTls { to: SocketAddr, why: String },
     /// Nobody can be believed.
     #[error("{0}")]
     Trust(#[from] TrustError),
     /// It speaks TLS, and leaves before it answers.
     #[error("{to} {spoke} and closed the connection before it answered")]
-    Left {
-        /// Who.
-        to: SocketAddr,
-        /// How far it came.
-        spoke: Spoke,
-    },
+    Left { to: SocketAddr, spoke: Spoke },
     /// It speaks TLS, and does not answer.
     #[error("{to} {spoke} and did not answer the request within 20 s")]
-    Mute {
-        /// Who.
-        to: SocketAddr,
-        /// How far it came.
-        spoke: Spoke,
-    },
+    Mute { to: SocketAddr, spoke: Spoke },
     /// It ends an HTTP/2 connection, and says why.
     #[error("{to} ended the HTTP/2 connection (GOAWAY): {why}")]
-    GoneAway {
-        /// Who.
-        to: SocketAddr,
-        /// Its reason.
-        why: String,
-    },
+    GoneAway { to: SocketAddr, why: String },
     /// It will not have a request of HTTP/2, and says why.
     #[error("{to} broke off the request (RST_STREAM): {why}")]
-    CalledOff {
-        /// Who.
-        to: SocketAddr,
-        /// Its reason.
-        why: String,
-    },
+    CalledOff { to: SocketAddr, why: String },
     /// What it speaks over TLS is no HTTP/2.
     #[error("what {0} says over TLS is no HTTP/2: {1}")]
     NotHttp2(SocketAddr, String),
@@ -163,13 +115,10 @@ pub enum RpmError {
         "the server names several ports: over https the small download has to be had within the connection of the large one and of the upload"
     )]
     Ports,
-    /// A host of the configuration is unknown.
     #[error("the server names the host `{0}`, which has no address here")]
     Unknown(String),
-    /// The secret.
     #[error("{0}")]
     Secret(#[from] PrefaceError),
-    /// It was stopped.
     #[error("it was stopped before there was a figure")]
     Stopped,
     /// The kernel refused something.
@@ -193,14 +142,11 @@ pub struct HttpTarget {
 /// What TLS needs to know.
 #[derive(Debug, Clone)]
 pub struct Secured {
-    /// Whom it believes.
     pub config: Arc<ClientConfig>,
-    /// The name that the other end is to have.
     pub name: ServerName<'static>,
 }
 
 impl Secured {
-    /// For the host of this address.
     pub fn of(plan: &RpmPlan, url: &Url) -> Result<Self, RpmError> {
         let name = ServerName::try_from(url.host.clone())
             .map_err(|_| RpmError::Unknown(printable(&url.host, 100)))?;
@@ -284,7 +230,6 @@ pub fn connect(
     Ok((stream, took_ms))
 }
 
-/// Says all of this.
 pub fn say(stream: &TcpSocket, to: SocketAddr, text: &str, stop: &Bell) -> Result<(), RpmError> {
     let deadline = monotonic_ns().saturating_add(PATIENCE_NS);
     Exchange::new(stream, Some(deadline), stop)?.write(text.as_bytes()).map_err(|error| match error
@@ -346,7 +291,6 @@ fn more(
     }
 }
 
-/// A whole small body.
 pub fn body(
     stream: &TcpSocket,
     to: SocketAddr,
@@ -377,7 +321,6 @@ pub fn payload(bytes: usize) -> Vec<u8> {
     (0..bytes as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
 
-/// A request for this.
 pub fn get(url: &Url, keeps: bool) -> String {
     let connection = if keeps { "keep-alive" } else { "close" };
     format!(

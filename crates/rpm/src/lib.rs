@@ -32,10 +32,8 @@ use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::Bell;
 use serde::Serialize;
 
-/// Requests of an idle line.
 const IDLE: usize = 10;
 
-/// What was found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RpmReport {
     /// Milliseconds of a connection's handshake on an idle line, the median of ten.

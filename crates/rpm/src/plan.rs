@@ -5,16 +5,12 @@ use quell_wire::auth::Secret;
 use serde::Serialize;
 use std::net::SocketAddr;
 
-/// What to measure.
 #[derive(Debug, Clone)]
 pub struct RpmPlan {
-    /// Where the server is.
     pub to: SocketAddr,
-    /// How it is named in a request.
     pub authority: String,
     /// Whether it is asked over TLS.
     pub tls: bool,
-    /// Whose certificates are believed there.
     pub trust: Trust,
     /// What its owner shares with us.
     pub secret: Option<Secret>,
@@ -22,13 +18,10 @@ pub struct RpmPlan {
     pub most: usize,
 }
 
-/// Who sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadDirection {
-    /// The server.
     Down,
-    /// This end.
     Up,
 }
 

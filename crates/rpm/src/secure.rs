@@ -44,7 +44,6 @@ pub struct Http2Session {
     requests: SendRequest<Bytes>,
 }
 
-/// A session with this server.
 pub fn connect(
     to: SocketAddr,
     secured: &Secured,
@@ -249,11 +248,9 @@ impl Http2Session {
     }
 }
 
-/// One that makes load.
 pub struct Bulk {
     session: Http2Session,
     path: String,
-    /// That came.
     bytes: u64,
     answer: Option<ResponseFuture>,
     down: Option<RecvStream>,
@@ -265,7 +262,6 @@ pub struct Bulk {
 
 /// What came of it meanwhile.
 pub enum ResponsePart {
-    /// Its data comes.
     Begun,
     /// So many bytes of it came.
     Bytes(usize),

@@ -4,10 +4,8 @@ use crate::ask::ForeignProbe;
 use crate::plan::LoadDirection;
 use quell_sys::clock::monotonic_ns;
 
-/// What a probe asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ProbeKind {
-    /// A connection.
     Connection,
     /// A round trip of the handshake of TLS.
     Handshake,
@@ -17,12 +15,10 @@ pub enum ProbeKind {
     Within,
 }
 
-/// A probe that came back.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProbeReturn {
     /// Under which load; none while the line was idle.
     pub way: Option<LoadDirection>,
-    /// What it asked for.
     pub asked: ProbeKind,
     /// When it was sent, in nanoseconds since the start.
     pub t_ns: u64,
@@ -30,10 +26,8 @@ pub struct ProbeReturn {
     pub ms: f64,
 }
 
-/// What a direction had carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Carried {
-    /// Which.
     pub way: LoadDirection,
     /// When, in nanoseconds since the start.
     pub t_ns: u64,

@@ -69,7 +69,6 @@ enum Unwelcome {
     NoProof,
     #[error("{0}")]
     Stranger(#[from] Stranger),
-    /// The server ends.
     #[error("the server was stopped")]
     Stopped,
     #[error("{0}")]
@@ -195,7 +194,6 @@ fn ask(
     Ok(waiting.map_or(Wish::Test(cookie), Wish::Stream))
 }
 
-/// Answers the calls of one connection.
 fn calls(hub: &Hub<'_>, guest: &Accepted) {
     let pass = match hub.begin(guest.peer.ip(), &guest.stream, false) {
         Ok(pass) => pass,

@@ -5,11 +5,9 @@ use serde::Serialize;
 use std::fmt;
 use std::net::SocketAddr;
 
-/// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum ServeEvent {
-    /// It listens.
     Started {
         /// Where: TCP and UDP.
         address: SocketAddr,
@@ -18,21 +16,15 @@ pub enum ServeEvent {
         /// The user that it runs as now, where it gave up root's rights.
         user: Option<String>,
     },
-    /// A test runs.
     Began {
         /// Its number since the start.
         session: u64,
-        /// Who.
         client: SocketAddr,
-        /// What is measured.
         #[serde(flatten)]
         test: Test,
     },
-    /// A test is over.
     Ended {
-        /// Its number.
         session: u64,
-        /// Who.
         client: SocketAddr,
         /// How it ended; none where it ended as it should.
         why: Option<String>,
@@ -40,45 +32,30 @@ pub enum ServeEvent {
         #[serde(flatten)]
         result: TestResult,
     },
-    /// A connection of calls is over.
     Called {
-        /// Its number.
         session: u64,
-        /// Who.
         client: SocketAddr,
-        /// How many calls were answered.
         calls: u64,
         /// How it ended; none where it ended as it should.
         why: Option<String>,
     },
     /// Somebody was told how this end sees the path.
     Told {
-        /// Its number.
         session: u64,
-        /// Who.
         client: SocketAddr,
         /// How it ended; none where it ended as it should.
         why: Option<String>,
     },
     /// Somebody was turned away.
-    Refused {
-        /// Who.
-        client: SocketAddr,
-        /// Why.
-        why: String,
-    },
+    Refused { client: SocketAddr, why: String },
     /// More happened meanwhile than there is use in telling of.
     Silenced {
-        /// How many were turned away.
         refused: u64,
         /// How many tests and connections of calls there were.
         sessions: u64,
     },
     /// Whoever reads this log was too slow: events are missing here.
-    Missing {
-        /// How many.
-        events: u64,
-    },
+    Missing { events: u64 },
     /// It listens no more.
     Stopped {
         /// Tests and connections of calls since the start.
@@ -88,14 +65,12 @@ pub enum ServeEvent {
     },
 }
 
-/// What a test is to measure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Test {
     /// `tcp` or `udp`.
     pub protocol: &'static str,
     /// `up` (the client sends), `down` or `both`.
     pub direction: &'static str,
-    /// Streams each way.
     pub streams: u32,
     /// Seconds, where the client says how long.
     pub seconds: Option<f64>,
@@ -103,14 +78,11 @@ pub struct Test {
     pub program: String,
 }
 
-/// What a test showed at this end.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct TestResult {
     /// Seconds without the omitted ones.
     pub seconds: f64,
-    /// Bytes that came from the client.
     pub received_bytes: u64,
-    /// Bytes that were sent to it.
     pub sent_bytes: u64,
     /// Received bits a second.
     pub received_bits_per_second: f64,
@@ -118,7 +90,6 @@ pub struct TestResult {
     pub sent_bits_per_second: f64,
     /// Segments that this end sent again, where it sent over TCP.
     pub retransmits: Option<u64>,
-    /// Datagrams that came.
     pub packets: Option<u64>,
     /// Datagrams that should have come and did not.
     pub lost_packets: Option<u64>,

@@ -29,7 +29,6 @@ const TRAINS: usize = 16;
 /// Takes events, on the thread where they happen.
 pub type Tell<'a> = &'a (dyn Fn(&ServeEvent) + Sync);
 
-/// A connection that was accepted.
 pub struct Accepted {
     pub stream: TcpSocket,
     pub peer: SocketAddr,
@@ -62,7 +61,6 @@ impl Handle {
     }
 }
 
-/// What all connections share.
 pub struct Hub<'a> {
     pub limits: Limits,
     /// What clients must know.
@@ -85,7 +83,6 @@ pub struct Hub<'a> {
     one_off: bool,
     /// The first one is over: nothing new is taken.
     over: AtomicBool,
-    /// A session is over.
     left: Condvar,
     /// With `one_off`, whose calls were over first.
     caller: Mutex<Option<IpAddr>>,
@@ -94,7 +91,6 @@ pub struct Hub<'a> {
 }
 
 impl<'a> Hub<'a> {
-    /// Nobody is there yet.
     pub fn new(
         limits: Limits,
         secret: Option<Secret>,
@@ -181,7 +177,6 @@ impl<'a> Hub<'a> {
         Ok(Pass { hub: self, place, number })
     }
 
-    /// How many sessions there are.
     pub fn tests(&self) -> usize {
         lock(&self.clients).count(None)
     }
@@ -396,7 +391,6 @@ impl Drop for HalfOpen<'_> {
     }
 }
 
-/// A session.
 pub struct Pass<'a> {
     hub: &'a Hub<'a>,
     place: u64,
@@ -456,7 +450,6 @@ impl Drop for Room<'_> {
 pub struct Entry<'a> {
     all: &'a Mutex<HashMap<Cookie, Arc<Waiting>>>,
     cookie: Cookie,
-    /// What it waits for.
     pub waiting: Arc<Waiting>,
 }
 

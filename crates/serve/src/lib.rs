@@ -16,8 +16,6 @@
 //! One port number for both. Nobody gets more than they give before they have proven an address by a TCP handshake, and, where there is
 //! a secret, that they know it. Everything is bounded: half handshakes in number and time, sessions, streams, rates, time, memory.
 
-#![allow(missing_docs)]
-
 mod admission;
 mod ends;
 pub mod event;

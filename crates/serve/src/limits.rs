@@ -121,7 +121,6 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Who is connected. Each has a handle by which it can be sent away.
 #[derive(Debug)]
 pub struct Clients<H> {
-    /// By number, and so by age.
     half_open: BTreeMap<u64, (IpAddr, H)>,
     sessions: BTreeMap<u64, ClientSession<H>>,
     next: u64,
@@ -130,7 +129,6 @@ pub struct Clients<H> {
 #[derive(Debug)]
 struct ClientSession<H> {
     client: IpAddr,
-    /// When it was active last.
     active_ns: u64,
     streams: u64,
     /// Bits a second of datagrams that may come.
@@ -243,7 +241,6 @@ impl<H> Clients<H> {
         self.leave(goes)
     }
 
-    /// How many sessions there are, in all or of one client.
     pub fn count(&self, only: Option<IpAddr>) -> usize {
         self.sessions.values().filter(|s| only.is_none_or(|client| client == s.client)).count()
     }
@@ -258,13 +255,11 @@ impl<H> Clients<H> {
         self.sessions.contains_key(&number) || self.half_open.contains_key(&number)
     }
 
-    /// It is over, whatever it was.
     pub fn leave(&mut self, number: u64) -> Option<H> {
         let half_open = self.half_open.remove(&number).map(|(_, handle)| handle);
         half_open.or_else(|| self.sessions.remove(&number).map(|session| session.handle))
     }
 
-    /// The handles of all sessions.
     pub fn handles(&self) -> impl Iterator<Item = &H> {
         self.sessions.values().map(|session| &session.handle)
     }
@@ -319,7 +314,6 @@ struct Bucket {
     rate: u64,
     /// How far it may be ahead.
     burst_ns: u64,
-    /// When all that went is paid for.
     paid_ns: u64,
     /// When the last piece in the line has its turn, and is over.
     line_ns: u64,

@@ -15,10 +15,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// Most lines that wait.
 const WAITING: usize = 1000;
 
-/// A log that is being written.
 #[derive(Debug)]
 pub struct Log {
     lines: SyncSender<ServeEvent>,

@@ -17,10 +17,8 @@ const DESCRIPTORS: u64 = 16_384;
 /// The last capability that the kernel may know (`CAP_LAST_CAP` is 40 in Linux 6; asking for one beyond is refused harmlessly).
 const LAST_CAPABILITY: libc::c_ulong = 63;
 
-/// A user to become.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// Its name, or its number as text.
     pub name: String,
     uid: u32,
     gid: u32,
@@ -29,7 +27,6 @@ pub struct Account {
 /// Why rights can't be given up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PrivilegeError {
-    /// There is no such user.
     #[error("there is no user `{0}` on this host: give another with --user")]
     NoUser(String),
     /// Nobody else can be taken here, and who stays is root outside too.
@@ -60,7 +57,6 @@ impl Account {
         Ok(Self { name: user.name, uid: user.uid.as_raw(), gid: user.gid.as_raw() })
     }
 
-    /// Its number.
     pub fn uid(&self) -> u32 {
         self.uid
     }

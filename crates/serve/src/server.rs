@@ -30,7 +30,6 @@ const AT_ONCE: usize = 64;
 /// How often it is tried to find a port that is free for both TCP and UDP, where any will do.
 const TRIES: u32 = 16;
 
-/// What a server is to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServeConfig {
     /// Where it listens; port 0 for any.
@@ -47,13 +46,11 @@ pub struct ServeConfig {
     pub web: Option<WebConfig>,
 }
 
-/// Why there is no server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServeError {
     /// The kernel refused something.
     #[error("{0}")]
     System(#[from] SysError),
-    /// There is no page.
     #[error("{0}")]
     Web(#[from] WebError),
     /// Rights can't be given up.
@@ -61,14 +58,12 @@ pub enum ServeError {
     Privileges(#[from] PrivilegeError),
 }
 
-/// A server that listens.
 #[derive(Debug)]
 pub struct Server {
     tcp: TcpListener,
     udp: SharedUdp,
     config: ServeConfig,
     user: Option<String>,
-    /// How many descriptors this process may have.
     descriptors: u64,
 }
 
@@ -91,7 +86,6 @@ impl Server {
         }
     }
 
-    /// Where it listens.
     pub fn local(&self) -> SocketAddr {
         self.udp.local()
     }

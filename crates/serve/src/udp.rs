@@ -33,7 +33,6 @@ use std::os::fd::AsFd;
 
 /// Datagrams taken in one call.
 const BATCH: usize = 8;
-/// Largest datagram.
 const LARGEST: usize = 65_535;
 
 /// Serves the port until the server ends; how many packets it reflected.

@@ -18,14 +18,10 @@ pub enum Opened {
     Udp(Udp),
 }
 
-/// By what a test knows its streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Streams {
     /// Connections, by its cookie and their address; where they may come from elsewhere, by its cookie alone.
-    Tcp {
-        /// They may.
-        elsewhere: bool,
-    },
+    Tcp { elsewhere: bool },
     /// Hellos, by their address and its token; of a client that has none by their address alone.
     Udp(Option<HelloToken>),
 }
@@ -35,12 +31,9 @@ pub enum Streams {
 #[error("it has the cookie of a test of another address, whose streams it can't have")]
 pub struct Stranger;
 
-/// A test that waits for its streams.
 #[derive(Debug)]
 pub struct Waiting {
-    /// Whose.
     pub ip: IpAddr,
-    /// By what it knows them.
     pub streams: Streams,
     opened: Mutex<OpenedStreams>,
     /// Rings when one has come.
@@ -58,7 +51,6 @@ struct OpenedStreams {
 }
 
 impl Waiting {
-    /// One of this address that waits for so many.
     pub fn new(ip: IpAddr, streams: Streams, wanted: usize) -> Result<Self, SysError> {
         let queue = OpenedStreams { new: Vec::new(), greeted: Vec::new(), wanted, failed: None };
         Ok(Self { ip, streams, opened: Mutex::new(queue), came: Bell::new()? })
@@ -91,7 +83,6 @@ impl Waiting {
         Ok(())
     }
 
-    /// Whether one more is wanted.
     pub fn wants(&self) -> bool {
         lock(&self.opened).wanted > 0
     }

@@ -38,7 +38,6 @@ use std::sync::{Arc, Mutex};
 
 pub use converse::{begins, converse};
 
-/// That there is to be a page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WebConfig {
     /// Names by which it may be asked for, beside addresses and names that lead nowhere outside.
@@ -53,17 +52,14 @@ pub enum WebError {
     /// The kernel refused something.
     #[error("{0}")]
     System(#[from] SysError),
-    /// TLS can't begin.
     #[error("{0}")]
     Tls(#[from] TrustError),
 }
 
 /// Results that are kept of what command lines sent.
 const MOST_RESULTS: usize = 64;
-/// Those of one client.
 const MOST_OF_ONE: usize = 8;
 
-/// What all browsers share.
 pub struct Web<'h> {
     hub: &'h Hub<'h>,
     config: WebConfig,
@@ -76,7 +72,6 @@ pub struct Web<'h> {
 }
 
 impl<'h> Web<'h> {
-    /// Nobody is there yet.
     pub fn new(hub: &'h Hub<'h>, config: WebConfig, bind: IpAddr) -> Result<Self, WebError> {
         let own = hex(&quell_sys::secret::nonce()?);
         let own = Secret::parse(own.as_bytes()).expect("64 digits are no short secret");

@@ -6,7 +6,6 @@ use std::io::{ErrorKind, Result, Write};
 #[derive(Debug, Default)]
 pub struct Backlog {
     bytes: Vec<u8>,
-    /// Of these, taken.
     taken: usize,
 }
 

@@ -61,7 +61,6 @@ impl Input {
         self.metadata.len()
     }
 
-    /// Its kind and rights.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
     }

@@ -149,7 +149,6 @@ impl Eq for NetNs {}
 /// What a process gets for itself beside its user namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Isolation {
-    /// A network namespace.
     pub network: bool,
     /// A mount namespace whose mounts do not spread to the system's.
     pub mounts: bool,

@@ -28,14 +28,12 @@ const MOST_SPREAD_NS: u64 = 10_000_000;
 pub struct Window {
     /// When the measurement starts: what times in results count from.
     pub origin_ns: u64,
-    /// When the task starts.
     pub start_ns: u64,
     /// How long it runs.
     pub duration_ns: u64,
 }
 
 impl Window {
-    /// When the task ends.
     pub fn end_ns(&self) -> u64 {
         self.start_ns.saturating_add(self.duration_ns)
     }
@@ -61,7 +59,6 @@ pub struct Pace {
     /// Nanoseconds between packets, as a fraction so that any rate is exact.
     interval: (u128, u128),
     spread_divisor: u64,
-    /// How many packets there are in all.
     count: u64,
     next: u64,
     due_ns: u64,
@@ -113,7 +110,6 @@ impl Pace {
         Some(pace)
     }
 
-    /// How many packets it is in all.
     pub fn count(&self) -> u64 {
         self.count
     }

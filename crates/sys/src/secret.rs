@@ -8,7 +8,6 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Why there is no secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SecretFileError {
     /// The file can't be read.
@@ -20,14 +19,8 @@ pub enum SecretFileError {
         .0.display(), .0.display()
     )]
     Open(PathBuf),
-    /// What is in it won't do.
     #[error("{}: {why}", .file.display())]
-    Content {
-        /// The file.
-        file: PathBuf,
-        /// What is wrong.
-        why: SecretError,
-    },
+    Content { file: PathBuf, why: SecretError },
 }
 
 /// Reads a secret: the whole file without white space at its end. Errors when others may read the file, or when it holds too little.

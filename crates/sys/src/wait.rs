@@ -68,7 +68,6 @@ impl AsFd for Alarm {
 pub struct Bell(EventFd);
 
 impl Bell {
-    /// One that nobody has rung.
     pub fn new() -> Result<Self, SysError> {
         EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
             .map(Self)

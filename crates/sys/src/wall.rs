@@ -48,7 +48,6 @@ pub struct Wall {
 }
 
 impl Wall {
-    /// Measures the offset.
     pub fn new() -> Self {
         Self { offset_ns: measure(), steps: 0 }
     }

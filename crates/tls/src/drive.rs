@@ -20,10 +20,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Wake, Waker};
 
-/// What a step came to.
 #[derive(Debug)]
 pub enum DriveStep<T> {
-    /// It is done.
     Done(T),
     /// It goes on when the socket moves, at this time of the monotonic clock (in nanoseconds) at the latest.
     Until(u64),
@@ -34,7 +32,6 @@ pub enum DriveStep<T> {
 /// Why a drive stopped before it was done.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Halt {
-    /// This one of the bells rings.
     #[error("it was called off")]
     Rang(usize),
     /// The kernel refused something.

@@ -16,19 +16,16 @@ use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use sha2::{Digest, Sha256};
 use std::net::IpAddr;
 
-/// A name of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Name {
     /// As DNS has it; `*.` before it stands for all names right below.
     Dns(String),
-    /// An address.
     Ip(IpAddr),
 }
 
 /// Key and certificate, made on the spot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The certificate, in DER.
     pub certificate: Vec<u8>,
     /// The private key, PKCS #8 in DER.
     pub key: Vec<u8>,
@@ -47,7 +44,6 @@ impl Identity {
         Self { certificate, key: private.as_bytes().to_vec(), pin }
     }
 
-    /// As a server shows it.
     pub fn shown(self) -> ServerCertificate {
         ServerCertificate {
             certificates: vec![CertificateDer::from(self.certificate)],

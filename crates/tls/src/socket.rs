@@ -45,7 +45,6 @@ const UNSENT: std::ops::RangeInclusive<u64> = 1..=262_144;
 /// What a connection and its drive both look at.
 #[derive(Debug)]
 pub struct Beneath {
-    /// The connection.
     pub tcp: TcpSocket,
     wants_room: Cell<bool>,
     at_once: Cell<usize>,
@@ -127,7 +126,6 @@ fn piece(in_5_ms: u64) -> usize {
     usize::try_from(in_5_ms).unwrap_or(RECORD).clamp(LEAST_PIECE, RECORD)
 }
 
-/// TLS over a connection.
 #[derive(Debug)]
 pub struct TlsSocket {
     line: Rc<Beneath>,
@@ -185,7 +183,6 @@ impl TlsSocket {
         Self { line: Rc::new(line), tls, came: first.to_vec(), at: 0, ended: false, hello }
     }
 
-    /// What its drive looks at.
     pub fn line(&self) -> &Rc<Beneath> {
         &self.line
     }
@@ -195,7 +192,6 @@ impl TlsSocket {
         self.tls.alpn_protocol()
     }
 
-    /// Round trips of its handshake.
     pub fn round_trips(&self) -> u32 {
         match self.tls.protocol_version() {
             Some(rustls::ProtocolVersion::TLSv1_2) => 2,

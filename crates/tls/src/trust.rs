@@ -17,11 +17,9 @@ use std::sync::Arc;
 /// Whom a client believes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
-    /// Whom this system believes.
     System,
     /// Who is named: authorities, or servers themselves.
     Named(Vec<CertificateDer<'static>>),
-    /// Anybody.
     Anyone,
 }
 
@@ -33,14 +31,8 @@ pub enum TrustError {
         "this system lists no certificate authorities (looked at {0}): install ca-certificates, or name a file"
     )]
     NoList(String),
-    /// The file can't be read.
     #[error("{path} can't be read as certificates or a key in PEM: {why}")]
-    File {
-        /// Which.
-        path: String,
-        /// Why.
-        why: String,
-    },
+    File { path: String, why: String },
     /// TLS does not take it.
     #[error("TLS can't be set up: {0}")]
     Tls(String),
@@ -71,7 +63,6 @@ fn unread(path: &Path, why: impl ToString) -> TrustError {
     TrustError::File { path: path.display().to_string(), why: why.to_string() }
 }
 
-/// What stands in a file.
 fn contents(path: &Path) -> Result<Vec<u8>, TrustError> {
     input::bytes(path, LARGEST).map_err(|e| unread(path, e))
 }
@@ -133,7 +124,6 @@ pub fn client(trust: &Trust) -> Result<Arc<ClientConfig>, TrustError> {
 pub struct ServerCertificate {
     /// Its certificate first, then those between it and an authority.
     pub certificates: Vec<CertificateDer<'static>>,
-    /// Its key.
     pub key: PrivateKeyDer<'static>,
 }
 

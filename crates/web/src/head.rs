@@ -4,28 +4,19 @@ use httparse::{EMPTY_HEADER, Header, Status};
 
 /// Longest head. Cookies of other servers of the same host may be in it.
 pub const LONGEST: usize = 16 << 10;
-/// Most lines of a head.
 const MOST_LINES: usize = 64;
-/// Longest path.
 const LONGEST_PATH: usize = 512;
 
-/// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HttpMethod {
-    /// Give it.
     Get,
-    /// Give its head.
     Head,
-    /// Take this.
     Post,
-    /// Anything else.
     Other,
 }
 
-/// What of a request's head matters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// What is asked for.
     pub method: HttpMethod,
     /// Of what, without what follows a question mark.
     pub path: String,
@@ -52,7 +43,6 @@ pub struct Request {
 pub enum Body {
     /// So many bytes.
     Bytes(u64),
-    /// In chunks, each with its length.
     Chunks,
 }
 
@@ -113,10 +103,8 @@ pub fn request(bytes: &[u8]) -> Result<Option<(Request, usize)>, BadHead> {
     Ok(Some((request, length)))
 }
 
-/// What of an answer's head matters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResponseHead {
-    /// The status code.
     pub status: u16,
     /// Bytes of its body; none where it ends with the connection.
     pub body: Option<Body>,
@@ -147,7 +135,6 @@ pub fn answer(bytes: &[u8]) -> Result<Option<(ResponseHead, usize)>, BadHead> {
     Ok(Some((answer, length)))
 }
 
-/// The lines of a head.
 struct HeaderLines<'a>(&'a [Header<'a>]);
 
 impl HeaderLines<'_> {

@@ -53,7 +53,6 @@ impl Keys {
         secret_eq(&proof_due, proof) && known
     }
 
-    /// A key for this address, from now on.
     pub fn key(&self, ip: IpAddr, now_s: u64) -> String {
         let said = format!("{now_s:x}");
         format!("{said}-{}", self.sign(b"key", ip, &said))

@@ -4,19 +4,15 @@ use crate::url::Url;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
-/// The path of it.
 pub const PATH: &str = "/.well-known/nq";
-/// Longest that is read.
 pub const LONGEST: usize = 16 << 10;
 
-/// What the server has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NqConfig {
     /// At least 8 GB.
     pub large: Url,
     /// One byte.
     pub small: Url,
-    /// Takes what is posted.
     pub upload: Url,
     /// Where to connect, whatever the addresses say.
     pub endpoint: Option<String>,
@@ -28,13 +24,11 @@ pub enum BadConfig {
     /// It is not the JSON that the draft wants.
     #[error("its {PATH} is not as the draft has it: {0}")]
     Json(String),
-    /// A version that nobody knows.
     #[error("its {PATH} has version {0}, and only 1 is known")]
     Version(u64),
     /// One of the three is no address.
     #[error("its {PATH} names what is no address: `{0}`")]
     Url(String),
-    /// The draft wants one host for all.
     #[error("its {PATH} names several hosts")]
     Hosts,
 }
@@ -71,7 +65,6 @@ impl NqConfig {
         })
     }
 
-    /// As JSON.
     pub fn json(&self) -> String {
         let wire = Wire {
             version: 1,

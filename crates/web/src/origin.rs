@@ -21,7 +21,6 @@ pub enum Foreign {
         "this name is not known here; use the address, or start the server with --web-name NAME"
     )]
     Name,
-    /// Another page sent it.
     #[error("another page asks, and only the page of this server may")]
     Page,
 }

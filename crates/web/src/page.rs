@@ -10,14 +10,10 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
 
-/// A file of the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct File {
-    /// Its path.
     pub path: &'static str,
-    /// Its media type.
     pub kind: &'static str,
-    /// What is in it.
     pub text: &'static str,
 }
 
@@ -26,7 +22,6 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 macro_rules! files {
     ($($path:literal, $kind:expr, $name:literal;)*) => {
-        /// All but the document.
         const FILES: &[File] = &[
             $(File { path: $path, kind: $kind, text: include_str!(concat!("../page/", $name)) },)*
         ];
@@ -43,17 +38,14 @@ files! {
     "/icon.svg", "image/svg+xml", "icon.svg";
 }
 
-/// How the page looks.
 const STYLE: &str = include_str!("../page/style.css");
 
-/// Where that goes in the document.
 const STYLE_HERE: &str = "<!-- style -->";
 
 static DOCUMENT: LazyLock<String> = LazyLock::new(|| {
     include_str!("../page/index.html").replacen(STYLE_HERE, &format!("<style>{STYLE}</style>"), 1)
 });
 
-/// The file at this path.
 pub fn file(path: &str) -> Option<File> {
     match path {
         "/" => Some(File { path: "/", kind: HTML, text: &DOCUMENT }),

@@ -30,7 +30,6 @@ pub const SELF_BYTES: f64 = 1000.0;
 /// Times of probes, in milliseconds.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProbeTimes {
-    /// A connection's handshake.
     pub tcp_f: Vec<f64>,
     /// A round trip of the handshake of TLS.
     pub tls_f: Vec<f64>,
@@ -49,7 +48,6 @@ pub struct Responsiveness {
     pub rpm: f64,
     /// Of connections beside the load.
     pub foreign_rpm: f64,
-    /// Of those that carry it.
     pub loaded_rpm: f64,
     /// Milliseconds of a connection's handshake.
     pub tcp_ms: f64,
@@ -57,13 +55,11 @@ pub struct Responsiveness {
     pub tls_ms: Option<f64>,
     /// Of a request on a new connection.
     pub http_ms: f64,
-    /// Of a request in a loaded one.
     pub loaded_ms: f64,
     /// Whether round trips are at most so many, and a request took at least so long: more had no answer than the longest that don't count.
     pub at_most: bool,
 }
 
-/// How sure a figure is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Confidence {
@@ -71,11 +67,9 @@ pub enum Confidence {
     Low,
     /// Enough of them, and not stable.
     Medium,
-    /// Stable.
     High,
 }
 
-/// How many of so many times count.
 fn kept(times: usize) -> usize {
     ((times as f64 * TRIMMED).floor() as usize).max(1)
 }
@@ -93,7 +87,6 @@ fn shortest_mean(times: &[f64], keep: usize) -> Option<f64> {
 }
 
 impl ProbeTimes {
-    /// All of several intervals.
     pub fn join<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
         all.into_iter().fold(Self::default(), |mut sum, one| {
             sum.tcp_f.extend(&one.tcp_f);
@@ -168,7 +161,6 @@ pub fn pairs_a_second(bits: f64) -> f64 {
     (PROBES_SHARE * bits / pair_bits).clamp(1.0, f64::from(MOST_PROBES) / 2.0)
 }
 
-/// The word for a figure.
 pub fn word(rpm: f64) -> &'static str {
     match rpm {
         // The draft's own words for 1000 and 6000; below that a call suffers.

@@ -3,9 +3,7 @@
 use quell_wire::text::printable;
 use serde::{Deserialize, Serialize};
 
-/// Longest that is read.
 pub const LONGEST: usize = 2048;
-/// Longest word of it.
 const LONGEST_WORD: usize = 80;
 
 /// Mbit/s that no line carries.
@@ -31,7 +29,6 @@ pub struct SentResult {
     pub down_mbit: Option<f64>,
     /// Milliseconds of a ping on an idle line.
     pub idle_ms: Option<f64>,
-    /// And beside the load.
     pub loaded_ms: Option<f64>,
     /// Packets lost, of all, in percent.
     pub loss_percent: Option<f64>,

@@ -3,17 +3,13 @@
 /// Where something is to be had over HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
-    /// Whether over TLS.
     pub tls: bool,
     /// Name or address, brackets off.
     pub host: String,
-    /// The port.
     pub port: u16,
-    /// Path and query, with the slash.
     pub path: String,
 }
 
-/// Longest that is read.
 const LONGEST: usize = 1024;
 
 impl Url {

@@ -2,18 +2,14 @@
 
 use crate::site::{self, Object};
 
-/// An answer.
 pub(super) struct SiteAnswer {
-    /// Its status.
     pub status: u16,
-    /// The status in words.
     pub reason: &'static str,
     /// What it is about; its body goes to who asked by GET.
     pub object: Object,
 }
 
 impl SiteAnswer {
-    /// To a request at this port.
     pub fn to(method: &str, path: &str, port: u16) -> Self {
         let path = path.split('?').next().unwrap_or_default();
         let (status, reason, object) = match (method, site::object(path, port)) {

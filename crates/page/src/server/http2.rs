@@ -32,7 +32,6 @@ const AT_ONCE: u32 = 100;
 /// How long it waits before it looks again whether there is something to do: nothing but the connection itself moves it.
 const LONG_NS: u64 = 3_600_000_000_000;
 
-/// Talks to its end.
 pub(super) fn converse(stream: TcpStream, tls: Arc<ServerConfig>, port: u16) -> Result<()> {
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;

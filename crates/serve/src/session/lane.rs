@@ -17,7 +17,6 @@ use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One stream.
 #[derive(Debug)]
 pub struct ServedLane {
     /// Its number: 1, 3, 4 …

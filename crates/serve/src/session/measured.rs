@@ -41,7 +41,6 @@ pub struct Measurement {
     /// Where each stream stood when what counts began.
     pub base: Vec<LaneCounts>,
     pub base_arrivals: Vec<Option<Arrivals>>,
-    /// And in the end.
     pub last: Vec<LaneCounts>,
     /// How many datagrams the client says that it sent in each stream, and whether those that did not come are known to be lost.
     pub sent: Vec<Option<u64>>,
@@ -105,7 +104,6 @@ impl Measurement {
         }
     }
 
-    /// What counts, of each stream.
     pub fn counted(&self) -> impl Iterator<Item = LaneCounts> {
         self.last.iter().zip(&self.base).map(|(last, base)| last.since(base))
     }
@@ -119,7 +117,6 @@ impl Measurement {
 #[derive(Debug)]
 pub struct Sampling {
     every_ns: u64,
-    /// When the next one is due.
     pub next_ns: u64,
     last_second_ns: u64,
     /// States that there is room for, of each stream.
@@ -219,11 +216,9 @@ fn make_room<T>(moments: &mut Vec<T>, most: usize) {
     }
 }
 
-/// The reports of one test.
 #[derive(Debug)]
 pub struct Reports {
     every_ns: u64,
-    /// When the next one is due.
     pub next_ns: u64,
     /// Of the last one, what was not sent yet.
     unsaid: Vec<u8>,
@@ -264,14 +259,12 @@ impl Reports {
     }
 }
 
-/// A report as it is sent.
 pub fn said(report: &Report) -> Vec<u8> {
     // Whole numbers are always JSON.
     let frame = frame(report).unwrap_or_default();
     [&[State::Report.byte()][..], &frame].concat()
 }
 
-/// How the streams stand.
 fn report(lanes: &[ServedLane]) -> Report {
     let mut report = Report::default();
     let mut came = Vec::new();

@@ -31,11 +31,9 @@ const MOST_BURST: u32 = 1000;
 /// A test that can be carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServePlan {
-    /// UDP instead of TCP.
     pub udp: bool,
     /// Streams from the client; they come first.
     pub up: usize,
-    /// Streams to the client.
     pub down: usize,
     /// The time at the start that does not count, in nanoseconds.
     pub omit_ns: u64,
@@ -81,7 +79,6 @@ pub struct ServePlan {
     pub elsewhere: bool,
     /// What the hellos of its UDP streams carry.
     pub token: Option<HelloToken>,
-    /// Which program asks.
     pub program: String,
 }
 
@@ -91,7 +88,6 @@ pub struct ServePlan {
 pub struct Unfit {
     /// Number of an error of iperf3 (`iperf_api.h`).
     pub code: u32,
-    /// Why.
     pub why: String,
 }
 
@@ -121,7 +117,6 @@ impl Unfit {
     /// `IESETCONGESTION`.
     pub const CONGESTION: u32 = 134;
 
-    /// One of these.
     pub fn new(code: u32, why: impl Into<String>) -> Self {
         Self { code, why: why.into() }
     }
@@ -130,16 +125,13 @@ impl Unfit {
 /// Why a test ends before its end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Break {
-    /// It can't be.
     #[error("{0}")]
     Unfit(#[from] Unfit),
     /// It may not be now.
     #[error("{0}")]
     Busy(String),
-    /// The client says that it stops.
     #[error("the client was stopped")]
     ClientStopped,
-    /// The client is gone.
     #[error("the client went away")]
     Gone,
     /// The client does not go on.
@@ -154,7 +146,6 @@ pub enum Break {
     /// It was idle, and another had its place.
     #[error("{}", Full::SentAway)]
     Idle,
-    /// The server ends.
     #[error("the server was stopped")]
     ServerStopped,
     /// The system would not let us.
@@ -267,7 +258,6 @@ impl ServePlan {
         })
     }
 
-    /// Streams of both directions.
     pub fn streams(&self) -> usize {
         self.up + self.down
     }
@@ -280,7 +270,6 @@ impl ServePlan {
         }
     }
 
-    /// How the client is asked for them.
     pub fn asks_for_streams(&self) -> State {
         match self.token {
             Some(_) => State::CreateTokenStreams,

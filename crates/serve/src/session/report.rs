@@ -10,7 +10,6 @@ use quell_load::lane::LaneCounts;
 use quell_wire::iperf3::{Host, Part, PartStream, Results, StreamResult, stream_id};
 use std::fmt::Write;
 
-/// The line for the log.
 pub fn outcome(plan: &ServePlan, lanes: &[ServedLane], measured: &Measurement) -> TestResult {
     let of = |sends: bool| {
         let lanes = lanes.iter().filter(move |lane| lane.sends == sends);
@@ -43,7 +42,6 @@ pub fn outcome(plan: &ServePlan, lanes: &[ServedLane], measured: &Measurement) -
     outcome
 }
 
-/// The results for the client.
 pub fn results(plan: &ServePlan, lanes: &[ServedLane], measured: &mut Measurement) -> Results {
     let wall = measured.end_ns.saturating_sub(measured.start_ns) as f64 / 1e9;
     let (user, system) = measured.cpu.seconds();

@@ -197,7 +197,6 @@ fn greet_again(socket: &Udp, token: Option<HelloToken>, greeted: &mut u32) {
 /// The address that a client proved, with the connection that did; it is told by [`Proven::tell`] when its streams may come.
 #[derive(Debug)]
 pub struct Proven {
-    /// Where the streams come from.
     pub ip: IpAddr,
     stream: TcpSocket,
 }

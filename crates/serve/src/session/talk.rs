@@ -39,7 +39,6 @@ const MOST_READ: usize = 1 << 20;
 /// How long a full path may hold words up after the data: more than any queue that is of use.
 pub const LONGEST_DRAIN_NS: u64 = 60_000_000_000;
 
-/// One end of the conversation.
 pub struct ControlConnection<'a> {
     stream: &'a TcpSocket,
     exchange: Exchange<'a>,
@@ -90,7 +89,6 @@ fn data_through(lanes: &[ServedLane]) -> u64 {
     lanes.iter().map(ServedLane::through).sum()
 }
 
-/// And of the client's words.
 fn words_through(words: &TcpSocket) -> u64 {
     tcp_info(words).and_then(|info| info.bytes_received).unwrap_or(0)
 }
@@ -163,14 +161,12 @@ impl<'a> ControlConnection<'a> {
         Ok(self.exchange.until(Some(later.ok_or(error)?))?)
     }
 
-    /// The next step begins.
     fn step(&mut self) -> Result<(), SysError> {
         let last_ns = self.drain.as_ref().map_or(u64::MAX, |drain| drain.last_ns);
         let end_ns = monotonic_ns().saturating_add(self.patience_ns());
         self.exchange.until(Some(end_ns.min(last_ns)))
     }
 
-    /// Says where the test stands.
     pub fn say(&mut self, state: State) -> Result<(), Break> {
         if state == State::TestStart {
             self.starts_ns = monotonic_ns();
@@ -179,7 +175,6 @@ impl<'a> ControlConnection<'a> {
         self.write(&[state.byte()])
     }
 
-    /// The client's parameters.
     pub fn parameters(&mut self) -> Result<Parameters, Break> {
         self.step()?;
         let length = self.length(LONGEST_PARAMETERS, "parameters")?;
@@ -218,7 +213,6 @@ impl<'a> ControlConnection<'a> {
         Ok(iperf3::read(&text).unwrap_or_default())
     }
 
-    /// Sends something whole.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), Break> {
         self.step()?;
         self.write(bytes)

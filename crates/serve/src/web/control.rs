@@ -26,7 +26,6 @@ const PATIENCE_NS: u64 = 600_000_000_000;
 const WAIT_ELSEWHERE: &str =
     "busy: as many wait as may, of this address or network or in all; ask again in a few seconds";
 
-/// Serves it to its end.
 pub fn test(
     talk: &mut Http1Connection<'_, '_>,
     half_open: Option<HalfOpen<'_>>,

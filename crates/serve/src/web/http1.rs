@@ -15,10 +15,8 @@ use std::os::fd::AsFd;
 
 /// How long a connection may say nothing between two requests.
 const IDLE_NS: u64 = 15_000_000_000;
-/// What is read at once.
 const PIECE: usize = 4096;
 
-/// Why a connection ends.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectionEnd {
     /// As it should, or the client left: its own affair.
@@ -27,10 +25,8 @@ pub enum ConnectionEnd {
     /// Nothing came, or not all of it.
     #[error("it did not go on in time")]
     Late,
-    /// The server ends.
     #[error("the server was stopped")]
     Stopped,
-    /// Others came.
     #[error("others came, and it did nothing")]
     Crowded,
     /// It is not what it should be.
@@ -45,20 +41,17 @@ pub enum ConnectionEnd {
 pub struct Http1Connection<'a, 'h> {
     pub guest: &'a Accepted,
     pub web: &'a Web<'h>,
-    /// What its answers have of the rates.
     throttle: Throttle<'h>,
     alarm: Alarm,
     unread: Vec<u8>,
 }
 
 impl<'a, 'h> Http1Connection<'a, 'h> {
-    /// Of which this was read already.
     pub fn new(web: &'a Web<'h>, guest: &'a Accepted, first: &[u8]) -> Result<Self, SysError> {
         let throttle = Throttle::new(&web.hub.rates, guest.peer.ip(), 1);
         Ok(Self { guest, web, throttle, alarm: Alarm::new()?, unread: first.to_vec() })
     }
 
-    /// The next head, all of it in time.
     pub fn head(&mut self, is_first: bool) -> Result<(head::Request, usize), ConnectionEnd> {
         let limits = &self.web.hub.limits;
         let mut deadline = match is_first {
@@ -135,7 +128,6 @@ impl<'a, 'h> Http1Connection<'a, 'h> {
         taken
     }
 
-    /// Sends a whole answer.
     pub fn answer(&mut self, answer: &WebAnswer, head_only: bool) -> Result<(), ConnectionEnd> {
         let mut bytes =
             heading(answer.status, answer.kind, Some(answer.body.len() as u64), answer.last);

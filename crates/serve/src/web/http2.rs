@@ -34,7 +34,6 @@ use std::task::{Context, Poll};
 
 /// How long a connection may say nothing between two requests.
 const IDLE_NS: u64 = 15_000_000_000;
-/// Most requests of one connection.
 const MOST_REQUESTS: u64 = 20_000;
 /// Most requests at once: probes at fifty a second, when the way there and back takes a second. An answer that nobody takes costs 2 kB.
 const AT_ONCE: u32 = 50;
@@ -42,7 +41,6 @@ const AT_ONCE: u32 = 50;
 const WINDOW: u32 = 16 << 20;
 /// Longest head of a request, as HTTP/2 counts it: 32 bytes for each line more than it has.
 const LONGEST_HEAD: u32 = 4 << 10;
-/// What an answer's head and its frames have.
 const ANSWER: usize = 64;
 /// What small pieces of data that nobody looked at yet may cost more than their bytes.
 const SMALL_PIECES: usize = 25_600;
@@ -155,7 +153,6 @@ struct Http2Connection<'a, 'x, 'h> {
     flows: Vec<Http2Flow<'h>>,
     /// Behind the connection, which tells the streams of all these that it ended: a stream that nobody holds, and that waits, it would forget.
     answers: Vec<Waiting>,
-    /// Bytes of all its flows.
     moved: u64,
     requests: u64,
     /// Bytes of answers that the rates did not let through yet.
@@ -165,7 +162,6 @@ struct Http2Connection<'a, 'x, 'h> {
     closes: bool,
 }
 
-/// Data of a test.
 struct Http2Flow<'h> {
     carrying: Carrying<'h>,
     left: u64,
@@ -187,15 +183,12 @@ struct Waiting {
     bytes: Bytes,
 }
 
-/// How a flow goes on.
 enum Goes {
     /// Its stream waits for the other end.
     On,
     /// The rates let it at this time.
     At(u64),
-    /// It is over.
     Over,
-    /// It is over, and that is said.
     Said(Option<Waiting>),
 }
 
@@ -306,7 +299,6 @@ impl<'x, 'h: 'x> Http2Connection<'_, 'x, 'h> {
         Ok(next)
     }
 
-    /// A request is answered.
     fn answer(&mut self, context: &mut Context<'_>, waiting: Option<Waiting>) {
         self.said += ANSWER + waiting.as_ref().map_or(0, |waiting| waiting.bytes.len());
         self.answers.extend(waiting);

@@ -35,7 +35,6 @@ const PAGE_STREAMS: usize = 8;
 /// Those of a client of the draft, which goes up to sixteen each way.
 const DRAFT_STREAMS: usize = 32;
 
-/// Who measures and who waits.
 pub struct Tests<'h> {
     hub: &'h Hub<'h>,
     most: usize,
@@ -45,7 +44,6 @@ pub struct Tests<'h> {
     turns: Arc<Turns>,
 }
 
-/// How many measure, and who waits for that.
 #[derive(Default)]
 struct Turns {
     queue: Mutex<BTreeMap<u64, (IpAddr, Arc<Bell>)>>,
@@ -83,7 +81,6 @@ impl Drop for Turn {
     }
 }
 
-/// One that measures.
 pub struct WebTest<'h> {
     hub: &'h Hub<'h>,
     pass: Pass<'h>,
@@ -103,7 +100,6 @@ pub struct WebTest<'h> {
     _turn: Turn,
 }
 
-/// A connection that carries data of a test.
 pub struct DataConnection {
     stream: TcpSocket,
     /// Whether this end sends.
@@ -117,7 +113,6 @@ pub struct DataConnection {
 pub struct Sums {
     /// Bytes that left this end.
     pub down: u64,
-    /// Bytes that came.
     pub up: u64,
     /// Segments that this end's kernel sent again.
     pub again: u64,
@@ -128,7 +123,6 @@ pub struct Sums {
 /// What this end's kernel says of a test's connections.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KernelView {
-    /// Since its beginning.
     pub sums: Sums,
     /// Round-trip times of the connections that send, as TCP has them, in microseconds.
     pub rtts_us: Vec<u32>,
@@ -235,7 +229,6 @@ impl<'h> Tests<'h> {
     }
 }
 
-/// A page that waits for its turn.
 pub struct QueuedPage<'t, 'h> {
     tests: &'t Tests<'h>,
     number: Cell<u64>,
@@ -300,7 +293,6 @@ impl Drop for RunningTest<'_> {
 }
 
 impl<'h> WebTest<'h> {
-    /// Ends it.
     pub fn end(&self) {
         self.gone.ring();
         lock(&self.lines).values().for_each(|line| line.stream.abort());
@@ -404,7 +396,6 @@ impl Sums {
 /// A connection while it carries data of a test.
 pub struct Carrying<'h> {
     pub test: Arc<WebTest<'h>>,
-    /// What it may move.
     pub throttle: Throttle<'h>,
     line: Arc<DataConnection>,
     number: u64,

@@ -15,7 +15,6 @@ use serde_json::json;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Longest body that is read and looked at.
 pub const LONGEST_BODY: u64 = 4096;
 /// What there is to download for a client that takes it all.
 pub const LARGE: u64 = 8 << 30;
@@ -24,19 +23,14 @@ const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 const BYTES: &str = "application/octet-stream";
 
-/// What is done with a request.
 pub enum Routed<'h> {
-    /// This is the answer.
     Now(WebAnswer),
     /// So many bytes go down.
     Down(Arc<WebTest<'h>>, u64),
-    /// So many come up.
     Up(Arc<WebTest<'h>>, u64),
-    /// A page's test.
     Control,
 }
 
-/// A whole answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebAnswer {
     pub status: u16,
@@ -129,7 +123,6 @@ pub fn route<'h>(
     }
 }
 
-/// What the page asks for.
 fn own<'h>(
     web: &Web<'h>,
     guest: &Accepted,

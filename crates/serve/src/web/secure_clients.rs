@@ -23,7 +23,6 @@ const MOST_OF_ONE: usize = 64;
 /// So many at least are more than nothing to the allocator.
 const MANY: usize = 16;
 
-/// All of them.
 pub struct SecureCrowd {
     limits: Limits,
     places: Mutex<SecureClients>,

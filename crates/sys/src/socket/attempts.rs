@@ -26,7 +26,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// Ends that are taken in one call.
 const BATCH: usize = 64;
 
-/// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttemptEnd {
     /// The other end accepted. The connection was reset since.
@@ -37,12 +36,9 @@ pub enum AttemptEnd {
     Failed(Errno),
 }
 
-/// An attempt that ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndedAttempt {
-    /// What it was begun with.
     pub id: u64,
-    /// How it ended.
     pub end: AttemptEnd,
     /// When this program found out: nanoseconds of the monotonic clock.
     pub seen_ns: u64,
@@ -72,7 +68,6 @@ struct Attempt {
     at_once: Option<(Errno, u64)>,
 }
 
-/// Attempts to connect to one address.
 #[derive(Debug)]
 pub struct Attempts {
     epoll: Epoll,

@@ -39,7 +39,6 @@ const MEMINFO_DROPS: usize = 8;
 #[derive(Debug)]
 pub struct Outbox {
     heads: Vec<u8>,
-    /// Bytes of a head.
     head: usize,
     payload: &'static [u8],
     size: usize,
@@ -57,7 +56,6 @@ impl Outbox {
         Self { heads: vec![0; count.max(1) * head], head, payload, size: head + payload.len() }
     }
 
-    /// How many there are.
     pub fn count(&self) -> usize {
         self.heads.len().checked_div(self.head).unwrap_or(1)
     }
@@ -218,13 +216,11 @@ pub struct Train<'a> {
 }
 
 impl<'a> Train<'a> {
-    /// The datagrams, in order.
     pub fn datagrams(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         self.bytes.chunks(self.segment.max(1))
     }
 }
 
-/// Buffers for a number of trains.
 pub struct Trains {
     bytes: Vec<u8>,
     /// Bytes that each has room for.

@@ -59,7 +59,6 @@ pub fn take_some(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> 
     recv(fd.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT)
 }
 
-/// A file in memory, to send from.
 #[derive(Debug)]
 pub struct PayloadFile {
     file: File,

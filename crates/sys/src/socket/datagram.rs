@@ -33,7 +33,6 @@ impl Udp {
         Self::connected_by(to, tos, &Way::default())
     }
 
-    /// The same, by this way.
     pub fn connected_by(to: SocketAddr, tos: u8, way: &Way) -> Result<Self, SysError> {
         let udp = Self::unbound(to.is_ipv6())?;
         way.apply(udp.as_fd(), udp.ipv6)?;
@@ -91,7 +90,6 @@ impl Udp {
         self.socket.local_addr().map_err(|e| SysError::io("read a socket's own address", &e))
     }
 
-    /// The connected end.
     pub fn peer(&self) -> Option<SocketAddr> {
         self.socket.peer_addr().ok()
     }

@@ -23,7 +23,6 @@ const ICMPV6_FILTER: libc::c_int = 1;
 const ECHO_REPLY_V4: u8 = 0;
 const ECHO_REPLY_V6: u8 = 129;
 
-/// A socket to one destination.
 #[derive(Debug)]
 pub struct EchoSocket {
     fd: OwnedFd,
@@ -40,7 +39,6 @@ impl EchoSocket {
         Self::open_by(to, tos, identifier, &Way::default())
     }
 
-    /// The same, by this way.
     pub fn open_by(to: IpAddr, tos: u8, identifier: u16, way: &Way) -> Result<Self, SysError> {
         let mut socket = match Self::ping(to.is_ipv6()) {
             Ok(socket) => socket,
@@ -126,7 +124,6 @@ impl EchoSocket {
         self.ipv6
     }
 
-    /// The identifier of its packets.
     pub fn identifier(&self) -> u16 {
         self.identifier
     }

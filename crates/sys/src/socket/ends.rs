@@ -28,12 +28,10 @@ pub(super) fn connect(fd: BorrowedFd<'_>, to: SocketAddr) -> Result<(), Errno> {
     kernel::connect(fd.as_raw_fd(), &SockaddrStorage::from(to))
 }
 
-/// Its own address.
 pub(super) fn own(fd: BorrowedFd<'_>) -> Result<Option<SocketAddr>, Errno> {
     kernel::getsockname(fd.as_raw_fd()).map(|name| internet(&name))
 }
 
-/// The other end's address.
 pub(super) fn other(fd: BorrowedFd<'_>) -> Result<Option<SocketAddr>, Errno> {
     kernel::getpeername(fd.as_raw_fd()).map(|name| internet(&name))
 }

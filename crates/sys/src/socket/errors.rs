@@ -45,9 +45,7 @@ pub struct PathError {
 pub struct IcmpReport {
     /// Who sent it: a router on the way, or the other end. None where this host itself said so.
     pub from: Option<IpAddr>,
-    /// The ICMP type.
     pub kind: u8,
-    /// The ICMP code.
     pub code: u8,
     /// Of a packet that was too big (also for this host's own device), the MTU that would do.
     pub mtu: u32,
@@ -62,11 +60,8 @@ pub struct IcmpReport {
 /// How far a packet was on its way out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// Before this host's queue.
     Queue,
-    /// Behind it, at the driver.
     Driver,
-    /// On the wire.
     Hardware,
 }
 
@@ -75,7 +70,6 @@ pub enum Stage {
 pub struct Departure {
     /// The kernel's number of the packet, the same at each stage (`SOF_TIMESTAMPING_OPT_ID`).
     pub id: u32,
-    /// Where.
     pub stage: Stage,
     /// When, in nanoseconds of the wall clock, or for [`Stage::Hardware`] of the device's clock.
     pub stamp_ns: u64,
@@ -86,7 +80,6 @@ pub struct Departure {
 pub enum ErrorQueueEntry {
     /// An error came back.
     Error(PathError),
-    /// A packet left.
     Sent(Departure),
 }
 
@@ -203,7 +196,6 @@ struct Extended {
     info: u32,
     /// For departures, the packet's number; for ICMP errors, where an extension begins and whether it is broken (`ee_rfc4884`).
     data: u32,
-    /// Who sent the message.
     from: Option<IpAddr>,
 }
 

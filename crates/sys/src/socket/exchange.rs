@@ -11,10 +11,8 @@ pub enum ExchangeError {
     /// The other end closed the connection.
     #[error("the other end closed the connection")]
     Closed,
-    /// The time was up.
     #[error("the other end did not answer in time")]
     Late,
-    /// Somebody rang.
     #[error("it was stopped")]
     Stopped,
     /// The connection broke, or the system would not let us.

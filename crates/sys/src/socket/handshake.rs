@@ -12,7 +12,6 @@ const RECEIVED: usize = 140;
 /// Half of the time after which a SYN is sent again (`TCP_TIMEOUT_INIT`, include/net/tcp.h).
 const HALF_REPEAT_NS: u64 = 500_000_000;
 
-/// What became of a SYN.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Handshake {
     /// How often it was sent again.

@@ -82,7 +82,6 @@ impl IcmpErrors {
         Ok(Self { fd, ipv6 })
     }
 
-    /// The ICMP message in what was received.
     pub fn message<'a>(&self, received: &'a [u8]) -> Option<&'a [u8]> {
         echo::icmp_message(received, !self.ipv6)
     }
@@ -102,7 +101,6 @@ pub struct Syn {
     at_once: Option<Errno>,
 }
 
-/// What became of a SYN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SynEnd {
     /// A SYN-ACK or a RST came: it reached the other end.
@@ -134,7 +132,6 @@ impl Syn {
         Ok(Self { fd, at_once })
     }
 
-    /// The port that it was sent from.
     pub fn port(&self) -> Option<u16> {
         ends::own(self.as_fd()).ok().flatten().map(|own| own.port())
     }

@@ -24,11 +24,9 @@ pub struct Arrival {
     pub ttl: Option<u8>,
     /// The own address it was sent to, where asked for.
     pub to: Option<IpAddr>,
-    /// The interface it came in by, where asked for.
     pub interface: u32,
     /// Its size in bytes.
     pub size: usize,
-    /// Bytes of it that are in the buffer.
     pub length: usize,
 }
 

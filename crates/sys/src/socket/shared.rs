@@ -46,7 +46,6 @@ impl SharedUdp {
         Ok(Self { socket, local })
     }
 
-    /// Where it listens.
     pub fn local(&self) -> SocketAddr {
         self.local
     }

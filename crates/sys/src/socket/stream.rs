@@ -21,7 +21,6 @@ const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 pub struct StreamOptions {
     /// TOS byte; TCP keeps the ECN bits for itself.
     pub tos: u8,
-    /// Congestion control of this end.
     pub congestion: Option<String>,
     /// Most bytes per second that this end sends (`SO_MAX_PACING_RATE`).
     pub pacing: Option<u64>,
@@ -32,7 +31,6 @@ pub struct StreamOptions {
     pub mss: Option<u32>,
 }
 
-/// A TCP connection, or a socket that is to become one.
 #[derive(Debug)]
 pub struct TcpSocket {
     fd: OwnedFd,
@@ -65,14 +63,11 @@ impl Discarded {
 /// "Read on": the lab's kernel knows it (crates/lab/kernel/edits/read-on.edit), any other answers `ENOTTY`.
 const READ_ON: libc::Ioctl = 0xc010_5101_u32 as libc::Ioctl;
 
-/// How a connection attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Connected {
-    /// It stands.
     Yes,
     /// The deadline came first: no answer at all.
     NoAnswer,
-    /// It was called off.
     Stopped,
 }
 
@@ -88,7 +83,6 @@ impl TcpSocket {
         Ok(stream)
     }
 
-    /// A connection that a listener accepted.
     pub fn accepted(fd: OwnedFd) -> Self {
         Self { fd }
     }

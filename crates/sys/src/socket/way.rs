@@ -46,7 +46,6 @@ impl Way {
         }
     }
 
-    /// Only the device.
     pub(super) fn leave_by(&self, fd: BorrowedFd<'_>) -> Result<(), SysError> {
         let Some(device) = &self.device else { return Ok(()) };
         let what = format!("the device to `{device}`");
