@@ -151,31 +151,7 @@ fn intervals<'s>(
             }
         }
         end += INTERVAL_NS;
-        let gap_ns = (1e9 / rpm::pairs_a_second(rate)) as u64;
-        let mut next = monotonic_ns() + gap_ns / 2;
-        loop {
-            let look = monotonic_ns() + LOOK_NS;
-            alarm.set(Some(look.min(next).min(end)))?;
-            let mut fds = [readable(&alarm), readable(stop)];
-            wait(&mut fds)?;
-            if came(&fds[1]) || lock(&shared.broke).is_some() {
-                break;
-            }
-            let now = monotonic_ns();
-            if now >= end {
-                break;
-            }
-            shared.look();
-            if now < next {
-                continue;
-            }
-            next = next.saturating_add(gap_ns).max(now);
-            within(shared, next);
-            if shared.under_way.load(Ordering::Relaxed) < MOST_UNDER_WAY {
-                shared.under_way.fetch_add(1, Ordering::Relaxed);
-                start(shared, scope, foreign);
-            }
-        }
+        probe_until((shared, scope), end, rate, &mut alarm, stop)?;
         let bytes = shared.goodput();
         let bytes_now = bytes.saturating_sub(before);
         // What broke off within an interval says nothing of a second.
@@ -235,6 +211,38 @@ fn intervals<'s>(
         }
     }
     Err(RpmError::Stopped)
+}
+
+/// Looks at the connections and sends probes until then, or until it is over: as many as the draft lets a second have at this rate.
+fn probe_until<'s>(
+    (shared, scope): (&'s DirectionState<'s>, &'s Scope<'s, '_>),
+    end: u64,
+    rate: f64,
+    alarm: &mut Alarm,
+    stop: &Bell,
+) -> Result<(), RpmError> {
+    let gap_ns = (1e9 / rpm::pairs_a_second(rate)) as u64;
+    let mut next = monotonic_ns() + gap_ns / 2;
+    loop {
+        let look = monotonic_ns() + LOOK_NS;
+        alarm.set(Some(look.min(next).min(end)))?;
+        let mut fds = [readable(&*alarm), readable(stop)];
+        wait(&mut fds)?;
+        let now = monotonic_ns();
+        if came(&fds[1]) || lock(&shared.broke).is_some() || now >= end {
+            return Ok(());
+        }
+        shared.look();
+        if now < next {
+            continue;
+        }
+        next = next.saturating_add(gap_ns).max(now);
+        within(shared, next);
+        if shared.under_way.load(Ordering::Relaxed) < MOST_UNDER_WAY {
+            shared.under_way.fetch_add(1, Ordering::Relaxed);
+            start(shared, scope, foreign);
+        }
+    }
 }
 
 /// Whether something moved in at least half of the last intervals, of which this is the goodput in bits a second.
