@@ -3,6 +3,8 @@
 CARGO  ?= $(or $(shell command -v cargo 2>/dev/null),$(wildcard $(HOME)/.cargo/bin/cargo),cargo)
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 QUELL  := $(TARGET)/release/quell
+# Not optimised, and built in a fifth of the time: what `make demo` and `make kernel` use.
+QUICK  := $(TARGET)/quick/quell
 # Which cargo and linker build for this machine and for arm64; what a static program is built for: musl where its standard library is installed,
 # else glibc.
 ARCH   := $(shell uname -m)
@@ -34,23 +36,22 @@ KERNEL_PACKAGES := $(KERNEL_TOOLS) $(if $(KERNEL_OPTIONS),,linux-source-6.1)
 TEST_PACKAGES   := $(BUILD_PACKAGES) $(KERNEL_TOOLS) linux-source-6.1 nodejs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench fuzz kernel build static deb arm64 builds install cargo packages
+.PHONY: help demo test test-long check bench fuzz kernel build quick static deb arm64 builds install cargo packages
 
 help: ## List these commands
 	@echo "make COMMAND, where COMMAND is:"
-	@sed -n 's/^\([a-z0-9]*\):[^#]*## \(.*\)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do \
-	    printf '  %-8s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do \
+	    printf '  %-9s %s\n' "$$name" "$$text"; done
 
 demo: kernel ## Run the experiment home-link and write its report (installs what is missing)
 	@mkdir -p "$(RUNS)"
-	@$(QUELL) run home-link --out "$(RUNS)" --report "$(RUNS)/demo.html"; status=$$?; \
+	@$(QUICK) run home-link --out "$(RUNS)" --report "$(RUNS)/demo.html"; status=$$?; \
 	if [ $$status -le 1 ]; then echo "Open $(abspath $(RUNS))/demo.html in a browser."; fi; exit $$status
 
 test: cargo ## Run all tests, those in the lab's kernel included (installs what is missing)
 	@tools/need-packages $(TEST_PACKAGES)
 	@tools/need-packages iperf3 fping iproute2 mandoc ethtool tcpdump || echo "The tests against what is missing are left out."
 	@tools/need-packages python3-venv && tools/need-python $(TARGET)/python || echo "The tests of Python's examples in docs/data.md are left out."
-	@tools/need-packages linux-source-6.12 || echo "Whether that kernel can be made is not tried."
 	@tools/need-packages flent || echo "The test against real Flent is left out."
 	@tools/need-packages chromium || echo "The tests with a real browser are left out."
 	@tools/need-packages qemu-system-x86 mmdebstrap e2fsprogs && tools/debian --make || echo "The tests on a real Debian machine are left out."
@@ -60,6 +61,13 @@ test: cargo ## Run all tests, those in the lab's kernel included (installs what 
 	@export QUELL_TESTS_LEFT_OUT="$(abspath $(LEFT_OUT))" QUELL_TEST_PYTHON="$(abspath $(TARGET))/python/bin/python3"; \
 	tools/tests $(CARGO); status=$$?; tools/left-out "$(LEFT_OUT)" || status=1; exit $$status
 
+test-long: kernel ## Run what `make test` leaves out: experiments on ten seeds, a second kernel, programs killed at 200 instants (hours)
+	@tools/need-packages $(TEST_PACKAGES) linux-source-6.12
+	$(QUICK) kernel build --version 6.12
+	QUELL_TEST_SEEDS="1 2 3 4 5 6 7 8 9 10" $(CARGO) test --locked -p quell --test lab -- seeds:: sweep::
+	QUELL_KILLS=200 $(CARGO) test --locked -p quell --test commands killed
+	$(CARGO) test --locked -p quell-lab --lib -- --ignored
+
 check: cargo ## Check format, lints, layers, licences and documents
 	@tools/need-packages $(BUILD_PACKAGES)
 	$(CARGO) fmt --all --check
@@ -67,24 +75,22 @@ check: cargo ## Check format, lints, layers, licences and documents
 	CUSTOM_LIBFUZZER_PATH=/nowhere/libfuzzer.a $(CARGO) check --locked --quiet --manifest-path fuzz/Cargo.toml --target-dir $(TARGET)
 	$(CARGO) test --locked -p quell-house
 
-bench: kernel ## Measure classifier, shaping, lab, flows, round trips (beside the peers that are there) and comparing (13 minutes, on a quiet machine)
+bench: build kernel ## Measure classifier, shaping, lab, flows, round trips (beside the peers that are there) and comparing (13 minutes, on a quiet machine)
 	@tools/need-packages $(BUILD_PACKAGES)
 	@tools/need-packages iperf3 nuttcp irtt fping iproute2 || echo "Comparisons with what is missing are left out."
 	$(CARGO) build --locked --release -p quell-bench
-	@$(TARGET)/release/classify-bench
-	@$(TARGET)/release/shape-bench $(QUELL)
-	@$(TARGET)/release/peers-bench $(QUELL)
-	@$(TARGET)/release/flow-bench --quell $(QUELL)
-	@$(TARGET)/release/compare-bench $(QUELL)
-	@$(TARGET)/release/lab-bench $(QUELL)
+	@$(TARGET)/release/quell-bench all --quell $(QUELL)
 
 fuzz: cargo ## Fuzz all that reads from networks and files, each for FUZZ_TIME seconds (needs a nightly compiler)
 	@cargo +nightly --version >/dev/null 2>&1 || { echo "A nightly compiler is missing: rustup toolchain install nightly" >&2; exit 1; }
 	@tools/need-packages $(BUILD_PACKAGES) g++
 	FUZZ_TIME=$(FUZZ_TIME) tools/fuzz run
 
-kernel: build ## Build the lab's kernel, unless it is there (installs what is missing)
-	@$(QUELL) kernel path $(KERNEL_OPTIONS) >/dev/null 2>&1 || { tools/need-packages $(KERNEL_PACKAGES) && $(QUELL) kernel build $(KERNEL_OPTIONS); }
+kernel: quick ## Build the lab's kernel, unless it is there (installs what is missing)
+	@$(QUICK) kernel path $(KERNEL_OPTIONS) >/dev/null 2>&1 || { tools/need-packages $(KERNEL_PACKAGES) && $(QUICK) kernel build $(KERNEL_OPTIONS); }
+
+quick: cargo packages
+	$(CARGO) build --locked --profile quick -p quell
 
 build: cargo packages ## Build quell itself
 	$(CARGO) build --locked --release -p quell
@@ -135,5 +141,5 @@ cargo:
 
 # Everything at once, so that a password is asked for once; only what linking needs where the kernel is there already.
 packages:
-	@if $(QUELL) kernel path $(KERNEL_OPTIONS) >/dev/null 2>&1; then tools/need-packages $(BUILD_PACKAGES); \
+	@if $(QUICK) kernel path $(KERNEL_OPTIONS) >/dev/null 2>&1; then tools/need-packages $(BUILD_PACKAGES); \
 	else tools/need-packages $(BUILD_PACKAGES) $(KERNEL_PACKAGES); fi

@@ -18,14 +18,14 @@ type Path = Vec<String>;
 #[derive(Default)]
 struct Module {
     file: String,
-    taken: Vec<Taken>,
+    taken: Vec<NameImport>,
     defined: BTreeSet<String>,
     /// Paths of one and more parts in everything else.
     named: BTreeSet<Path>,
 }
 
 /// A name bound by `use`.
-struct Taken {
+struct NameImport {
     /// None for a glob.
     name: Option<String>,
     /// What it stands for, as written.
@@ -73,7 +73,8 @@ fn items(
                 let handed_on = !matches!(taken.vis, syn::Visibility::Inherited);
                 let mut bound = Vec::new();
                 leaves(&taken.tree, &mut Vec::new(), &mut bound);
-                let taken = bound.into_iter().map(|(name, path)| Taken { name, path, handed_on });
+                let taken =
+                    bound.into_iter().map(|(name, path)| NameImport { name, path, handed_on });
                 module.taken.extend(taken);
                 continue;
             }
@@ -241,7 +242,7 @@ fn definer_below<'a>(
     if module.defined.contains(first) {
         return Some(&module.file);
     }
-    for Taken { name, path: from, .. } in &module.taken {
+    for NameImport { name, path: from, .. } in &module.taken {
         let whole = match name {
             Some(name) if name == first => [from, rest].concat(),
             Some(_) => continue,
@@ -264,7 +265,7 @@ fn arrows(modules: &Crate) -> Arrows<'_> {
     let mut arrows = Arrows::new();
     for (at, module) in modules {
         // What a module only hands on ties its users to the definer, and not itself.
-        let used = |t: &&Taken| {
+        let used = |t: &&NameImport| {
             let name = t.name.as_ref();
             !t.handed_on || name.is_some_and(|n| module.named.iter().any(|path| path[0] == *n))
         };

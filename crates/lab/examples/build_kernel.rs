@@ -1,10 +1,10 @@
 //! Builds the lab's kernel, or finds it, and says what is known of it. `quell kernel build` does the same with more comfort.
 
-use quell_lab::kernel::{Options, build, info};
+use quell_lab::kernel::{KernelOptions, build, info};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let force = std::env::args().any(|a| a == "--force");
-    let options = Options { force, ..Options::default() };
+    let options = KernelOptions { force, ..KernelOptions::default() };
     let mut told = -1;
     let kernel = build(&options, &mut |p| {
         let tenth = (p.fraction * 20.0) as i32;

@@ -276,7 +276,7 @@ fn control(command: &mut Command, terminal: &str) -> Result<(), String> {
 }
 
 /// Something from a reader's thread.
-struct Said {
+struct ProgramOutput {
     /// Which companion; none for the main program.
     companion: Option<usize>,
     /// What it wrote; none when it closed the stream.
@@ -284,7 +284,7 @@ struct Said {
 }
 
 /// Reads what a program writes, each stream in a thread; how many streams there are. Each ends with a message without output.
-fn listen(child: &mut Child, companion: Option<usize>, to: &mpsc::Sender<Said>) -> usize {
+fn listen(child: &mut Child, companion: Option<usize>, to: &mpsc::Sender<ProgramOutput>) -> usize {
     let streams: [(bool, Option<Box<dyn Read + Send>>); 2] = [
         (false, child.stdout.take().map(|s| Box::new(s) as Box<dyn Read + Send>)),
         (true, child.stderr.take().map(|s| Box::new(s) as Box<dyn Read + Send>)),
@@ -298,12 +298,12 @@ fn listen(child: &mut Child, companion: Option<usize>, to: &mpsc::Sender<Said>) 
             let mut buffer = [0; 16 * 1024];
             while let Ok(count @ 1..) = stream.read(&mut buffer) {
                 let piece = Output { stderr, bytes: buffer[..count].to_vec() };
-                if to.send(Said { companion, output: Some(piece) }).is_err() {
+                if to.send(ProgramOutput { companion, output: Some(piece) }).is_err() {
                     return;
                 }
             }
             // Whoever listened may have heard enough.
-            let _ = to.send(Said { companion, output: None });
+            let _ = to.send(ProgramOutput { companion, output: None });
         });
     }
     open

@@ -1,7 +1,7 @@
 //! Building the guest kernel from the real source, as far as it goes without taking minutes. Needs Debian's package
 //! linux-source-6.1.
 
-use quell_lab::kernel::{self, BuildError, NotFound, Options, build};
+use quell_lab::kernel::{self, BuildError, KernelOptions, NotFound, build};
 use quell_sys::wait::Bell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,8 +18,8 @@ impl Cache {
         Cache(std::env::temp_dir().join(format!("quell-{name}-{}", std::process::id())))
     }
 
-    fn options(&self) -> Options {
-        Options { cache: Some(self.0.clone()), ..Options::default() }
+    fn options(&self) -> KernelOptions {
+        KernelOptions { cache: Some(self.0.clone()), ..KernelOptions::default() }
     }
 
     /// Only an empty lock file may be left of a build that was stopped.
@@ -48,7 +48,7 @@ fn programs_below(folder: &Path) -> Vec<PathBuf> {
 fn a_build_that_is_stopped_leaves_neither_files_nor_programs() {
     let cache = Cache::new("stopped");
     let cancel = Arc::new(Bell::new().unwrap());
-    let options = Options { cancel: Some(Arc::clone(&cancel)), ..cache.options() };
+    let options = KernelOptions { cancel: Some(Arc::clone(&cancel)), ..cache.options() };
     let mut phases = Vec::new();
     let result = build(&options, &mut |progress| {
         phases.push(progress.phase.clone());
@@ -79,7 +79,7 @@ fn a_build_that_is_stopped_leaves_neither_files_nor_programs() {
 fn a_second_builder_waits_for_the_first_and_says_so() {
     let cache = Cache::new("second");
     let cancel = Arc::new(Bell::new().unwrap());
-    let options = Options { cancel: Some(Arc::clone(&cancel)), ..cache.options() };
+    let options = KernelOptions { cancel: Some(Arc::clone(&cancel)), ..cache.options() };
     let (tell, told) = mpsc::channel();
     let first = {
         let options = options.clone();
@@ -105,7 +105,7 @@ fn a_second_builder_waits_for_the_first_and_says_so() {
 fn what_a_killed_builder_left_is_removed_by_the_next() {
     let cache = Cache::new("killed");
     let cancel = Arc::new(Bell::new().unwrap());
-    let options = Options { cancel: Some(Arc::clone(&cancel)), ..cache.options() };
+    let options = KernelOptions { cancel: Some(Arc::clone(&cancel)), ..cache.options() };
     let mut folder = None;
     let began = Instant::now();
     for round in 0..2 {

@@ -19,12 +19,12 @@ const LONGEST: usize = 1000;
 /// A failure that a person is told about.
 #[derive(Debug)]
 pub struct Failure {
-    kind: Kind,
+    kind: FailureKind,
     text: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FailureKind {
     /// A check failed.
     Check,
     /// Used wrongly: wrong arguments, wrong files.
@@ -36,17 +36,17 @@ enum Kind {
 impl Failure {
     /// A check failed: exit code 1.
     pub fn check(text: impl fmt::Display) -> Self {
-        Failure { kind: Kind::Check, text: text.to_string() }
+        Failure { kind: FailureKind::Check, text: text.to_string() }
     }
 
     /// Wrong usage: exit code 2.
     pub fn usage(text: impl fmt::Display) -> Self {
-        Failure { kind: Kind::Usage, text: text.to_string() }
+        Failure { kind: FailureKind::Usage, text: text.to_string() }
     }
 
     /// The system refused: exit code 3.
     pub fn system(text: impl fmt::Display) -> Self {
-        Failure { kind: Kind::System, text: text.to_string() }
+        Failure { kind: FailureKind::System, text: text.to_string() }
     }
 
     /// As [`Failure::usage`], of an error that is one line, whatever the names and the file in it hold, and however long they are.
@@ -62,9 +62,9 @@ impl Failure {
     /// The exit code.
     pub fn code(&self) -> u8 {
         match self.kind {
-            Kind::Check => 1,
-            Kind::Usage => 2,
-            Kind::System => SYSTEM,
+            FailureKind::Check => 1,
+            FailureKind::Usage => 2,
+            FailureKind::System => SYSTEM,
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::options::Json;
 use crate::progress::words;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use quell_lab::kernel::{self, CarryError, Options, Progress, Series};
+use quell_lab::kernel::{self, BuildProgress, CarryError, KernelOptions, Series};
 use quell_sys::wait::Bell;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -76,17 +76,17 @@ pub fn path(source: &Source) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn options(source: &Source) -> Options {
-    Options {
+fn options(source: &Source) -> KernelOptions {
+    KernelOptions {
         source: source.source.clone(),
         series: source.version,
         kernel_file: source.kernel_file.clone(),
-        ..Options::default()
+        ..KernelOptions::default()
     }
 }
 
 /// A kernel to run guests with.
-pub struct Found {
+pub struct KernelFile {
     /// Its file.
     pub path: PathBuf,
     /// Its version.
@@ -96,9 +96,9 @@ pub struct Found {
 }
 
 /// The kernel to run guests with; says how to get one where there is none.
-pub fn found(kernel_file: Option<&Path>, series: Option<Series>) -> Result<Found, Failure> {
+pub fn found(kernel_file: Option<&Path>, series: Option<Series>) -> Result<KernelFile, Failure> {
     let kernel_file = kernel_file.map(Path::to_path_buf);
-    let options = Options { kernel_file, series, ..Options::default() };
+    let options = KernelOptions { kernel_file, series, ..KernelOptions::default() };
     let found = kernel::find(&options).and_then(|k| kernel::info(&k)).map_err(|e| {
         let next = match series {
             Some(series) => format!("build it once with `quell kernel build --version {series}` (some minutes)"),
@@ -107,7 +107,7 @@ pub fn found(kernel_file: Option<&Path>, series: Option<Series>) -> Result<Found
         Failure::system(format!("{e}\n{next}"))
     })?;
     let key = found.built.map(|b| b.key).unwrap_or_default();
-    Ok(Found { path: found.path, version: found.version, key })
+    Ok(KernelFile { path: found.path, version: found.version, key })
 }
 
 /// `quell kernel build`.
@@ -131,7 +131,7 @@ pub fn build(args: &BuildArgs) -> Result<ExitCode, Failure> {
     }
     let mut told = String::new();
     let mut told_tenth = 0;
-    let built = kernel::build(&options, &mut |progress: &Progress| {
+    let built = kernel::build(&options, &mut |progress: &BuildProgress| {
         let left = progress.left.map_or(String::new(), |l| format!("about {} left", words(l)));
         bar.set_prefix(progress.phase.clone());
         bar.set_position((progress.fraction * 1000.0) as u64);
@@ -169,8 +169,11 @@ pub fn info(args: &InfoArgs) -> Result<ExitCode, Failure> {
 
 /// `quell kernel export`.
 pub fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
-    let options =
-        Options { source: args.source.clone(), series: args.version, ..Options::default() };
+    let options = KernelOptions {
+        source: args.source.clone(),
+        series: args.version,
+        ..KernelOptions::default()
+    };
     let found = kernel::find(&options).map_err(|e| {
         Failure::system(format!("{e}\nbuild it once with `quell kernel build`, then export it"))
     })?;
@@ -183,7 +186,7 @@ pub fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
 
 /// `quell kernel import`.
 pub fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
-    let options = Options { force: args.force, ..Options::default() };
+    let options = KernelOptions { force: args.force, ..KernelOptions::default() };
     let imported = kernel::import(&args.file, &options).map_err(|e| match e {
         CarryError::Refused { .. } => Failure::check(e),
         other => Failure::system(other),

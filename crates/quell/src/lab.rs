@@ -82,7 +82,7 @@ pub fn shell(args: &ShellArgs) -> Result<ExitCode, Failure> {
         has_terminal()?;
     }
     let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".into());
-    let alone = Wanted {
+    let alone = LabCommand {
         host: args.host.clone(),
         with: &[],
         show_with: false,
@@ -95,7 +95,7 @@ pub fn shell(args: &ShellArgs) -> Result<ExitCode, Failure> {
 
 /// `quell lab exec`.
 pub fn exec(args: &ExecArgs) -> Result<ExitCode, Failure> {
-    let wanted = Wanted {
+    let wanted = LabCommand {
         host: Some(args.host.clone()),
         with: &args.with,
         show_with: args.show_with,
@@ -107,7 +107,7 @@ pub fn exec(args: &ExecArgs) -> Result<ExitCode, Failure> {
 }
 
 /// What is to run in a lab.
-struct Wanted<'a> {
+struct LabCommand<'a> {
     /// The first one where absent.
     host: Option<String>,
     with: &'a [String],
@@ -117,8 +117,8 @@ struct Wanted<'a> {
     interactive: bool,
 }
 
-fn carry_out(lab: &LabPlace, wanted: Wanted<'_>) -> Result<ExitCode, Failure> {
-    let Wanted { host, with, show_with, after, argv, interactive } = wanted;
+fn carry_out(lab: &LabPlace, wanted: LabCommand<'_>) -> Result<ExitCode, Failure> {
+    let LabCommand { host, with, show_with, after, argv, interactive } = wanted;
     let cell = cell(lab)?;
     let network = cell.topology.parse().map_err(Failure::usage)?;
     let host = match host {

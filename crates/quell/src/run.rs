@@ -333,7 +333,7 @@ fn guest_offers(plans: &[CellPlan]) -> Result<(), Failure> {
 
 /// The guest kernels to use, with their options.
 pub fn guest_options(guest: &Guest, plans: &[CellPlan]) -> Result<GuestOptions, Failure> {
-    let kernel = |found: kernel::Found| GuestKernel {
+    let kernel = |found: kernel::KernelFile| GuestKernel {
         path: found.path,
         version: found.version,
         key: found.key,

@@ -1,6 +1,6 @@
 //! What `quell --version` says: enough to report a bug.
 
-use quell_lab::kernel::{self, Options};
+use quell_lab::kernel::{self, KernelOptions};
 use std::fmt::Write;
 
 const NUMBER: &str = env!("CARGO_PKG_VERSION");
@@ -45,7 +45,7 @@ pub fn long() -> String {
 }
 
 fn lab_kernel() -> String {
-    let known = kernel::find(&Options::default()).and_then(|found| kernel::info(&found));
+    let known = kernel::find(&KernelOptions::default()).and_then(|found| kernel::info(&found));
     match known {
         Ok(known) => {
             let key = known.built.map_or(String::new(), |built| format!(", {}", built.key));

@@ -17,13 +17,13 @@ use std::collections::BTreeMap;
 
 /// What each interface has, so that a change can be told from what was.
 pub struct Queues {
-    places: BTreeMap<Interface, Place>,
+    places: BTreeMap<Interface, QueuePoint>,
     between: Between,
     clock: Punctuality,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Place {
+struct QueuePoint {
     node: usize,
     /// The wire that begins here, and at which of its ends; none for a tunnel.
     wire: Option<(usize, usize)>,
@@ -88,7 +88,8 @@ impl Queues {
                 let wire = &network.wires[port.wire];
                 let (mtu, swallows_above) = (wire.mtu, wire.swallows_above);
                 let wire = Some((port.wire, usize::from(wire.ends[0] != node)));
-                let place = Place { node, wire, mtu, swallows_above, line, ..Place::default() };
+                let place =
+                    QueuePoint { node, wire, mtu, swallows_above, line, ..QueuePoint::default() };
                 places.insert(at, place);
             }
         }
@@ -97,7 +98,7 @@ impl Queues {
                 let node =
                     network.find("tunnel", end).map_err(|e| BuildError::Plan(e.to_string()))?;
                 let at = Interface { node: end.clone(), device: tunnel.name.clone() };
-                places.insert(at, Place { node, mtu: 1500, ..Place::default() });
+                places.insert(at, QueuePoint { node, mtu: 1500, ..QueuePoint::default() });
             }
         }
         let mut queues = Queues { places, between, clock: Punctuality::of_this_kernel() };
@@ -144,7 +145,7 @@ impl Queues {
         self.apply(network, spaces, at)
     }
 
-    fn at(&mut self, on: &Interface) -> Result<&mut Place, BuildError> {
+    fn at(&mut self, on: &Interface) -> Result<&mut QueuePoint, BuildError> {
         self.places
             .get_mut(on)
             .ok_or_else(|| BuildError::Plan(format!("there is no interface `{on}`")))

@@ -4,7 +4,9 @@ use super::job::{self, JobError};
 use super::place::{self, CONFIG, KernelSource};
 use super::sum::Sum;
 use super::tools::{self, MissingTool};
-use super::{Built, EditError, Info, Kernel, NotReady, Options, Progress, Series, edit, ready};
+use super::{
+    BuildProgress, Built, EditError, Info, Kernel, KernelOptions, NotReady, Series, edit, ready,
+};
 use nix::fcntl::{Flock, FlockArg};
 use quell_sys::wait::{Bell, came, readable, wait};
 use std::collections::VecDeque;
@@ -92,7 +94,7 @@ pub enum BuildError {
         "this kernel source has no {}; take a source as Debian's packages linux-source-6.1 and linux-source-6.12 have it",
         .0.join(", ")
     )]
-    Options(Vec<String>),
+    MissingOptions(Vec<String>),
     /// What was built does not work.
     #[error("the kernel was built but does not work: {0}")]
     NotReady(#[from] NotReady),
@@ -158,7 +160,10 @@ const SAME_NAME: [(&str, &str); 4] = [
 /// Builds the kernel that the options mean, or takes it from the cache if it is there and `force` is not set.
 ///
 /// Takes some minutes. If somebody else is building the same kernel, it waits and takes that one.
-pub fn build(options: &Options, progress: &mut dyn FnMut(&Progress)) -> Result<Kernel, BuildError> {
+pub fn build(
+    options: &KernelOptions,
+    progress: &mut dyn FnMut(&BuildProgress),
+) -> Result<Kernel, BuildError> {
     if options.kernel_file.is_some() {
         return Err(BuildError::Ready);
     }
@@ -210,8 +215,8 @@ fn cache(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Buil
 /// Waits until nobody else builds this kernel; says whether somebody did.
 fn lock(
     path: &Path,
-    options: &Options,
-    progress: &mut dyn FnMut(&Progress),
+    options: &KernelOptions,
+    progress: &mut dyn FnMut(&BuildProgress),
 ) -> Result<(Flock<File>, bool), BuildError> {
     let open = || File::options().write(true).create(true).truncate(false).open(path);
     let file = match Flock::lock(open().map_err(cache("opening", path))?, LOCK_NOW) {
@@ -219,7 +224,7 @@ fn lock(
         Err((file, nix::Error::EWOULDBLOCK)) => file,
         Err((_, errno)) => return Err(cache("locking", path)(errno.into())),
     };
-    progress(&Progress {
+    progress(&BuildProgress {
         phase: "wait for another build".into(),
         fraction: 0.0,
         elapsed: Duration::ZERO,
@@ -288,13 +293,13 @@ impl Drop for Work {
 }
 
 struct Builder<'a> {
-    options: &'a Options,
+    options: &'a KernelOptions,
     source: KernelSource,
     work: Work,
     log: File,
     log_path: PathBuf,
     began: Instant,
-    progress: &'a mut dyn FnMut(&Progress),
+    progress: &'a mut dyn FnMut(&BuildProgress),
 }
 
 impl Builder<'_> {
@@ -311,7 +316,7 @@ impl Builder<'_> {
         // Before something was compiled there is nothing to reckon with.
         let left = (fraction > BEFORE_COMPILING + 0.03)
             .then(|| elapsed.mul_f64((1.0 - fraction) / fraction));
-        (self.progress)(&Progress { phase: phase.into(), fraction, elapsed, left });
+        (self.progress)(&BuildProgress { phase: phase.into(), fraction, elapsed, left });
     }
 
     fn unpack(&mut self) -> Result<(), BuildError> {
@@ -352,7 +357,7 @@ impl Builder<'_> {
         let is_essential = |option: &&String| ESSENTIAL.iter().any(|e| option == e);
         let lacking: Vec<String> = refused.iter().filter(is_essential).cloned().collect();
         if !lacking.is_empty() {
-            return Err(BuildError::Options(lacking));
+            return Err(BuildError::MissingOptions(lacking));
         }
         let on = got.lines().filter(|l| l.starts_with("CONFIG_")).map(str::to_string).collect();
         Ok((on, refused))
@@ -566,10 +571,10 @@ mod tests {
     #[test]
     fn a_source_that_is_not_there_is_named_with_the_ways_out() {
         let cache = std::env::temp_dir().join(format!("quell-nosource-{}", std::process::id()));
-        let options = Options {
+        let options = KernelOptions {
             source: Some("/no/such/linux-6.1.tar.xz".into()),
             cache: Some(cache),
-            ..Options::default()
+            ..KernelOptions::default()
         };
         let error = build(&options, &mut |_| {}).unwrap_err().to_string();
         for part in ["/no/such/linux-6.1.tar.xz", "linux-source-6.1", "--source", "--kernel-file"] {
@@ -582,10 +587,10 @@ mod tests {
         let cache = std::env::temp_dir().join(format!("quell with space {}", std::process::id()));
         let source = std::env::temp_dir().join(format!("quell-src-{}.tar", std::process::id()));
         std::fs::write(&source, "").unwrap();
-        let options = Options {
+        let options = KernelOptions {
             source: Some(source.clone()),
             cache: Some(cache.clone()),
-            ..Options::default()
+            ..KernelOptions::default()
         };
         assert!(matches!(build(&options, &mut |_| {}), Err(BuildError::Folder { .. })));
         std::fs::remove_file(&source).unwrap();
@@ -598,8 +603,11 @@ mod tests {
         std::fs::create_dir_all(&cache).unwrap();
         let source = cache.join("linux-6.1.tar");
         std::fs::write(&source, "this is no tarball").unwrap();
-        let options =
-            Options { source: Some(source), cache: Some(cache.clone()), ..Options::default() };
+        let options = KernelOptions {
+            source: Some(source),
+            cache: Some(cache.clone()),
+            ..KernelOptions::default()
+        };
         match build(&options, &mut |_| {}) {
             Err(BuildError::Step { tail, log, .. }) => {
                 assert!(!tail.is_empty() && log.is_file(), "{tail}");

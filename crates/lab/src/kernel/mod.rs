@@ -25,8 +25,8 @@ mod tools;
 pub use build::{BuildError, build};
 pub use edit::EditError;
 pub use offers::{congestion_asked, congestion_controls};
-pub use options::{Kernel, Options};
-pub use pack::{CarryError, Imported, export, import};
+pub use options::{Kernel, KernelOptions};
+pub use pack::{CarryError, ImportedKernel, export, import};
 pub use place::KernelSource;
 pub use ready::{NotReady, Ready, inspect};
 pub use series::Series;
@@ -39,7 +39,7 @@ use sum::Sum;
 
 /// How far a build is.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Progress {
+pub struct BuildProgress {
     /// What is being done, in a word or two: `unpack`, `compile`.
     pub phase: String,
     /// How much of the whole is done, 0 to 1.
@@ -158,7 +158,7 @@ fn of_series(series: Series) -> String {
 
 /// The kernel that the options mean. A named one is asked whether it can travel in time; one of our own was asked when built, and must
 /// still be the same, byte for byte.
-pub fn find(options: &Options) -> Result<Kernel, NotFound> {
+pub fn find(options: &KernelOptions) -> Result<Kernel, NotFound> {
     if let Some(path) = &options.kernel_file {
         ready::inspect(path)?;
         return Ok(Kernel { path: path.clone(), cached: false });
@@ -216,13 +216,16 @@ mod tests {
     use super::*;
 
     /// A cache with a kernel that says of itself what `quell kernel build` writes.
-    fn cache(name: &str, crc32: impl Fn(Sum) -> Option<u32>) -> (Options, PathBuf) {
+    fn cache(name: &str, crc32: impl Fn(Sum) -> Option<u32>) -> (KernelOptions, PathBuf) {
         let cache = std::env::temp_dir().join(format!("quell-{name}-{}", std::process::id()));
         let source = cache.join("source.tar");
         std::fs::create_dir_all(&cache).unwrap();
         std::fs::write(&source, "this is no tarball").unwrap();
-        let options =
-            Options { source: Some(source), cache: Some(cache.clone()), ..Options::default() };
+        let options = KernelOptions {
+            source: Some(source),
+            cache: Some(cache.clone()),
+            ..KernelOptions::default()
+        };
         let key = KernelSource::of(&options).key().unwrap();
         let folder = cache.join("kernel").join(key);
         std::fs::create_dir_all(&folder).unwrap();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// Which kernel is meant, and how to build it.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub struct KernelOptions {
     /// A source tree or tarball instead of Debian's package.
     pub source: Option<PathBuf>,
     /// The series of Debian's package; the usual one where absent.

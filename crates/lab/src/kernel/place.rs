@@ -9,7 +9,7 @@
 //!
 //! The key names the source, and our configuration and edits: a change in any of them is another kernel.
 
-use super::{Kernel, Options, Series};
+use super::{Kernel, KernelOptions, Series};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -31,7 +31,7 @@ pub enum KernelSource {
 
 impl KernelSource {
     /// The source that the options name, or Debian's.
-    pub(super) fn of(options: &Options) -> KernelSource {
+    pub(super) fn of(options: &KernelOptions) -> KernelSource {
         match &options.source {
             Some(path) if path.is_dir() => KernelSource::Tree(path.clone()),
             Some(path) => KernelSource::DebianTarball(path.clone()),
@@ -126,7 +126,7 @@ fn hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u64 {
 }
 
 /// The folder of all kernels.
-pub(super) fn folder(options: &Options) -> Option<PathBuf> {
+pub(super) fn folder(options: &KernelOptions) -> Option<PathBuf> {
     let cache = options.cache.clone().or_else(|| {
         cache_from(
             std::env::var_os("QUELL_CACHE"),

@@ -63,7 +63,7 @@ enum Phase {
 
 /// An agent as it is known from what it said.
 #[derive(Debug)]
-struct Known {
+struct AgentHandle {
     host: String,
     tasks: Vec<Task>,
     ready: BTreeSet<String>,
@@ -74,7 +74,7 @@ struct Known {
     gone: bool,
 }
 
-impl Known {
+impl AgentHandle {
     /// Its tasks of which something is awaited: all that prepare, and later the clients.
     fn awaited(&self, preparing: bool) -> impl Iterator<Item = &Task> {
         let settled =
@@ -87,7 +87,7 @@ impl Known {
 /// The machine.
 #[derive(Debug)]
 pub(super) struct Machine {
-    agents: Vec<Known>,
+    agents: Vec<AgentHandle>,
     /// When the plan's changes are due, after the start.
     changes: VecDeque<(u64, usize)>,
     warm_up_ns: u64,
@@ -107,7 +107,7 @@ impl Machine {
         length: Span,
         now: u64,
     ) -> Self {
-        let known = |(host, tasks)| Known {
+        let known = |(host, tasks)| AgentHandle {
             host,
             tasks,
             ready: BTreeSet::new(),
@@ -150,7 +150,7 @@ impl Machine {
         loop {
             match &mut self.phase {
                 Phase::New => {
-                    let prepare = |(n, a): (usize, &Known)| {
+                    let prepare = |(n, a): (usize, &AgentHandle)| {
                         Act::Tell(n, Command::Prepare { tasks: a.tasks.clone() })
                     };
                     acts.extend(self.agents.iter().enumerate().map(prepare));
@@ -253,7 +253,7 @@ impl Machine {
     }
 }
 
-impl Known {
+impl AgentHandle {
     /// A message: the event in it, if it is new; or why it can't be.
     fn take(&mut self, said: Said) -> Result<Option<Event>, String> {
         let (sequence, event) = match said {

@@ -188,7 +188,7 @@ impl Topology {
             return Err(TopologyError::Size("at most 4096 nodes and links"));
         }
         let (nodes, index) = nodes(self)?;
-        let mut parts = Parts::new(nodes.len());
+        let mut parts = Components::new(nodes.len());
         let mut net = Network {
             nodes,
             wires: Vec::new(),
@@ -222,9 +222,9 @@ impl Topology {
 }
 
 /// Which nodes are joined already: each node points towards its part's first one (union-find).
-struct Parts(Vec<usize>);
+struct Components(Vec<usize>);
 
-impl Parts {
+impl Components {
     fn new(nodes: usize) -> Self {
         Self((0..nodes).collect())
     }
@@ -277,7 +277,7 @@ fn check_name(what: &'static str, name: &str) -> Result<(), TopologyError> {
 
 fn add_link(
     net: &mut Network,
-    parts: &mut Parts,
+    parts: &mut Components,
     index: usize,
     link: &Link,
 ) -> Result<(), TopologyError> {

@@ -3,7 +3,7 @@
 use crate::left_out;
 use nix::libc;
 use quell_lab::guest::{Clock, Console, Guest, GuestExit, GuestSpec, boot};
-use quell_lab::kernel::{self, Options, Series};
+use quell_lab::kernel::{self, KernelOptions, Series};
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -96,7 +96,7 @@ fn series() -> Series {
 
 fn kernel() -> PathBuf {
     let series = series();
-    match kernel::find(&Options { series: Some(series), ..Options::default() }) {
+    match kernel::find(&KernelOptions { series: Some(series), ..KernelOptions::default() }) {
         Ok(kernel) => kernel.path,
         Err(error) => panic!("{error}; build it with `quell kernel build --version {series}`"),
     }
@@ -419,10 +419,10 @@ fn a_kernel_without_virtual_time_is_refused() {
     std::fs::write(&source, text).unwrap();
     let status = Command::new("gcc").arg("-o").arg(&program).arg(&source).status().unwrap();
     assert!(status.success());
-    let options = Options { kernel_file: Some(program), ..Options::default() };
+    let options = KernelOptions { kernel_file: Some(program), ..KernelOptions::default() };
     let error = kernel::find(&options).unwrap_err().to_string();
     assert!(error.contains("no virtual time") && error.contains("6.1.9"), "{error}");
-    let ours = Options { kernel_file: Some(kernel()), ..Options::default() };
+    let ours = KernelOptions { kernel_file: Some(kernel()), ..KernelOptions::default() };
     let info = kernel::info(&kernel::find(&ours).unwrap()).unwrap();
     assert!(info.virtual_time && info.seeded);
 }

@@ -75,8 +75,11 @@ fn a_kernel_that_is_carried_is_there_afterwards_and_one_that_was_cut_is_refused(
     assert!(elsewhere(&["kernel", "path"]).code == Some(1), "there is none yet");
     let whole = std::fs::read(dir.path("lab.kernel")).expect("it was written");
     dir.write("cut", &whole[..whole.len() / 2]);
-    says(&elsewhere(&["kernel", "import", "cut"]).refused(1), &["cut short"]);
-    says(&elsewhere(&["kernel", "import", "my.toml"]).refused(1), &["does not begin"]);
+    says(&elsewhere(&["kernel", "import", "cut"]).refused(1), &["damaged"]);
+    says(
+        &elsewhere(&["kernel", "import", "my.toml"]).refused(1),
+        &["no file of `quell kernel export`"],
+    );
     nothing_at(&dir.path("cache"));
     let path = elsewhere(&["kernel", "import", "lab.kernel"]).fine();
     assert_eq!(elsewhere(&["kernel", "path"]).fine(), path);

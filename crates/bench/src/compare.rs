@@ -1,24 +1,21 @@
 //! How fast large runs are opened, drawn and compared.
 //!
 //! ```text
-//!   compare-bench QUELL [ROUNDS]
-//!
 //!   two runs of a million pings each, invented ──► quell compare A B --json, and with a figure
 //!                                              ──► quell plot A, each figure that shows all of them
 //!   wall time and CPU time, medians
 //! ```
 
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeVal;
+use crate::options::BenchOptions;
+use crate::stats::{Scratch, children, median};
 use quell_model::manifest::{FORMAT_VERSION, KernelRecord};
 use quell_model::{
     Backend, CellId, CellRecord, CellStatus, EchoSample, EchoStatus, Event, Manifest,
 };
 use quell_store::RunWriter;
-use quell_wire::text;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// Packets of each run.
@@ -34,27 +31,9 @@ const FIGURES: [&str; 6] =
 /// Packets of one event.
 const AT_ONCE: u64 = 10_000;
 
-fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
-    let Some(quell) = arguments.next().map(PathBuf::from) else {
-        eprintln!("usage: compare-bench QUELL [ROUNDS]");
-        return ExitCode::from(2);
-    };
-    let rounds = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(10usize).max(1);
-    let out = std::env::temp_dir().join(format!("quell-compare-{}", std::process::id()));
-    let done = bench(&quell, rounds, &out);
-    // The runs were only made to be compared.
-    let removed = std::fs::remove_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()));
-    match done.and(removed) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("compare-bench: {}", text::line(&error));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn bench(quell: &Path, rounds: usize, out: &Path) -> Result<(), String> {
+pub fn bench(options: &BenchOptions) -> Result<(), String> {
+    let scratch = Scratch::new()?;
+    let (quell, rounds, out) = (options.quell.as_path(), options.rounds, scratch.path());
     let runs = [("before", 20.0), ("after", 20.2)].map(|(name, ms)| make(out, name, ms));
     let [before, after] = runs.map(|run| run.map(|folder| folder.display().to_string()));
     let (before, after) = (before?, after?);
@@ -76,32 +55,21 @@ fn bench(quell: &Path, rounds: usize, out: &Path) -> Result<(), String> {
 /// Says what a command takes: wall time, and CPU time of all its threads; medians.
 fn round(quell: &Path, name: &str, arguments: &[&str], rounds: usize) -> Result<(), String> {
     let took = (0..rounds).map(|_| timed(quell, arguments)).collect::<Result<Vec<_>, _>>()?;
-    let median = |of: fn(&(f64, f64)) -> f64| {
-        let mut all: Vec<f64> = took.iter().map(of).collect();
-        all.sort_by(f64::total_cmp);
-        all[all.len() / 2]
-    };
+    let median = |of: fn(&(f64, f64)) -> f64| median(&took.iter().map(of).collect::<Vec<_>>());
     println!("  {name:<18} {:.2} s, CPU {:.2} s", median(|t| t.0), median(|t| t.1));
     Ok(())
 }
 
 /// Wall time and CPU time in seconds.
 fn timed(quell: &Path, arguments: &[&str]) -> Result<(f64, f64), String> {
-    let before = children()?;
+    let (before, _) = children();
     let start = Instant::now();
     let status = Command::new(quell).args(arguments).stdout(Stdio::null()).status();
     let status = status.map_err(|e| format!("{}: {e}", quell.display()))?;
     if !status.success() {
         return Err(format!("quell {} ended with {status}", arguments.join(" ")));
     }
-    Ok((start.elapsed().as_secs_f64(), children()? - before))
-}
-
-/// CPU seconds of all programs that were started and have ended.
-fn children() -> Result<f64, String> {
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).map_err(|e| format!("getrusage: {e}"))?;
-    let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
-    Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
+    Ok((start.elapsed().as_secs_f64(), children().0 - before))
 }
 
 /// A run of pings of about so many milliseconds.
