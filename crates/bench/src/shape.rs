@@ -71,12 +71,12 @@ fn run(pair: &VethPair, command: &mut Command, folder: &Path) -> Result<ProgramC
     let failed = |e: std::io::Error| format!("{}: {e}", path.display());
     command.stdout(File::create(&path).map_err(failed)?).stderr(Stdio::piped());
     let begun = Instant::now();
-    let mut child = pair.start(BenchHost::Near, command)?.into_child();
+    let mut program = pair.start(BenchHost::Near, command)?;
     let mut error = String::new();
-    let errors = child.stderr.take().ok_or("no output")?;
+    let errors = program.child().stderr.take().ok_or("no output")?;
     // A watchdog that stays has no such output.
     errors.take(1 << 16).read_to_string(&mut error).map_err(|e| e.to_string())?;
-    let (good, memory) = end(child)?;
+    let (good, memory) = end(program.into_child())?;
     let seconds = begun.elapsed().as_secs_f64();
     if !good {
         return Err(format!("{error:.500}\n{shown}"));
