@@ -19,7 +19,7 @@ const AHEAD_S: u64 = 86_400;
 pub struct SentResult {
     /// When, in seconds since 1970, by the sender's clock.
     pub at_s: u64,
-    /// Who says so, as `quell 0.1.0`.
+    /// Who says so, as `quell 0.2.0`.
     pub program: String,
     /// `tcp` or `udp`, and what else there is to say of it.
     pub what: String,
