@@ -14,9 +14,13 @@
 pub mod calls;
 pub mod capture;
 mod causes;
+mod connection;
+mod path;
 mod row;
 mod sender;
 
 pub use causes::{TABLE, named};
+pub use connection::{ConnectionFacts, LossFacts};
+pub use path::SizeFacts;
 pub use row::{Cause, Row};
 pub use sender::{FlowEnd, SenderCause, SenderFacts};

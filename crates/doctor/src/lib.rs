@@ -1,37 +1,46 @@
-//! What makes a host slow: a catalogue of checks over its facts.
+//! What makes a host slow: its facts, and a catalogue of checks over them.
 //!
 //! ```text
-//!   Snapshot before ─┐
-//!   Snapshot now ────┼─ Facts ──► each Check of the CATALOGUE ──► Verdict: found, fine, not applicable, could not look
-//!   Watched between ─┘
+//!   Plan ──► run ──► Snapshot before ─┐
+//!                    looks between ───┼─ Facts ──► each Check of the CATALOGUE ──► CheckVerdict ──► Report
+//!                    Snapshot now ────┤
+//!                    PeerReport ──────┘            (one that has a cause's name finds that cause: crates/cause)
 //! ```
 //!
-//! Pure: recorded facts give the same verdicts as live ones. A check is one file in `checks`: evidence, rule, severity, fix, source.
+//! The checks are pure: recorded facts give the same verdicts as live ones. A check is one file in `checks`: evidence, rule, severity, remedies, source.
 
 pub mod check;
 mod checks;
-pub mod during;
+pub mod command;
+pub mod counters;
 pub mod facts;
+pub mod packet_drops;
 pub mod peer;
-mod stalls;
+mod peer_flows;
+mod peer_views;
+pub mod run;
 pub mod watch;
 
-pub use check::{Check, Group, Verdict};
+pub use check::{Check, CheckGroup, CheckOutcome, CheckVerdict};
 pub use checks::CATALOGUE;
-pub use facts::Facts;
-pub use stalls::Stalls;
+pub use facts::{AckStalls, Facts};
+pub use peer_flows::PeerPlan;
+pub use run::{DoctorError, Plan, Report, Sink, Source, run};
 
-/// The check of this name or number.
+/// The check of this name.
 pub fn named(name: &str) -> Option<&'static Check> {
-    CATALOGUE.iter().copied().find(|check| check.name == name || check.number.to_string() == name)
+    CATALOGUE.iter().copied().find(|check| check.name == name)
 }
 
 /// Carries checks out, in their order.
-pub fn examine<'a>(facts: &Facts<'_>, checks: impl IntoIterator<Item = &'a Check>) -> Vec<Verdict> {
-    let one = |check: &Check| Verdict {
+pub fn examine<'a>(
+    facts: &Facts<'_>,
+    checks: impl IntoIterator<Item = &'a Check>,
+) -> Vec<CheckVerdict> {
+    let one = |check: &Check| CheckVerdict {
         check: check.name.to_owned(),
         group: check.group,
-        outcome: (check.look)(facts).unwrap_or_else(quell_finding::Outcome::CouldNotLook),
+        outcome: (check.look)(facts).unwrap_or_else(CheckOutcome::CouldNotLook),
     };
     checks.into_iter().map(one).collect()
 }

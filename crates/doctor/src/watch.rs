@@ -1,63 +1,249 @@
-//! Findings over time: of many looks, what changed from one to the next.
+//! Keeping on looking, and telling what changes: for a fault that shows once a night.
 //!
 //! ```text
-//!   look ─ findings ─┐            not known ──► appeared
-//!   look ─ findings ─┼─► Watch ─┬ known ──────► grew, where it is twice as much, worse, or moves again after it stood; else nothing
-//!   look ─ findings ─┘          └ gone ───────► went
+//!   look ─ six at the connections ─ look ─ six ─ look …      each look is what the next is compared with, so that nothing moves unseen
+//!     └──────── findings ─────────► FollowedFindings ─┬ not known ──► appeared
+//!                                                     ├ known ──────► grew, where it is twice as much, worse, or moves again after it stood
+//!                                                     └ gone ───────► went
 //! ```
 //!
-//! Pure: whoever looks says what was found. What is remembered is bounded: of each finding that is there a few words, of at most [`MOST`].
+//! What is remembered is bounded: of each finding that is there a few words, of at most [`MOST`].
 
-use quell_finding::{Finding, Severity, Value};
+use crate::facts::AckStalls;
+use crate::run::{LOOKS_MS, findings, inodes};
+use crate::{Check, CheckOutcome, CheckVerdict, DoctorError, Facts, examine};
+use quell_finding::{Finding, Severity, Value, worst_first};
+use quell_host::Snapshot;
+use quell_host::capture::{Depth, connections, take};
+use quell_host::sockets::{Owner, owners};
+use quell_sys::clock::monotonic_ns;
+use quell_sys::wait::{Alarm, Bell, readable, wait};
+use quell_units::Span;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Most findings that are followed at a time.
-pub const MOST: usize = 1024;
+const MOST: usize = 1024;
+/// The shortest time between two looks: a look at a large host takes a good part of a second.
+pub const LEAST_EVERY: Span = Span::from_secs(1);
+/// How long the first look takes.
+const FIRST_NS: u64 = 1_000_000_000;
 
-/// What happened to a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Change {
-    /// It was not there at the last look.
-    Appeared,
-    /// There is more of it than when it was told last.
-    Grew,
-    /// It is not there any more.
-    Went,
+/// What is watched, and until when.
+pub struct WatchPlan {
+    pub checks: Vec<&'static Check>,
+    /// Findings from this severity on.
+    pub severity: Severity,
+    /// From one look to the next.
+    pub every: Span,
+    pub limit: Option<Span>,
+    /// Ends it when this check finds something.
+    pub until: Option<&'static str>,
+    /// Ends it.
+    pub stop: Arc<Bell>,
 }
 
-/// A change of a finding.
+/// What is told while it goes on.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Event {
-    /// What happened.
-    pub change: Change,
-    /// To which: as it is now, or as it was told last where it went.
-    pub finding: Finding,
+#[serde(tag = "event", rename_all = "lowercase")]
+pub enum WatchEvent {
+    Began {
+        checks: usize,
+        every_s: f64,
+        /// Checks that can't look, and why.
+        could_not_look: BTreeMap<String, String>,
+    },
+    /// It was not there at the last look.
+    Appeared {
+        finding: Finding,
+    },
+    /// There is more of it than when it was told last.
+    Grew {
+        finding: Finding,
+    },
+    /// It is not there any more; as it was told last.
+    Went {
+        finding: Finding,
+    },
+    Ended(WatchReport),
 }
 
-/// What is known from the looks so far.
-#[derive(Debug, Default)]
-pub struct Watch {
-    present: BTreeMap<(String, String), Known>,
-    /// The worst that was found at any look.
-    pub worst: Option<Severity>,
+/// How it ended.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WatchReport {
+    pub why: WatchEnd,
+    pub seconds: f64,
+    pub looks: u64,
+    /// Findings that appeared, and that were there in the end.
+    pub appeared: u64,
+    pub present: usize,
     /// Findings that were not followed, since there were too many.
     pub left_out: u64,
+    /// The worst of all.
+    #[serde(skip)]
+    pub worst: Option<Severity>,
 }
 
-/// A finding that is there.
-#[derive(Debug)]
-struct Known {
-    /// As it was told last.
-    told: Finding,
-    /// Whether it moved at the last look.
-    moving: bool,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WatchEnd {
+    Stopped,
+    Limit,
+    Until,
 }
 
-impl Watch {
+/// Looks until somebody ends it, the limit is reached, or the awaited finding is there.
+pub fn watch(
+    plan: &WatchPlan,
+    tell: &mut dyn FnMut(&WatchEvent),
+) -> Result<WatchReport, DoctorError> {
+    let begun = monotonic_ns();
+    let mut looks = Looks {
+        stop: &plan.stop,
+        alarm: Alarm::new()?,
+        end: plan.limit.map(|limit| begun.saturating_add(limit.nanos())),
+        before: take(Depth::Full),
+        stalls: AckStalls::default(),
+        owners: BTreeMap::new(),
+        nobodys: BTreeSet::new(),
+        inodes: BTreeMap::new(),
+    };
+    let mut followed = FollowedFindings::default();
+    let (mut count, mut appeared) = (0, 0);
+    let why = loop {
+        let ended = looks.wait(if count == 0 { FIRST_NS } else { plan.every.nanos() })?;
+        let verdicts = looks.judge(&plan.checks);
+        count += 1;
+        if count == 1 {
+            tell(&began(&verdicts, plan));
+        }
+        let mut findings = findings(&verdicts);
+        let is_awaited = |finding: &Finding| plan.until == Some(finding.id.as_str());
+        let awaited = findings.iter().any(is_awaited);
+        findings.retain(|finding| finding.severity >= plan.severity || is_awaited(finding));
+        worst_first(&mut findings);
+        for event in followed.take(findings) {
+            appeared += u64::from(matches!(event, WatchEvent::Appeared { .. }));
+            tell(&event);
+        }
+        match ended {
+            _ if awaited => break WatchEnd::Until,
+            Some(why) => break why,
+            None => {}
+        }
+    };
+    let report = WatchReport {
+        why,
+        seconds: (monotonic_ns() - begun) as f64 / 1e9,
+        looks: count,
+        appeared,
+        present: followed.present.len(),
+        left_out: followed.left_out,
+        worst: followed.worst,
+    };
+    tell(&WatchEvent::Ended(report.clone()));
+    Ok(report)
+}
+
+fn began(verdicts: &[CheckVerdict], plan: &WatchPlan) -> WatchEvent {
+    let blind = verdicts.iter().filter_map(|verdict| match &verdict.outcome {
+        CheckOutcome::CouldNotLook(why) => Some((verdict.check.clone(), why.clone())),
+        _ => None,
+    });
+    WatchEvent::Began {
+        checks: plan.checks.len(),
+        every_s: plan.every.nanos() as f64 / 1e9,
+        could_not_look: blind.collect(),
+    }
+}
+
+/// One look after the other.
+struct Looks<'a> {
+    stop: &'a Bell,
+    alarm: Alarm,
+    end: Option<u64>,
+    before: Snapshot,
+    /// Whose sockets, of those that are there; and those of which nobody knows.
+    owners: BTreeMap<u32, Owner>,
+    nobodys: BTreeSet<u32>,
+    /// Inodes of connections by the kernel's number for them: one that its program has closed has none any more, and is still its own.
+    inodes: BTreeMap<u64, u32>,
+    /// What was seen of connections since the last look.
+    stalls: AckStalls,
+}
+
+impl Looks<'_> {
+    /// Lets time pass, with looks at the connections; says why that ended before its time.
+    fn wait(&mut self, time: u64) -> Result<Option<WatchEnd>, DoctorError> {
+        self.stalls = AckStalls::default();
+        let begun = monotonic_ns();
+        let mut part = 0;
+        for share in LOOKS_MS {
+            part += share;
+            let due = begun + time / 1000 * part;
+            let due = self.end.map_or(due, |end| due.min(end));
+            self.alarm.set(Some(due))?;
+            wait(&mut [readable(&self.alarm), readable(self.stop)])?;
+            if self.stop.rings() {
+                return Ok(Some(WatchEnd::Stopped));
+            }
+            if self.end.is_some_and(|end| monotonic_ns() >= end) {
+                return Ok(Some(WatchEnd::Limit));
+            }
+            if let Ok(sockets) = connections() {
+                self.stalls.look(&sockets);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Judges what is since the last time.
+    fn judge(&mut self, checks: &[&'static Check]) -> Vec<CheckVerdict> {
+        let mut now = take(Depth::Full);
+        if let Ok(sockets) = &mut now.sockets {
+            for socket in sockets.tcp.iter_mut().filter(|socket| socket.inode == 0) {
+                socket.inode = self.inodes.get(&socket.cookie).copied().unwrap_or(0);
+            }
+            self.inodes = sockets.tcp.iter().map(|s| (s.cookie, s.inode)).collect();
+        }
+        self.find_owners(&inodes(&now));
+        let facts = Facts {
+            before: Some(&self.before),
+            now: &now,
+            stalls: &self.stalls,
+            owners: &self.owners,
+            quiet_switches: None,
+            peer: None,
+        };
+        let verdicts = examine(&facts, checks.iter().copied());
+        self.before = now;
+        verdicts
+    }
+
+    /// Finds the owners of sockets that are new: that takes a look at each open file of each process.
+    fn find_owners(&mut self, inodes: &BTreeSet<u32>) {
+        self.owners.retain(|inode, _| inodes.contains(inode));
+        self.nobodys.retain(|inode| inodes.contains(inode));
+        let new = |inode: &&u32| !self.owners.contains_key(inode) && !self.nobodys.contains(inode);
+        let new: BTreeSet<u32> = inodes.iter().filter(new).copied().collect();
+        self.owners.extend(owners(&new));
+        self.nobodys.extend(new.into_iter().filter(|inode| !self.owners.contains_key(inode)));
+    }
+}
+
+/// What is known from the looks so far; pure.
+#[derive(Debug, Default)]
+struct FollowedFindings {
+    /// By check and subject: as it was told last, and whether it moved at the last look.
+    present: BTreeMap<(String, String), (Finding, bool)>,
+    worst: Option<Severity>,
+    left_out: u64,
+}
+
+impl FollowedFindings {
     /// Takes what a look found; gives what changed, the worst first as it came.
-    pub fn take(&mut self, findings: Vec<Finding>) -> Vec<Event> {
+    fn take(&mut self, findings: Vec<Finding>) -> Vec<WatchEvent> {
         let mut events = Vec::new();
         let mut gone = std::mem::take(&mut self.present);
         for finding in findings {
@@ -70,25 +256,19 @@ impl Watch {
                     continue;
                 }
                 None => {
-                    events.push(Event { change: Change::Appeared, finding: finding.clone() });
-                    Known { told: finding, moving }
+                    events.push(WatchEvent::Appeared { finding: finding.clone() });
+                    (finding, moving)
                 }
-                Some(known) if grew(&known, &finding) => {
-                    events.push(Event { change: Change::Grew, finding: finding.clone() });
-                    Known { told: finding, moving }
+                Some((told, was_moving)) if grew(&told, was_moving, &finding) => {
+                    events.push(WatchEvent::Grew { finding: finding.clone() });
+                    (finding, moving)
                 }
-                Some(known) => Known { moving, ..known },
+                Some((told, _)) => (told, moving),
             };
             self.present.insert(key, known);
         }
-        let went = gone.into_values().map(|known| known.told);
-        events.extend(went.map(|finding| Event { change: Change::Went, finding }));
+        events.extend(gone.into_values().map(|(finding, _)| WatchEvent::Went { finding }));
         events
-    }
-
-    /// How many findings are there now.
-    pub fn present(&self) -> usize {
-        self.present.len()
     }
 }
 
@@ -100,12 +280,10 @@ fn moves(finding: &Finding) -> bool {
     finding.evidence.iter().any(moved)
 }
 
-fn grew(known: &Known, now: &Finding) -> bool {
+fn grew(told: &Finding, was_moving: bool, now: &Finding) -> bool {
     let first = |finding: &Finding| finding.evidence.first().map_or(0.0, |e| amount(&e.value));
-    let (was, is) = (first(&known.told), first(now));
-    now.severity > known.told.severity
-        || (was > 0.0 && is >= 2.0 * was)
-        || (!known.moving && moves(now))
+    let (was, is) = (first(told), first(now));
+    now.severity > told.severity || (was > 0.0 && is >= 2.0 * was) || (!was_moving && moves(now))
 }
 
 fn amount(value: &Value) -> f64 {
@@ -142,50 +320,59 @@ mod tests {
     }
 
     /// What a look changes, in words.
-    fn changes(watch: &mut Watch, findings: Vec<Finding>) -> Vec<Change> {
-        watch.take(findings).into_iter().map(|event| event.change).collect()
+    fn changes(watch: &mut FollowedFindings, findings: Vec<Finding>) -> Vec<&'static str> {
+        let word = |event: WatchEvent| match event {
+            WatchEvent::Appeared { .. } => "appeared",
+            WatchEvent::Grew { .. } => "grew",
+            _ => "went",
+        };
+        watch.take(findings).into_iter().map(word).collect()
     }
 
     #[test]
     fn a_fault_of_one_night_is_told_when_it_comes_and_when_it_is_gone() {
-        let mut watch = Watch::default();
-        assert_eq!(changes(&mut watch, vec![]), []);
-        assert_eq!(changes(&mut watch, vec![drops(10, 10)]), [Change::Appeared]);
-        assert_eq!(changes(&mut watch, vec![drops(15, 5)]), []);
-        assert_eq!(changes(&mut watch, vec![drops(21, 6)]), [Change::Grew], "twice as many");
-        assert_eq!(changes(&mut watch, vec![drops(41, 20)]), [], "not twice what was told last");
-        assert_eq!(changes(&mut watch, vec![]), [Change::Went]);
-        assert_eq!(changes(&mut watch, vec![]), []);
+        let mut watch = FollowedFindings::default();
+        assert_eq!(changes(&mut watch, vec![]), [""; 0]);
+        assert_eq!(changes(&mut watch, vec![drops(10, 10)]), ["appeared"]);
+        assert_eq!(changes(&mut watch, vec![drops(15, 5)]), [""; 0]);
+        assert_eq!(changes(&mut watch, vec![drops(21, 6)]), ["grew"], "twice as many");
+        assert_eq!(
+            changes(&mut watch, vec![drops(41, 20)]),
+            [""; 0],
+            "not twice what was told last"
+        );
+        assert_eq!(changes(&mut watch, vec![]), ["went"]);
+        assert_eq!(changes(&mut watch, vec![]), [""; 0]);
         assert_eq!(watch.worst, Some(Severity::Warning));
     }
 
     #[test]
     fn what_stood_and_moves_again_is_told_again() {
-        let mut watch = Watch::default();
-        assert_eq!(changes(&mut watch, vec![drops(1000, 0)]), [Change::Appeared]);
-        assert_eq!(changes(&mut watch, vec![drops(1000, 0)]), []);
-        assert_eq!(changes(&mut watch, vec![drops(1003, 3)]), [Change::Grew]);
-        assert_eq!(changes(&mut watch, vec![drops(1006, 3)]), [], "it still moves");
+        let mut watch = FollowedFindings::default();
+        assert_eq!(changes(&mut watch, vec![drops(1000, 0)]), ["appeared"]);
+        assert_eq!(changes(&mut watch, vec![drops(1000, 0)]), [""; 0]);
+        assert_eq!(changes(&mut watch, vec![drops(1003, 3)]), ["grew"]);
+        assert_eq!(changes(&mut watch, vec![drops(1006, 3)]), [""; 0], "it still moves");
     }
 
     #[test]
     fn what_gets_worse_is_told() {
-        let mut watch = Watch::default();
+        let mut watch = FollowedFindings::default();
         watch.take(vec![drops(5, 5)]);
         let worse = Finding { severity: Severity::Serious, ..drops(6, 1) };
-        assert_eq!(changes(&mut watch, vec![worse]), [Change::Grew]);
+        assert_eq!(changes(&mut watch, vec![worse]), ["grew"]);
         assert_eq!(watch.worst, Some(Severity::Serious));
     }
 
     #[test]
     fn very_many_findings_take_no_more_than_their_room() {
-        let mut watch = Watch::default();
+        let mut watch = FollowedFindings::default();
         let one = |at: usize| Finding { subject: format!("device {at}"), ..drops(5, 5) };
         let many: Vec<Finding> = (0..MOST + 10).map(one).collect();
         assert_eq!(watch.take(many.clone()).len(), MOST);
-        assert_eq!((watch.present(), watch.left_out), (MOST, 10));
+        assert_eq!((watch.present.len(), watch.left_out), (MOST, 10));
         // Those that were followed stay so, whatever comes before them.
         assert_eq!(watch.take(many.into_iter().rev().collect()).len(), 0);
-        assert_eq!(watch.present(), MOST);
+        assert_eq!(watch.present.len(), MOST);
     }
 }

@@ -1,11 +1,6 @@
 //! What was found: one type for all verdicts about a host or a path.
 //!
 //! ```text
-//!   facts ──a check──► Outcome ─┬─ Found(Finding…)     something is wrong, with evidence
-//!                               ├─ Fine                looked, and nothing is wrong
-//!                               ├─ NotApplicable(why)  there is nothing here that it could be about
-//!                               └─ CouldNotLook(why)   nobody knows
-//!
 //!   Finding = id · subject · severity · says · evidence · why · remedies · source ──► four lines, or JSON
 //! ```
 //!
@@ -97,35 +92,6 @@ impl Finding {
     pub fn cure(mut self, remedy: Remedy) -> Self {
         self.remedies.push(remedy);
         self
-    }
-}
-
-/// What a check came to.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case", tag = "outcome", content = "detail")]
-pub enum Outcome {
-    /// Something is wrong.
-    Found(Vec<Finding>),
-    /// It looked, and nothing is wrong.
-    Fine,
-    /// There is nothing here that it could be about: why.
-    NotApplicable(String),
-    /// It could not look: why.
-    CouldNotLook(String),
-}
-
-impl Outcome {
-    /// What was found, or fine where that is nothing.
-    pub fn of(findings: Vec<Finding>) -> Self {
-        if findings.is_empty() { Self::Fine } else { Self::Found(findings) }
-    }
-
-    /// What was found.
-    pub fn findings(&self) -> &[Finding] {
-        match self {
-            Self::Found(findings) => findings,
-            _ => &[],
-        }
     }
 }
 

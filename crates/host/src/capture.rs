@@ -1,7 +1,7 @@
 //! Reading a host, in the calling thread's network namespace.
 
 use crate::sockets::{Fold, Sockets};
-use crate::{Device, Queue, Seen, Snapshot, Texts, counters, settings};
+use crate::{Device, QueueCounters, Reading, Snapshot, Texts, counters, settings};
 use quell_netlink::ethtool::{self, Ethtool};
 use quell_netlink::link::Link;
 use quell_netlink::sock_diag::{SockDiag, TcpFilter, TcpState};
@@ -171,13 +171,13 @@ fn bus(device: &str) -> BTreeMap<String, String> {
     found
 }
 
-fn queues(devices: &BTreeMap<String, Device>) -> Seen<Vec<Queue>> {
+fn queues(devices: &BTreeMap<String, Device>) -> Reading<Vec<QueueCounters>> {
     let mut stack = Stack::open().map_err(|e| said(&e))?;
     let found = tc::dump_all_qdiscs(stack.socket()).map_err(|e| said(&e))?;
     let names: BTreeMap<u32, &str> =
         devices.values().map(|device| (device.link.index, device.link.name.as_str())).collect();
     let one = |queue: quell_tc::observed::ObservedQdisc| {
-        Some(Queue {
+        Some(QueueCounters {
             device: (*names.get(&queue.ifindex)?).to_owned(),
             parent: queue.parent.to_string(),
             root: queue.parent == Handle::ROOT,
@@ -215,11 +215,11 @@ const STATES: u32 = TcpState::ALL & !TcpState::TimeWait.bit();
 
 /// Reads the connections now, and no sockets of UDP: the kernel goes through a table of half a million places for each of the two, whatever
 /// is in it.
-pub fn connections() -> Seen<Sockets> {
+pub fn connections() -> Reading<Sockets> {
     Ok(tcp()?.finish())
 }
 
-fn tcp() -> Seen<Fold> {
+fn tcp() -> Reading<Fold> {
     let mut fold = Fold::default();
     let filter = TcpFilter { states: STATES, ..TcpFilter::ESTABLISHED };
     let mut diag = SockDiag::open().map_err(|e| said(&e))?;
@@ -228,7 +228,7 @@ fn tcp() -> Seen<Fold> {
 }
 
 /// Reads the sockets now.
-pub fn sockets() -> Seen<Sockets> {
+pub fn sockets() -> Reading<Sockets> {
     let mut fold = tcp()?;
     // After a refusal a new conversation is needed.
     let udp = SockDiag::open().and_then(|mut diag| diag.each_udp(|socket| fold.udp(socket)));

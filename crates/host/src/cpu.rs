@@ -1,6 +1,6 @@
 //! CPUs: `/proc/stat`, `/proc/net/softnet_stat`.
 
-use crate::{Seen, Snapshot};
+use crate::{Reading, Snapshot};
 
 /// What a CPU did since its start, in clock ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,7 +28,7 @@ pub struct Softnet {
 const MOST_TICKS: u64 = 1 << 48;
 
 /// The lines `cpu0 …`, in their order.
-fn ticks(stat: &str) -> Seen<Vec<CpuTicks>> {
+fn ticks(stat: &str) -> Reading<Vec<CpuTicks>> {
     let one = |line: &str| {
         let mut words = line.split_whitespace();
         let number = words.next()?.strip_prefix("cpu")?;
@@ -68,17 +68,17 @@ fn behind(text: &str, word: &str) -> Option<u64> {
 
 impl Snapshot {
     /// Its CPUs.
-    pub fn cpus(&self) -> Seen<Vec<CpuTicks>> {
+    pub fn cpus(&self) -> Reading<Vec<CpuTicks>> {
         self.texts.get("/proc/stat").and_then(ticks)
     }
 
     /// Packet processing, by CPU.
-    pub fn softnet(&self) -> Seen<Vec<Softnet>> {
+    pub fn softnet(&self) -> Reading<Vec<Softnet>> {
         self.texts.get("/proc/net/softnet_stat").map(softnet)
     }
 
     /// Context switches since the start.
-    pub fn switches(&self) -> Seen<u64> {
+    pub fn switches(&self) -> Reading<u64> {
         let text = self.texts.get("/proc/stat")?;
         behind(text, "ctxt ").ok_or_else(|| "/proc/stat has no line ctxt".to_owned())
     }

@@ -14,7 +14,7 @@ pub const MOST: usize = 512;
 
 /// What was dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-pub struct Dropped {
+pub struct DropRow {
     /// Why, by the kernel's word, as "NO_SOCKET"; none of kernels before 5.17.
     pub reason: Option<String>,
     /// The function of the kernel that dropped it.
@@ -27,18 +27,18 @@ pub struct Dropped {
 
 /// All that was dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Drops {
-    rows: HashMap<Dropped, u64>,
+pub struct DroppedPackets {
+    rows: HashMap<DropRow, u64>,
     /// Packets that found no room among the rows.
     pub others: u64,
 }
 
-impl Drops {
+impl DroppedPackets {
     /// Takes a packet.
     pub fn take(&mut self, packet: DroppedPacket) {
         let flow = flow(packet.protocol, &packet.head);
         let DroppedPacket { reason, place, device, .. } = packet;
-        let row = Dropped { reason, place, device, flow };
+        let row = DropRow { reason, place, device, flow };
         if let Some(count) = self.rows.get_mut(&row) {
             *count += 1;
         } else if self.rows.len() < MOST {
@@ -49,7 +49,7 @@ impl Drops {
     }
 
     /// The rows, those with most packets first.
-    pub fn rows(&self) -> Vec<(&Dropped, u64)> {
+    pub fn rows(&self) -> Vec<(&DropRow, u64)> {
         let mut rows: Vec<_> = self.rows.iter().map(|(row, count)| (row, *count)).collect();
         rows.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
         rows
@@ -58,7 +58,7 @@ impl Drops {
 
 /// Rows that differ in the port of one end alone, as those of many short flows, become one that says how many ports it has: first those
 /// of whoever sent, then those to whom. Those with most packets first.
-pub fn merged(rows: &[(&Dropped, u64)]) -> Vec<(Dropped, u64)> {
+pub fn merged(rows: &[(&DropRow, u64)]) -> Vec<(DropRow, u64)> {
     let rows = rows.iter().map(|(row, count)| ((*row).clone(), *count)).collect();
     let mut rows = merge(merge(rows, " to ", false), " to ", true);
     rows.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
@@ -66,8 +66,8 @@ pub fn merged(rows: &[(&Dropped, u64)]) -> Vec<(Dropped, u64)> {
 }
 
 /// Merges rows by the end before or behind the word.
-fn merge(rows: Vec<(Dropped, u64)>, word: &str, behind: bool) -> Vec<(Dropped, u64)> {
-    let mut groups: BTreeMap<Dropped, Vec<(Dropped, u64)>> = BTreeMap::new();
+fn merge(rows: Vec<(DropRow, u64)>, word: &str, behind: bool) -> Vec<(DropRow, u64)> {
+    let mut groups: BTreeMap<DropRow, Vec<(DropRow, u64)>> = BTreeMap::new();
     for (row, count) in rows {
         let without = row.flow.split_once(word).and_then(|(from, to)| {
             let end = if behind { to } else { from };
@@ -79,9 +79,9 @@ fn merge(rows: Vec<(Dropped, u64)>, word: &str, behind: bool) -> Vec<(Dropped, u
             })
         });
         let flow = without.unwrap_or_else(|| row.flow.clone());
-        groups.entry(Dropped { flow, ..row.clone() }).or_default().push((row, count));
+        groups.entry(DropRow { flow, ..row.clone() }).or_default().push((row, count));
     }
-    let one = |(mut key, group): (Dropped, Vec<(Dropped, u64)>)| {
+    let one = |(mut key, group): (DropRow, Vec<(DropRow, u64)>)| {
         if let [row] = &group[..] {
             return row.clone();
         }
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn flows_that_differ_in_a_port_alone_are_told_together() {
-        let row = |flow: &str| Dropped {
+        let row = |flow: &str| DropRow {
             reason: Some("NO_SOCKET".into()),
             place: "udp".into(),
             device: None,
@@ -313,7 +313,7 @@ mod tests {
             "ICMP 10.0.0.1 to 10.0.0.2",
         ];
         let rows = flows.map(row);
-        let rows: Vec<(&Dropped, u64)> = rows.iter().map(|row| (row, 10)).collect();
+        let rows: Vec<(&DropRow, u64)> = rows.iter().map(|row| (row, 10)).collect();
         let merged: Vec<_> =
             super::merged(&rows).into_iter().map(|(row, count)| (row.flow, count)).collect();
         let wanted = [
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_flood_from_very_many_is_counted_in_bounded_room() {
-        let mut drops = Drops::default();
+        let mut drops = DroppedPackets::default();
         let packet = |port: u16| {
             let mut head = udp4();
             head[20..22].copy_from_slice(&port.to_be_bytes());

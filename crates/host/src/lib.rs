@@ -20,13 +20,11 @@ pub mod cpu;
 pub mod cpu_time;
 pub mod drops;
 pub mod end;
-pub mod owner;
 pub mod record;
 pub mod settings;
 pub mod snapshot;
 pub mod sockets;
-pub mod tables;
 pub mod texts;
 
-pub use snapshot::{Device, Queue, Snapshot};
-pub use texts::{Seen, Texts};
+pub use snapshot::{Device, QueueCounters, Snapshot};
+pub use texts::{Reading, Texts};

@@ -1,7 +1,7 @@
 //! All that was read of a host at one time.
 
 use crate::sockets::Sockets;
-use crate::{Seen, Texts};
+use crate::{Reading, Texts};
 use quell_netlink::ethtool::Hardware;
 use quell_netlink::link::Link;
 use serde::{Deserialize, Serialize};
@@ -16,13 +16,13 @@ pub struct Snapshot {
     #[serde(skip)]
     pub texts: Texts,
     /// Interfaces, by name.
-    pub devices: Seen<BTreeMap<String, Device>>,
+    pub devices: Reading<BTreeMap<String, Device>>,
     /// Their queues.
-    pub queues: Seen<Vec<Queue>>,
+    pub queues: Reading<Vec<QueueCounters>>,
     /// Why some of the hardware's facts are missing.
     pub hardware_unseen: Vec<String>,
     /// Sockets.
-    pub sockets: Seen<Sockets>,
+    pub sockets: Reading<Sockets>,
 }
 
 /// An interface.
@@ -40,7 +40,7 @@ pub struct Device {
 
 /// A queue of an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Queue {
+pub struct QueueCounters {
     /// Its interface.
     pub device: String,
     /// Its kind.
@@ -82,29 +82,29 @@ impl Snapshot {
     }
 
     /// Seconds since the kernel started.
-    pub fn uptime(&self) -> Seen<f64> {
+    pub fn uptime(&self) -> Reading<f64> {
         let text = self.texts.get("/proc/uptime")?;
         let first = text.split_whitespace().next().and_then(|word| word.parse().ok());
         first.ok_or_else(|| "/proc/uptime holds no number".to_owned())
     }
 
     /// The interfaces.
-    pub fn devices(&self) -> Seen<&BTreeMap<String, Device>> {
+    pub fn devices(&self) -> Reading<&BTreeMap<String, Device>> {
         self.devices.as_ref().map_err(String::clone)
     }
 
     /// The queues.
-    pub fn queues(&self) -> Seen<&[Queue]> {
+    pub fn queues(&self) -> Reading<&[QueueCounters]> {
         self.queues.as_deref().map_err(String::clone)
     }
 
     /// The sockets.
-    pub fn sockets(&self) -> Seen<&Sockets> {
+    pub fn sockets(&self) -> Reading<&Sockets> {
         self.sockets.as_ref().map_err(String::clone)
     }
 
     /// The kernel's version: major and minor.
-    pub fn kernel(&self) -> Seen<(u32, u32)> {
+    pub fn kernel(&self) -> Reading<(u32, u32)> {
         let text = self.texts.setting("kernel/osrelease")?;
         let mut parts = text.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().ok());
         match (parts.next().flatten(), parts.next().flatten()) {

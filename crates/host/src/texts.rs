@@ -6,14 +6,14 @@ use std::io::Read;
 use std::path::Path;
 
 /// Something that was read, or why it could not be.
-pub type Seen<T> = Result<T, String>;
+pub type Reading<T> = Result<T, String>;
 
 /// Most that is taken of a file: `/proc/interrupts` of a host with many CPUs is the longest.
 pub const MOST: u64 = 4 << 20;
 
 /// The texts of files, or why one could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Texts(pub BTreeMap<String, Seen<String>>);
+pub struct Texts(pub BTreeMap<String, Reading<String>>);
 
 impl Texts {
     /// Reads a file and keeps it under its path.
@@ -26,7 +26,7 @@ impl Texts {
     }
 
     /// The text of a file. Errors with the reason why it was not read.
-    pub fn get(&self, path: &str) -> Seen<&str> {
+    pub fn get(&self, path: &str) -> Reading<&str> {
         match self.0.get(path) {
             Some(Ok(text)) => Ok(text),
             Some(Err(why)) => Err(why.clone()),
@@ -35,25 +35,25 @@ impl Texts {
     }
 
     /// The value of a setting, as of "net/ipv4/tcp_sack".
-    pub fn setting(&self, key: &str) -> Seen<&str> {
+    pub fn setting(&self, key: &str) -> Reading<&str> {
         self.get(&format!("/proc/sys/{key}")).map(str::trim)
     }
 
     /// A setting that is one number.
-    pub fn number(&self, key: &str) -> Seen<u64> {
+    pub fn number(&self, key: &str) -> Reading<u64> {
         let text = self.setting(key)?;
         text.parse().map_err(|_| format!("/proc/sys/{key} holds `{text}`, which is no number"))
     }
 
     /// A setting that is several numbers, as net/ipv4/tcp_rmem.
-    pub fn numbers(&self, key: &str) -> Seen<Vec<u64>> {
+    pub fn numbers(&self, key: &str) -> Reading<Vec<u64>> {
         let text = self.setting(key)?;
         let numbers: Result<_, _> = text.split_whitespace().map(str::parse).collect();
         numbers.map_err(|_| format!("/proc/sys/{key} holds `{text}`, which are no numbers"))
     }
 
     /// Bytes of memory.
-    pub fn memory(&self) -> Seen<u64> {
+    pub fn memory(&self) -> Reading<u64> {
         let text = self.get("/proc/meminfo")?;
         let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
         let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());

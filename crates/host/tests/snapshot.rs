@@ -1,8 +1,9 @@
 //! This machine's facts, and a million sockets that no machine here has.
 
 use quell_host::capture::{Depth, take};
+use quell_host::record;
+use quell_host::sockets::owners;
 use quell_host::sockets::{Fold, KEPT};
-use quell_host::{owner, record};
 use quell_netlink::sock_diag::{DiagSocket, TcpInfo, TcpState};
 use quell_sys::wait::{readable, wait};
 use std::collections::BTreeSet;
@@ -62,7 +63,7 @@ fn a_connection_is_seen_with_the_process_that_holds_it() {
     let own = stream.local_addr().unwrap();
     let found = sockets.tcp.iter().find(|socket| socket.local == own).expect("it is listed");
     assert!(found.info.is_some() && found.memory.is_some_and(|m| m.receive_buffer > 0));
-    let owners = owner::owners(&BTreeSet::from([found.inode]));
+    let owners = owners(&BTreeSet::from([found.inode]));
     assert_eq!(owners[&found.inode].pid, std::process::id());
     let waits = sockets.listeners.iter().find(|l| l.local == listener.local_addr().unwrap());
     assert_eq!(waits.expect("nobody accepted it").receive_queue, 1);

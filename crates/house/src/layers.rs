@@ -76,7 +76,15 @@ pub const ONLY: &[(&str, &[&str])] = &[
     ("quell-host", &["quell-netlink", "quell-sys", "quell-tc", "quell-wire"]),
     (
         "quell-doctor",
-        &["quell-cause", "quell-finding", "quell-host", "quell-netlink", "quell-wire"],
+        &[
+            "quell-cause",
+            "quell-finding",
+            "quell-host",
+            "quell-netlink",
+            "quell-sys",
+            "quell-units",
+            "quell-wire",
+        ],
     ),
     ("quell-house", &[]),
     ("quell-tune", &["quell-units"]),

@@ -1,35 +1,31 @@
-//! `quell doctor`: what makes this host slow.
-//!
-//! ```text
-//!   a look ── six at the connections, a second ── a look ──► Facts ──► checks ──► findings, the worst first
-//! ```
+//! `quell doctor`: what makes this host slow. Arguments and text; the rest is in `crates/doctor`.
 
 mod args;
-mod drops;
-mod during;
-mod echo;
-mod ends;
-mod peer;
-mod seen;
 mod text;
-mod told;
-mod watch;
 
 use crate::failure::Failure;
+use crate::host::{self, Usual};
+use crate::options::Family;
 use crate::text::columns;
 pub use args::DoctorArgs;
-use args::{chosen, known};
-use quell_doctor::{Check, Facts, Stalls, Verdict, examine};
-use quell_finding::{Finding, Severity, worst_first};
-use quell_host::capture::{Depth, connections, take};
-use quell_host::{owner, record};
-use quell_sys::clock::monotonic_ns;
-use quell_sys::wait::{Alarm, readable, wait};
-use seen::{Examination, LOOKS, inodes};
+use args::{check_named, chosen};
+use quell_doctor::command::CommandPlan;
+use quell_doctor::watch::{LEAST_EVERY, WatchEnd, WatchEvent, WatchPlan, watch};
+use quell_doctor::{Check, DoctorError, PeerPlan, Plan, Sink, Source};
+use quell_finding::Severity;
+use quell_units::Span;
+use serde::Serialize;
 use serde_json::json;
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::SystemTime;
+
+/// How long a command may take where nothing else is asked for.
+const LIMIT: Span = Span::from_secs(600);
+/// The port of `quell serve`.
+const PORT: u16 = 5201;
+/// Columns of the line that changes.
+const COLUMNS: usize = 78;
 
 /// `quell doctor`.
 pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
@@ -44,140 +40,164 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::usage("--limit goes with --during or --watch"));
     }
     if args.watch {
-        return watch::watch(args, &checks);
+        return keep_watching(args, checks);
     }
-    let peer = args.peer.as_deref().map(|name| peer::ask(args, name)).transpose()?;
-    let seen = match &args.from {
-        Some(folder) => read(folder)?,
-        None => look(args)?,
-    };
-    if let Some(folder) = &args.record {
-        keep(&seen, folder)?;
-    }
-    let owners =
-        if args.from.is_none() { owner::owners(&inodes(&seen.now)) } else { BTreeMap::new() };
-    let facts = Facts {
-        before: seen.before.as_ref(),
-        now: &seen.now,
-        stalls: &seen.stalls,
-        owners: &owners,
-        quiet_switches: seen.watched.as_ref().and_then(|watched| watched.quiet_switches),
-        peer: peer.as_ref(),
-    };
-    let verdicts = examine(&facts, checks);
-    let mut findings: Vec<Finding> =
-        verdicts.iter().flat_map(|verdict| verdict.outcome.findings().to_vec()).collect();
-    worst_first(&mut findings);
-    let failed = seen.watched.as_ref().is_some_and(|watched| watched.failed.is_some());
+    let plan = plan(args, checks)?;
+    let mut progress = Progress { live: std::io::stderr().is_terminal() };
+    let report = quell_doctor::run(&plan, &mut progress);
+    drop(progress);
+    let mut report = report.map_err(failure)?;
+    let wrong = report.findings.iter().any(|f| f.severity >= args.severity.max(Severity::Warning));
+    let failed = report.during.as_ref().is_some_and(|during| during.failed.is_some());
     if args.json.json {
-        let document = document(&seen, &findings, &verdicts, peer.as_ref(), args);
-        println!("{}", crate::text::document(&document));
+        report.findings.retain(|finding| finding.severity >= args.severity);
+        print_json(&report);
     } else {
-        let lines = text::report(&seen, &findings, &verdicts, args, columns());
-        lines.iter().for_each(|line| println!("{line}"));
+        text::report(&report, args, columns()).iter().for_each(|line| println!("{line}"));
     }
-    let wrong =
-        findings.iter().any(|finding| finding.severity >= args.severity.max(Severity::Warning));
     Ok(ExitCode::from(u8::from(wrong || failed)))
+}
+
+fn failure(error: DoctorError) -> Failure {
+    match error {
+        DoctorError::Unusable(_) => Failure::unusable(error),
+        _ => Failure::system(error),
+    }
+}
+
+fn print_json(value: &impl Serialize) {
+    println!("{}", crate::text::document(&json!(value)));
+}
+
+fn plan(args: &DoctorArgs, checks: Vec<&'static Check>) -> Result<Plan, Failure> {
+    let source = match (&args.from, &args.during) {
+        (Some(folder), _) => Source::Recorded(folder.clone()),
+        (None, Some(command)) => Source::During(CommandPlan {
+            shown: command.clone(),
+            words: words(command)?,
+            limit: args.limit.unwrap_or(LIMIT),
+            stop: crate::interrupt::bell()?,
+        }),
+        (None, None) => Source::Now,
+    };
+    let peer = args.peer.as_deref().map(|name| -> Result<_, Failure> {
+        let usual = Usual { family: Family::default(), own: None, port: Some(PORT), device: None };
+        let found = host::resolve(name, usual).map_err(Failure::usage)?;
+        let (hint, secret) = (found.hint(), args.secret.read()?);
+        Ok(PeerPlan { name: name.to_owned(), to: found.to, hint, secret })
+    });
+    Ok(Plan { checks, source, record: args.record.clone(), peer: peer.transpose()? })
+}
+
+/// The program of --during and its arguments.
+fn words(command: &str) -> Result<Vec<String>, Failure> {
+    if let Some(host) = command.strip_prefix("flow:") {
+        let own = std::env::current_exe()
+            .map_err(|e| Failure::system(format!("finding this program: {e}")))?;
+        let own = own.to_string_lossy().into_owned();
+        return Ok([own.as_str(), "flow", host.trim(), "-t", "5"].map(str::to_owned).to_vec());
+    }
+    crate::words::words(&format!("--during \"{command}\""), command)
 }
 
 fn list(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let checks = chosen(&args.only)?;
+    // Those that only other instruments find are told where all are asked for.
+    let causes = quell_cause::TABLE.iter().filter(|row| quell_doctor::named(row.name).is_none());
+    let causes: Vec<_> = causes.filter(|_| args.only.is_empty()).collect();
     if args.json.json {
-        let all: Vec<_> = checks.iter().map(|check| described(check)).collect();
-        println!("{}", crate::text::document(&json!(all)));
+        let checks = checks.iter().map(|check| json!(check));
+        let all: Vec<_> = checks.chain(causes.iter().map(|row| json!(row))).collect();
+        print_json(&all);
     } else {
-        text::list(&checks, columns()).iter().for_each(|line| println!("{line}"));
+        text::list(&checks, &causes, columns()).iter().for_each(|line| println!("{line}"));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn explain(name: &str, args: &DoctorArgs) -> Result<ExitCode, Failure> {
-    let check = known(name)?;
-    if args.json.json {
-        println!("{}", crate::text::document(&described(check)));
-    } else {
-        text::explanation(check, columns()).iter().for_each(|line| println!("{line}"));
-    }
+    let lines = match quell_cause::named(name.trim())
+        .filter(|row| quell_doctor::named(row.name).is_none())
+    {
+        Some(row) if args.json.json => return Ok(print_json(row)).map(|()| ExitCode::SUCCESS),
+        Some(row) => text::cause(row, columns()),
+        None => {
+            let check = check_named(name)?;
+            if args.json.json {
+                print_json(check);
+                return Ok(ExitCode::SUCCESS);
+            }
+            text::explanation(check, columns())
+        }
+    };
+    lines.iter().for_each(|line| println!("{line}"));
     Ok(ExitCode::SUCCESS)
 }
 
-fn described(check: &Check) -> serde_json::Value {
-    json!({
-        "number": check.number,
-        "name": check.name,
-        "group": check.group,
-        "title": check.title,
-        "evidence": check.evidence,
-        "rule": check.rule,
-        "severity": check.severity,
-        "why": check.why,
-        "fix": check.fix,
-        "source": check.source,
-    })
-}
-
-fn document(
-    seen: &Examination,
-    findings: &[Finding],
-    verdicts: &[Verdict],
-    peer: Option<&quell_doctor::peer::Peer>,
-    args: &DoctorArgs,
-) -> serde_json::Value {
-    let shown: Vec<&Finding> = findings.iter().filter(|f| f.severity >= args.severity).collect();
-    json!({
-        "seconds": seen.seconds,
-        "findings": shown,
-        "checks": verdicts,
-        "during": seen.watched.as_ref().map(during::document),
-        "peer": peer,
-    })
-}
-
-/// Looks at this host for a second, or while a command runs.
-fn look(args: &DoctorArgs) -> Result<Examination, Failure> {
-    let begun = monotonic_ns();
-    if let Some(command) = &args.during {
-        return during::watch(command, args.limit.unwrap_or(during::LIMIT));
+fn keep_watching(args: &DoctorArgs, checks: Vec<&'static Check>) -> Result<ExitCode, Failure> {
+    if args.every < LEAST_EVERY {
+        return Err(Failure::usage(format!(
+            "--every {}: a look takes a good part of a second; take 1s or more",
+            args.every
+        )));
     }
-    let before = take(Depth::Full);
-    let mut stalls = Stalls::default();
-    let mut alarm = Alarm::new().map_err(Failure::system)?;
-    for milliseconds in LOOKS {
-        let due = monotonic_ns() + milliseconds * 1_000_000;
-        alarm.set(Some(due)).map_err(Failure::system)?;
-        wait(&mut [readable(&alarm)]).map_err(Failure::system)?;
-        // With very many sockets a look takes long itself.
-        if let Ok(sockets) = connections() {
-            stalls.look(&sockets);
+    let until = args.until.as_deref().map(check_named).transpose()?.map(|check| check.name);
+    if let Some(name) = until.filter(|name| checks.iter().all(|check| check.name != *name)) {
+        return Err(Failure::usage(format!(
+            "--until {name}: that check is not among those of --only"
+        )));
+    }
+    let plan = WatchPlan {
+        checks,
+        severity: args.severity,
+        every: args.every,
+        limit: args.limit,
+        until,
+        stop: crate::interrupt::bell()?,
+    };
+    let report = watch(&plan, &mut |event| tell(event, args)).map_err(failure)?;
+    let wrong = report.worst.is_some_and(|worst| worst >= args.severity.max(Severity::Warning));
+    Ok(ExitCode::from(u8::from(wrong || report.why == WatchEnd::Until)))
+}
+
+fn tell(event: &WatchEvent, args: &DoctorArgs) {
+    #[derive(Serialize)]
+    struct Timed<'a> {
+        at: &'a str,
+        #[serde(flatten)]
+        event: &'a WatchEvent,
+    }
+    let at = &quell_store::utc_rfc3339(SystemTime::now());
+    if args.json.json {
+        println!("{}", json!(Timed { at, event }));
+    } else {
+        text::event(at, event, args, columns()).iter().for_each(|line| println!("{line}"));
+    }
+}
+
+/// How far it is, on standard error: on a terminal a line that changes, elsewhere a line for each step that takes a second or more.
+struct Progress {
+    live: bool,
+}
+
+impl Sink for Progress {
+    fn progress(&mut self, words: &str, takes_long: bool) {
+        // Standard error may be closed; then nobody wants to know.
+        let _ = match (self.live, takes_long) {
+            (true, _) => {
+                let line: String = words.chars().take(COLUMNS).collect();
+                write!(std::io::stderr(), "\r{line:<COLUMNS$}")
+            }
+            (false, true) => writeln!(std::io::stderr(), "{words}"),
+            (false, false) => Ok(()),
+        };
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.live {
+            let _ = write!(std::io::stderr(), "\r{:<COLUMNS$}\r", "");
         }
-        if monotonic_ns() - begun > 1_500_000_000 {
-            break;
-        }
     }
-    let now = take(Depth::Full);
-    let seconds = (monotonic_ns() - begun) as f64 / 1e9;
-    Ok(Examination { before: Some(before), now, stalls, watched: None, seconds })
-}
-
-fn keep(seen: &Examination, folder: &std::path::Path) -> Result<(), Failure> {
-    let write =
-        |snapshot, name| record::write(snapshot, &folder.join(name)).map_err(Failure::system);
-    if let Some(before) = &seen.before {
-        write(before, "before")?;
-    }
-    write(&seen.now, "now")
-}
-
-/// What --record kept: `now`, and `before` where it is there; or one snapshot by itself.
-fn read(folder: &std::path::Path) -> Result<Examination, Failure> {
-    let one = |folder: PathBuf| record::read(&folder).map_err(Failure::unusable);
-    // Whoever typed it knows where it leads; what is inside came from elsewhere.
-    let folder = &std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-    let inner = folder.join("now");
-    let now = one(if inner.is_dir() { inner } else { folder.to_owned() })?;
-    let before = folder.join("before");
-    let before = if before.is_dir() { Some(one(before)?) } else { None };
-    let seconds = before.as_ref().map_or(0.0, |before| now.seconds_since(before));
-    Ok(Examination { before, now, stalls: Stalls::default(), watched: None, seconds })
 }

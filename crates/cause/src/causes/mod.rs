@@ -40,7 +40,7 @@ pub const TABLE: &[Row] = &[
 
 impl Cause {
     /// Its row.
-    pub fn row(self) -> &'static Row {
+    pub const fn row(self) -> &'static Row {
         &TABLE[self as usize]
     }
 

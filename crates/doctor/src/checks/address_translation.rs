@@ -1,23 +1,20 @@
-//! Check 58: the two ends see different addresses or ports.
-
 use super::prelude::*;
 use std::net::SocketAddr;
 
 pub(super) const CHECK: Check = Check {
-    number: 58,
     name: "address-translation",
-    group: Group::Path,
+    group: CheckGroup::Path,
     title: "the two ends see different addresses or ports",
     evidence: "the 5-tuple at both ends (--peer)",
     rule: "they differ",
     severity: Severity::Note,
     why: "a translation stands between, and forgets idle connections",
-    fix: "keepalives below the timeout of that state",
+    remedies: &["keepalives below the timeout of that state"],
     source: "RFC 5382",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     with_ends(facts, |ends, path| {
         let tcp = [(ends.here.local, ends.there.remote), (ends.here.remote, ends.there.local)];
         let udp = ends.udp.map(|(here, there)| (Some(here), Some(there)));
@@ -31,9 +28,9 @@ fn look(facts: &Facts<'_>) -> Look {
             }
         }
         if finding.evidence.is_empty() {
-            return Ok(Outcome::Fine);
+            return Ok(CheckOutcome::Fine);
         }
-        told(&CHECK, [finding])
+        outcome(&CHECK, [finding])
     })
 }
 

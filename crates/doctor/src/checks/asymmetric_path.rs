@@ -1,25 +1,22 @@
-//! Check 62: the two directions have different numbers of hops.
-
 use super::prelude::*;
-use crate::peer::{Probed, hops};
+use crate::peer::hops;
 
 pub(super) const CHECK: Check = Check {
-    number: 62,
     name: "asymmetric-path",
-    group: Group::Path,
+    group: CheckGroup::Path,
     title: "the two directions have different numbers of hops",
     evidence: "TTL of probes there, and of their answers here (--peer)",
     rule: "they differ for every flow",
     severity: Severity::Note,
     why: "each direction has its own faults; firewalls with state may see only one",
-    fix: "look at both directions by themselves",
+    remedies: &["look at both directions by themselves"],
     source: "RFC 3449",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let Some(peer) = facts.peer else { return needs_peer() };
-    let known = |flow: &&Probed| flow.ttl_there.is_some_and(|ttl| ttl > 0) && flow.ttl_here.is_some();
+    let known = |flow: &&StampFlow| flow.ttl_there.is_some_and(|ttl| ttl > 0) && flow.ttl_here.is_some();
     let mut ways: Vec<(u8, u8)> = peer
         .flows
         .iter()
@@ -32,11 +29,11 @@ fn look(facts: &Facts<'_>) -> Look {
     };
     // Flows over several paths may differ among themselves; none of them may be as long one way as the other.
     if ways.iter().any(|(there, back)| there == back) {
-        return Ok(Outcome::Fine);
+        return Ok(CheckOutcome::Fine);
     }
     let finding = CHECK
         .finding(format!("the path to {}", peer.host), CHECK.title)
         .saw(Evidence::amount("there", first.0.into(), "routers", "STAMP"))
         .saw(Evidence::amount("back", last.1.into(), "routers", "TTL of the answers"));
-    told(&CHECK, [finding])
+    outcome(&CHECK, [finding])
 }

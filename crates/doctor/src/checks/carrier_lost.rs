@@ -1,31 +1,28 @@
-//! Check 30: the link went away and came back.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 30,
     name: "carrier-lost",
-    group: Group::Errors,
+    group: CheckGroup::Errors,
     title: "the link went away and came back",
     evidence: "carrier_changes of rtnetlink",
     rule: "while watching; since the start 8, and 2 an hour",
     severity: Severity::Warning,
     why: "each time everything stops for seconds",
-    fix: "cable, optic, switch port, power saving (EEE) at either end",
+    remedies: &["cable, optic, switch port, power saving (EEE) at either end"],
     source: "Documentation/ABI/testing/sysfs-class-net, carrier_changes",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let mut findings = Vec::new();
     for (device, before) in facts.devices()? {
         let Some(now) = device.link.carrier_changes else { continue };
         let before = before.and_then(|device| device.link.carrier_changes);
-        let moved = Moved::between(before.map(u64::from), now.into());
+        let moved = CounterReading::between(before.map(u64::from), now.into());
         // To be switched on is a change or two, by a boot's scripts more.
         let often = facts.is_over(
-            Moved { watched: 0, ..moved },
-            Limit { least: 8, per_hour: 2.0 },
+            CounterReading { watched: 0, ..moved },
+            Threshold { least: 8, per_hour: 2.0 },
         );
         if moved.watched < 2 && !often {
             continue;
@@ -34,5 +31,5 @@ fn look(facts: &Facts<'_>) -> Look {
         finding.evidence = moved.evidence("carrier_changes", "rtnetlink");
         findings.push(finding);
     }
-    told(&CHECK, findings)
+    outcome(&CHECK, findings)
 }

@@ -1,22 +1,19 @@
-//! Check 38: packets arrived with wrong checksums.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 38,
     name: "checksum-errors",
-    group: Group::Errors,
+    group: CheckGroup::Errors,
     title: "packets arrived with wrong checksums",
     evidence: "InCsumErrors of Tcp, Udp, Icmp; Udp6InCsumErrors",
     rule: "more than 4, and 10 an hour",
     severity: Severity::Serious,
     why: "they are dropped; what damages packets beyond the link's own check is memory, an offload or a middlebox",
-    fix: "switch checksum offload off at both ends by turns and look again; then cables, memory, what stands between",
+    remedies: &["switch checksum offload off at both ends by turns and look again; then cables, memory, what stands between"],
     source: "tcp(7); Documentation/networking/checksum-offloads.rst",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
-    let limit = Limit { least: 5, per_hour: 10.0 };
+fn look(facts: &Facts<'_>) -> CheckResult {
+    let limit = Threshold { least: 5, per_hour: 10.0 };
     rising(facts, &CHECK, &["Tcp.InCsumErrors", "Udp.InCsumErrors", "Icmp.InCsumErrors", "Udp6InCsumErrors"], limit, |finding, _| finding)
 }

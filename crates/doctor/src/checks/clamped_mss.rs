@@ -1,26 +1,23 @@
-//! Check 57: the other end takes smaller segments than the path would.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 57,
     name: "clamped-mss",
-    group: Group::Path,
+    group: CheckGroup::Path,
     title: "the other end takes smaller segments than the path would",
     evidence: "TCP_INFO snd_mss against the path MTU; the MSS that one end told and the other heard (--peer)",
     rule: "more than 100 bytes below what fits, on a connection that moved 100 kB",
     severity: Severity::Note,
     why: "more packets for the same data; a tunnel or a firewall clamps the MSS, or the other end's MTU is smaller",
-    fix: "nothing, where a tunnel is in between; else look for a rule that sets the MSS",
+    remedies: &["nothing, where a tunnel is in between; else look for a rule that sets the MSS"],
     source: "RFC 9293, section 3.7.1",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     on_path(facts, of_connections(facts), of_path)
 }
 
-fn of_connections(facts: &Facts<'_>) -> Look {
+fn of_connections(facts: &Facts<'_>) -> CheckResult {
     let mut findings: Vec<Finding> = Vec::new();
     for c in facts.connections()?.iter().filter(|c| !c.is_local()) {
         let headers = if c.now.remote.is_ipv4() { 40 } else { 60 };
@@ -37,11 +34,11 @@ fn of_connections(facts: &Facts<'_>) -> Look {
             .saw(Evidence::amount("would fit", fits.into(), "bytes", "TCP_INFO"));
         findings.push(finding);
     }
-    told(&CHECK, findings.into_iter().take(5))
+    outcome(&CHECK, findings.into_iter().take(5))
 }
 
 /// What one end told and the other did not hear so, though the path would carry it.
-fn of_path(ends: &Ends, path: &str) -> Vec<Finding> {
+fn of_path(ends: &BothEnds, path: &str) -> Vec<Finding> {
     let ways = [
         // The MSS that we told binds what comes here, and the other way round.
         ("here", &ends.here, &ends.there, &ends.to_here),
@@ -59,7 +56,7 @@ fn of_path(ends: &Ends, path: &str) -> Vec<Finding> {
                     .saw(Evidence::amount("MSS as told", teller.advmss.into(), name, "TCP_INFO"))
                     .saw(Evidence::amount("as heard", heard.into(), "at the other end", "TCP_INFO"))
                     .saw(Evidence::amount("would fit", carries.into(), "bytes", "quell serve"))
-                    .cure(Remedy::advice(CHECK.fix)),
+                    .cure(Remedy::advice(CHECK.remedies[0])),
             );
         }
     }

@@ -1,22 +1,19 @@
-//! Check 66: the class of packets is changed on the way.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 66,
     name: "class-changed",
-    group: Group::Path,
+    group: CheckGroup::Path,
     title: "the class of packets is changed on the way",
     evidence: "DSCP of probes as they were sent and as their answers of the same class came back (--peer)",
     rule: "every packet of a class came back with another",
     severity: Severity::Note,
     why: "what relies on its class, as calls do, is treated as everything else behind the hop that changes it",
-    fix: "find the hop that rewrites the field (quell path); agree on classes with whoever runs it",
+    remedies: &["find the hop that rewrites the field (quell path); agree on classes with whoever runs it"],
     source: "RFC 2474; RFC 8100",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let Some(peer) = facts.peer else { return needs_peer() };
     let mut findings = Vec::new();
     for flow in peer.flows.iter().filter(|flow| flow.tos >> 2 != 0 && flow.answered > 0) {
@@ -33,7 +30,7 @@ fn look(facts: &Facts<'_>) -> Look {
     }
     // Once: with and without the bits of ECN it is the same class.
     findings.dedup_by_key(|finding| finding.evidence[0].clone());
-    told(&CHECK, findings)
+    outcome(&CHECK, findings)
 }
 
 /// The class by its name, where it has one (RFC 4594).

@@ -1,22 +1,19 @@
-//! Check 43: interrupts of a fast link are not held back.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 43,
     name: "coalescing",
-    group: Group::Configuration,
+    group: CheckGroup::Configuration,
     title: "interrupts of a fast link are not held back",
     evidence: "ethtool: adaptive_rx, rx_usecs",
     rule: "10 Gbit/s or more, adaptive off and rx_usecs below 2",
     severity: Severity::Note,
     why: "an interrupt a packet costs CPU time that bulk transfers need; for the least latency it is right",
-    fix: "ethtool -C DEVICE adaptive-rx on",
+    remedies: &["ethtool -C DEVICE adaptive-rx on"],
     source: "fasterdata.es.net, interrupt coalescing",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let mut seen = 0;
     let mut findings = Vec::new();
     for (device, _) in facts.devices()?.filter(|(device, _)| device.is_hardware()) {
@@ -38,5 +35,5 @@ fn look(facts: &Facts<'_>) -> Look {
     if seen == 0 {
         return unseen(facts);
     }
-    told(&CHECK, findings)
+    outcome(&CHECK, findings)
 }

@@ -1,24 +1,21 @@
-//! Check 10: one connection fills a CPU.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 10,
     name: "core-full-of-one-flow",
-    group: Group::Utilisation,
+    group: CheckGroup::Utilisation,
     title: "one connection fills a CPU",
     evidence: "CPU times; bytes of each connection while watching",
     rule: "one CPU over 90 % busy, and one connection with more than half of all bytes, at 1 Gbit/s or more",
     severity: Severity::Warning,
     why: "one flow is processed by one CPU: about 3 GHz for each 30 Gbit/s",
-    fix: "several streams; larger packets; offloads on",
+    remedies: &["several streams; larger packets; offloads on"],
     source: "fasterdata.es.net: 3 GHz for 30 Gbit/s",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let Some(before) = facts.before else {
-        return Ok(Outcome::NotApplicable("needs two looks".to_owned()));
+        return Ok(CheckOutcome::NotApplicable("needs two looks".to_owned()));
     };
     let (was, now) = (before.cpus()?, facts.now.cpus()?);
     let busy = was.iter().zip(&now).map(|(was, now)| {
@@ -37,15 +34,15 @@ fn look(facts: &Facts<'_>) -> Look {
     let moved: Vec<_> = moved.collect();
     let all = moved.iter().fold(0, |all: u64, (bytes, _)| all.saturating_add(*bytes));
     let Some((most, connection)) = moved.iter().max_by_key(|(bytes, _)| *bytes) else {
-        return Ok(Outcome::Fine);
+        return Ok(CheckOutcome::Fine);
     };
     let rate = *most as f64 * 8.0 / facts.seconds().max(0.001) / 1e9;
     if busy < 90.0 || *most <= all / 2 || rate < 1.0 {
-        return Ok(Outcome::Fine);
+        return Ok(CheckOutcome::Fine);
     }
     let finding = CHECK
         .finding(facts.name(connection.now), CHECK.title)
         .saw(Evidence::number(format!("CPU {at} busy"), busy, "%", "/proc/stat"))
         .saw(Evidence::number("the connection", rate, "Gbit/s", "TCP_INFO"));
-    told(&CHECK, [finding])
+    outcome(&CHECK, [finding])
 }

@@ -1,22 +1,19 @@
-//! Check 51: CPUs are set to save power.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 51,
     name: "cpu-power",
-    group: Group::Configuration,
+    group: CheckGroup::Configuration,
     title: "CPUs are set to save power",
     evidence: "scaling_governor; iommu on the kernel's command line",
     rule: "governor powersave without a driver of its own speed; iommu on without pt",
     severity: Severity::Note,
     why: "packets wait until a CPU wakes up or speeds up; an IOMMU costs up to 40 % on some hosts",
-    fix: "governor performance for transfer hosts; iommu=pt; sources disagree about switching SMT off: measure",
+    remedies: &["governor performance for transfer hosts; iommu=pt; sources disagree about switching SMT off: measure"],
     source: "fasterdata.es.net, CPU governor and IOMMU (up to 40 %)",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let path = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
     let governor = facts.now.texts.get(path).map(str::trim);
     let mut findings = Vec::new();
@@ -41,7 +38,7 @@ fn look(facts: &Facts<'_>) -> Look {
         findings.push(finding);
     }
     if findings.is_empty() && governor.is_err() && line.is_empty() {
-        return Ok(Outcome::NotApplicable("this kernel sets no CPU speed".to_owned()));
+        return Ok(CheckOutcome::NotApplicable("this kernel sets no CPU speed".to_owned()));
     }
-    told(&CHECK, findings)
+    outcome(&CHECK, findings)
 }

@@ -1,30 +1,27 @@
-//! Check 29: frames arrive damaged.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 29,
     name: "damaged-frames",
-    group: Group::Errors,
+    group: CheckGroup::Errors,
     title: "frames arrive damaged",
     evidence: "rx_crc_errors of rtnetlink; what error correction could not mend (ethtool)",
     rule: "any while watching; 2 an hour",
     severity: Severity::Serious,
     why: "each is lost; a cable or optic that damages some will damage more",
-    fix: "clean or change the optic, change the cable, try another port",
+    remedies: &["clean or change the optic, change the cable, try another port"],
     source: "IEEE 802.3, frame check sequence and clause 91 (FEC)",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let mut findings = Vec::new();
     for (device, before) in facts.devices()? {
         let sum = |device: &quell_host::Device| {
             let uncorrectable = device.hardware.uncorrectable.unwrap_or(0);
             device.link.stats.rx_crc_errors.saturating_add(uncorrectable)
         };
-        let moved = Moved::between(before.map(sum), sum(device));
-        if !facts.is_over(moved, Limit { least: 1, per_hour: 2.0 }) {
+        let moved = CounterReading::between(before.map(sum), sum(device));
+        if !facts.is_over(moved, Threshold { least: 1, per_hour: 2.0 }) {
             continue;
         }
         let mut finding = CHECK
@@ -35,5 +32,5 @@ fn look(facts: &Facts<'_>) -> Look {
         }
         findings.push(finding.saw(Evidence::amount("new", moved.watched, "while watching", "rtnetlink")));
     }
-    told(&CHECK, findings)
+    outcome(&CHECK, findings)
 }

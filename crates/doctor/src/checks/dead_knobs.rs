@@ -1,22 +1,19 @@
-//! Check 54: a line sets something that has no effect any more.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 54,
     name: "dead-knobs",
-    group: Group::Configuration,
+    group: CheckGroup::Configuration,
     title: "a line sets something that has no effect any more",
     evidence: "sysctl.d files for tcp_fack, tcp_tw_recycle, tcp_adv_win_scale and the like",
     rule: "set in a file that counts",
     severity: Severity::Note,
     why: "nothing is gained, and some print an error at each boot; they come from old guides, whose other lines are best looked at too",
-    fix: "remove the line",
+    remedies: &["remove the line"],
     source: "Documentation/networking/ip-sysctl.rst, tcp_fack; commits 4396e46187ca (tcp_tw_recycle, 4.12) and dfa2f0483360 (tcp_adv_win_scale, 6.6)",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let kernel = facts.now.kernel()?;
     let dead = |key: &str, since: (u32, u32)| {
         (kernel >= since).then(|| facts.now.set_by(&format!("net/ipv4/{key}"))).flatten()
@@ -29,7 +26,7 @@ fn look(facts: &Facts<'_>) -> Look {
             .saw(Evidence::text("without effect since", format!("{}.{}", since.0, since.1), "kernel"));
         Some(finding)
     };
-    told(&CHECK, DEAD.into_iter().filter_map(one))
+    outcome(&CHECK, DEAD.into_iter().filter_map(one))
 }
 
 /// Settings, and since which kernel they do nothing: looked up in the kernel's history.

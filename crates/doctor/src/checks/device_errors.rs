@@ -1,22 +1,19 @@
-//! Check 27: the device reports errors.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 27,
     name: "device-errors",
-    group: Group::Errors,
+    group: CheckGroup::Errors,
     title: "the device reports errors",
     evidence: "rx_errors, tx_errors of rtnetlink",
     rule: "5 in 10 minutes",
     severity: Severity::Warning,
     why: "packets are damaged or lost below the stack",
-    fix: "cable, optic, switch port; driver and firmware",
+    remedies: &["cable, optic, switch port; driver and firmware"],
     source: "netdata's alarm: 5 in 10 minutes",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let mut findings = Vec::new();
     for (device, before) in facts.devices()? {
         // Those that another check names by their kind are left to it.
@@ -26,8 +23,8 @@ fn look(facts: &Facts<'_>) -> Look {
             let others = named.into_iter().fold(stats.rx_errors, u64::saturating_sub);
             others.saturating_add(stats.tx_errors)
         };
-        let moved = Moved::between(before.map(sum), sum(device));
-        if !facts.is_over(moved, Limit { least: 5, per_hour: 30.0 }) {
+        let moved = CounterReading::between(before.map(sum), sum(device));
+        if !facts.is_over(moved, Threshold { least: 5, per_hour: 30.0 }) {
             continue;
         }
         let stats = &device.link.stats;
@@ -38,5 +35,5 @@ fn look(facts: &Facts<'_>) -> Look {
             .saw(Evidence::amount("of these", moved.watched, "while watching", "rtnetlink"));
         findings.push(finding);
     }
-    told(&CHECK, findings)
+    outcome(&CHECK, findings)
 }

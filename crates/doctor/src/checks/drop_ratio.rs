@@ -1,22 +1,19 @@
-//! Check 28: the device drops a noticeable share of its packets.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 28,
     name: "drop-ratio",
-    group: Group::Errors,
+    group: CheckGroup::Errors,
     title: "the device drops a noticeable share of its packets",
     evidence: "rx_dropped and tx_dropped against packets (rtnetlink)",
     rule: "2 % of at least 1000 packets",
     severity: Severity::Warning,
     why: "at 2 % loss TCP keeps little of its rate",
-    fix: "see what checks 11 to 13 say; packets of protocols that nobody here speaks count as well",
+    remedies: &["see what checks 11 to 13 say; packets of protocols that nobody here speaks count as well"],
     source: "netdata's alarm: 2 %",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let mut findings = Vec::new();
     for (device, before) in facts.devices()? {
         let none = quell_netlink::link::LinkStats::default();
@@ -41,5 +38,5 @@ fn look(facts: &Facts<'_>) -> Look {
             findings.push(finding);
         }
     }
-    told(&CHECK, findings)
+    outcome(&CHECK, findings)
 }

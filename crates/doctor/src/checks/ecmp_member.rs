@@ -1,22 +1,19 @@
-//! Check 61: loss depends on the source port.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 61,
     name: "ecmp-member",
-    group: Group::Path,
+    group: CheckGroup::Path,
     title: "loss depends on the source port",
     evidence: "loss of probes by their source port (--peer)",
     rule: "half or more of some ports' is lost, a tenth at most of all others'",
     severity: Severity::Warning,
     why: "one of several equal paths is broken",
-    fix: "tell the operator which ports",
+    remedies: &["tell the operator which ports"],
     source: "RFC 2992",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let Some(peer) = facts.peer else { return needs_peer() };
     // What the other end left unanswered, and does not know how many, is not lost.
     let sure = peer.flows.iter().filter(|flow| flow.unanswered.is_some());
@@ -24,7 +21,7 @@ fn look(facts: &Facts<'_>) -> Look {
     let good = peer.flows.iter().filter(|flow| flow.loss() <= 0.1).count();
     // A path that loses now and then loses of each flow; here most of some is lost, and next to nothing of others.
     if bad.len() < 2 || good < 2 || bad.len() + good < peer.flows.len() * 9 / 10 {
-        return Ok(Outcome::Fine);
+        return Ok(CheckOutcome::Fine);
     }
     let ports: Vec<String> = bad.iter().map(|flow| flow.port.to_string()).collect();
     let lost: f64 = bad.iter().map(|flow| flow.loss()).sum::<f64>() / bad.len() as f64;
@@ -33,5 +30,5 @@ fn look(facts: &Facts<'_>) -> Look {
         .saw(Evidence::text("UDP source ports that lose", ports.join(" "), "STAMP"))
         .saw(Evidence::number("of theirs", lost * 100.0, "% lost", "STAMP"))
         .saw(Evidence::amount("beside", good as u64, "ports that do not", "STAMP"));
-    told(&CHECK, [finding])
+    outcome(&CHECK, [finding])
 }

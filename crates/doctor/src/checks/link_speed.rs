@@ -1,22 +1,19 @@
-//! Check 41: the link runs below the speed that both ends can do.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 41,
     name: "link-speed",
-    group: Group::Configuration,
+    group: CheckGroup::Configuration,
     title: "the link runs below the speed that both ends can do",
     evidence: "ethtool: speed, duplex, supported and peer's link modes",
     rule: "below the highest common one, or half duplex; less severe where the other end does not tell",
     severity: Severity::Serious,
     why: "half duplex loses packets whenever both send; a lower speed is often a bad pair in a cable",
-    fix: "leave autonegotiation on at both ends; another cable",
+    remedies: &["leave autonegotiation on at both ends; another cable"],
     source: "IEEE 802.3, clause 28; Documentation/networking/ethtool-netlink.rst, LINKMODES_GET",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let mut seen = 0;
     let mut findings = Vec::new();
     for (device, _) in facts.devices()?.filter(|(device, _)| device.is_hardware()) {
@@ -53,7 +50,7 @@ fn look(facts: &Facts<'_>) -> Look {
     if seen == 0 {
         return unseen(facts);
     }
-    told(&CHECK, findings)
+    outcome(&CHECK, findings)
 }
 
 /// Mbit/s of "1000baseT/Full"; none of what is no speed, as "Autoneg".

@@ -1,24 +1,21 @@
-//! Check 1: the link is full.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 1,
     name: "link-utilisation",
-    group: Group::Utilisation,
+    group: CheckGroup::Utilisation,
     title: "the link is full",
     evidence: "bytes of each device against its speed",
     rule: "90 % of the speed while watching",
     severity: Severity::Warning,
     why: "what more comes waits, and then is lost",
-    fix: "a faster link or a bond; or share it well: quell shape",
+    remedies: &["a faster link or a bond; or share it well: quell shape"],
     source: "netdata's alarm: 90 %",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     if facts.before.is_none() {
-        return Ok(Outcome::NotApplicable("needs two looks".to_owned()));
+        return Ok(CheckOutcome::NotApplicable("needs two looks".to_owned()));
     }
     let seconds = facts.seconds().max(0.001);
     let mut findings = Vec::new();
@@ -41,5 +38,5 @@ fn look(facts: &Facts<'_>) -> Look {
             findings.push(finding);
         }
     }
-    told(&CHECK, findings)
+    outcome(&CHECK, findings)
 }

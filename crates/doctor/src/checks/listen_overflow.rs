@@ -1,25 +1,22 @@
-//! Check 15: connections came faster than a program accepts them.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 15,
     name: "listen-overflow",
-    group: Group::Saturation,
+    group: CheckGroup::Saturation,
     title: "connections came faster than a program accepts them",
     evidence: "TcpExt ListenOverflows; the queue of each listener",
     rule: "more than 1, and 10 an hour",
     severity: Severity::Serious,
     why: "the client waits a second or more and tries again, or gives up",
-    fix: "raise the backlog that the program gives to listen(2), and net.core.somaxconn, which bounds it; let it accept faster",
+    remedies: &["raise the backlog that the program gives to listen(2), and net.core.somaxconn, which bounds it; let it accept faster"],
     source: "listen(2); Documentation/networking/ip-sysctl.rst, somaxconn; netdata's alarm: 1",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let listeners = &facts.now.sockets()?.listeners;
     let full = listeners.iter().find(|l| l.receive_queue > 0 && l.receive_queue >= l.send_queue);
-    let limit = Limit { least: 2, per_hour: 10.0 };
+    let limit = Threshold { least: 2, per_hour: 10.0 };
     rising(facts, &CHECK, &["TcpExt.ListenOverflows"], limit, |mut finding, _| {
         if let Some(full) = full {
             let owner = facts.owners.get(&full.inode).map(|owner| format!("{owner}, "));

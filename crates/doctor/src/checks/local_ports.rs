@@ -1,33 +1,30 @@
-//! Check 7: nearly all local ports to one destination are in use.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 7,
     name: "local-ports",
-    group: Group::Utilisation,
+    group: CheckGroup::Utilisation,
     title: "nearly all local ports to one destination are in use",
     evidence: "connections by destination (sock_diag); ip_local_port_range",
     rule: "80 % of the range",
     severity: Severity::Warning,
     why: "when all are in use, connect(2) to that destination fails",
-    fix: "keep connections open and share them (a pool); widen ip_local_port_range; use more addresses",
+    remedies: &["keep connections open and share them (a pool); widen ip_local_port_range; use more addresses"],
     source: "Documentation/networking/ip-sysctl.rst, ip_local_port_range; the share is our judgement",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let range = facts.now.texts.numbers("net/ipv4/ip_local_port_range")?;
     let &[first, last] = range.as_slice() else {
         return Err("net/ipv4/ip_local_port_range is not two numbers".to_owned());
     };
     let ports = last.saturating_sub(first) + 1;
     let Some((destination, used)) = &facts.now.sockets()?.busiest_destination else {
-        return Ok(Outcome::Fine);
+        return Ok(CheckOutcome::Fine);
     };
     let share = percent(*used, ports);
     if share < 80.0 {
-        return Ok(Outcome::Fine);
+        return Ok(CheckOutcome::Fine);
     }
     let finding = CHECK
         .finding(format!("connections to {destination}"), CHECK.title)
@@ -38,5 +35,5 @@ fn look(facts: &Facts<'_>) -> Look {
         true => finding.cure(Remedy::sysctl("net/ipv4/ip_local_port_range", "32768 60999")),
         false => finding,
     };
-    told(&CHECK, [finding])
+    outcome(&CHECK, [finding])
 }

@@ -1,22 +1,19 @@
-//! Check 64: a setting is below the kernel's own default.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 64,
     name: "lowered-setting",
-    group: Group::Configuration,
+    group: CheckGroup::Configuration,
     title: "a setting is below the kernel's own default",
     evidence: "net.ipv4.tcp_rmem, tcp_wmem, net.core.rmem_max and others against the kernel's defaults; files of sysctl.d",
     rule: "below it",
     severity: Severity::Warning,
     why: "it was set for the hosts of another time, and slows this one",
-    fix: "remove the line, so that the kernel's default holds",
+    remedies: &["remove the line, so that the kernel's default holds"],
     source: "tcp_init of net/ipv4/tcp.c, net/core/sock.c; Documentation/networking/ip-sysctl.rst",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let memory = facts.now.texts.memory()?;
     let kernel = facts.now.kernel()?;
     // tcp_init: 1/128 of the memory, at most 4 MiB to send and 6 MiB to receive. What is free when it is computed is less than all.
@@ -68,6 +65,6 @@ fn look(facts: &Facts<'_>) -> Look {
     }
     match why {
         Some(why) if seen == 0 => Err(why),
-        _ => told(&CHECK, findings),
+        _ => outcome(&CHECK, findings),
     }
 }

@@ -1,22 +1,19 @@
-//! Check 40: connections were reset for want of memory.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 40,
     name: "memory-aborts",
-    group: Group::Errors,
+    group: CheckGroup::Errors,
     title: "connections were reset for want of memory",
     evidence: "TcpExt TCPAbortOnMemory",
     rule: "any",
     severity: Severity::Serious,
     why: "TCP was over the third figure of tcp_mem, or had too many orphans",
-    fix: "find what holds the memory; raise tcp_mem or tcp_max_orphans",
+    remedies: &["find what holds the memory; raise tcp_mem or tcp_max_orphans"],
     source: "Documentation/networking/snmp_counter.rst, TCPAbortOnMemory",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
-    let limit = Limit { least: 1, per_hour: 0.0 };
+fn look(facts: &Facts<'_>) -> CheckResult {
+    let limit = Threshold { least: 1, per_hour: 0.0 };
     rising(facts, &CHECK, &["TcpExt.TCPAbortOnMemory"], limit, |finding, _| finding)
 }

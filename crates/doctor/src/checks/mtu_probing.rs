@@ -1,22 +1,19 @@
-//! Check 53: large packets are sent, and nothing finds out where they don't pass.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 53,
     name: "mtu-probing",
-    group: Group::Configuration,
+    group: CheckGroup::Configuration,
     title: "large packets are sent, and nothing finds out where they don't pass",
     evidence: "MTU of devices; net.ipv4.tcp_mtu_probing",
     rule: "MTU of 9000 or more and probing 0; probing 2 is a note",
     severity: Severity::Note,
     why: "where a router's message that a packet is too big is lost, connections hang; always probing (2) has hurt some",
-    fix: "net.ipv4.tcp_mtu_probing=1: only after a black hole was noticed",
+    remedies: &["net.ipv4.tcp_mtu_probing=1: only after a black hole was noticed"],
     source: "fasterdata.es.net, MTU; RFC 4821; Documentation/networking/ip-sysctl.rst, tcp_mtu_probing",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let key = "net/ipv4/tcp_mtu_probing";
     let probing = facts.now.texts.number(key)?;
     let jumbo = facts.devices()?.find(|(device, _)| device.link.mtu >= 9000 && device.is_hardware());
@@ -26,7 +23,7 @@ fn look(facts: &Facts<'_>) -> Look {
             .finding(&device.link.name, CHECK.title)
             .saw(Evidence::amount("MTU", device.link.mtu.into(), "bytes", "rtnetlink")),
         (2, _) => CHECK.finding("this host", "path MTU is probed on every connection"),
-        _ => return Ok(Outcome::Fine),
+        _ => return Ok(CheckOutcome::Fine),
     };
-    told(&CHECK, [finding.saw(seen).cure(Remedy::sysctl(key, "1"))])
+    outcome(&CHECK, [finding.saw(seen).cure(Remedy::sysctl(key, "1"))])
 }

@@ -1,22 +1,19 @@
-//! Check 6: the table of neighbours is nearly full.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 6,
     name: "neighbour-table",
-    group: Group::Utilisation,
+    group: CheckGroup::Utilisation,
     title: "the table of neighbours is nearly full",
     evidence: "entries, forced_gc_runs and table_fulls of /proc/net/stat/arp_cache and ndisc_cache; gc_thresh3",
     rule: "75 % of gc_thresh3 and cleared by force once an hour, or the table was full",
     severity: Severity::Serious,
     why: "a host that finds no room for a neighbour can't send to it at all",
-    fix: "raise gc_thresh3 (and gc_thresh1, gc_thresh2 with it) above the number of hosts on the link",
+    remedies: &["raise gc_thresh3 (and gc_thresh1, gc_thresh2 with it) above the number of hosts on the link"],
     source: "Documentation/networking/ip-sysctl.rst, neigh/default/gc_thresh3: 1024; neigh_alloc of net/core/neighbour.c; the share is our judgement",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let mut findings = Vec::new();
     let mut why = None;
     for (file, family) in [("arp_cache", "ipv4"), ("ndisc_cache", "ipv6")] {
@@ -25,7 +22,7 @@ fn look(facts: &Facts<'_>) -> Look {
             // A kernel older than 4.9 does not count table_fulls.
             let moved = |name: &str| {
                 let count = |s: &quell_host::Snapshot| s.stat(file, name).ok();
-                Moved::between(facts.before.and_then(count), count(facts.now).unwrap_or(0))
+                CounterReading::between(facts.before.and_then(count), count(facts.now).unwrap_or(0))
             };
             (entries, facts.now.texts.number(&key), moved("table_fulls"), moved("forced_gc_runs"))
         });
@@ -36,7 +33,7 @@ fn look(facts: &Facts<'_>) -> Look {
                 continue;
             }
         };
-        let often = Limit { least: 1, per_hour: 1.0 };
+        let often = Threshold { least: 1, per_hour: 1.0 };
         let was_full = facts.is_over(full, often);
         let share = most.as_ref().map_or(0.0, |most| percent(entries, *most));
         // Entries that were made by hand or by a routing daemon are among `entries`, but take no room from gc_thresh3. Of those that do, more
@@ -69,6 +66,6 @@ fn look(facts: &Facts<'_>) -> Look {
             let hint = "; the kernel shows this table in its first network namespace only";
             Err(why + if first { "" } else { hint })
         }
-        _ => told(&CHECK, findings),
+        _ => outcome(&CHECK, findings),
     }
 }

@@ -1,22 +1,19 @@
-//! Check 52: interrupts of a card are served by CPUs of another node.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 52,
     name: "numa",
-    group: Group::Configuration,
+    group: CheckGroup::Configuration,
     title: "interrupts of a card are served by CPUs of another node",
     evidence: "numa_node and local_cpulist of the card; effective_affinity_list of its interrupts",
     rule: "a CPU that serves them is not local, on a host with several nodes",
     severity: Severity::Note,
     why: "each packet crosses the link between the nodes",
-    fix: "set the affinity of its interrupts to its node's CPUs, and run the application there (numactl)",
+    remedies: &["set the affinity of its interrupts to its node's CPUs, and run the application there (numactl)"],
     source: "fasterdata.es.net, NUMA; Documentation/core-api/irq/irq-affinity.rst",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let mut seen = false;
     let mut findings = Vec::new();
     for (device, _) in facts.devices()? {
@@ -44,9 +41,9 @@ fn look(facts: &Facts<'_>) -> Look {
         findings.push(finding);
     }
     if !seen {
-        return Ok(Outcome::NotApplicable("this host has one node".to_owned()));
+        return Ok(CheckOutcome::NotApplicable("this host has one node".to_owned()));
     }
-    told(&CHECK, findings)
+    outcome(&CHECK, findings)
 }
 
 /// "0-3,8" as single numbers.

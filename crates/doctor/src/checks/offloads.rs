@@ -1,22 +1,19 @@
-//! Check 42: an offload that saves much CPU time is off, or one that harms forwarding is on.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 42,
     name: "offloads",
-    group: Group::Configuration,
+    group: CheckGroup::Configuration,
     title: "an offload that saves much CPU time is off, or one that harms forwarding is on",
     evidence: "ethtool: features of hardware",
     rule: "TSO, GSO, GRO or checksums off though they could be on; LRO on while forwarding",
     severity: Severity::Warning,
     why: "each packet is handled by itself: several times the CPU time for the same rate; LRO joins packets that a router must pass on as they came",
-    fix: "switch it as named; not in a lab where packets have to be packets",
+    remedies: &["switch it as named; not in a lab where packets have to be packets"],
     source: "osg-htc fasterdata-tuning.sh 1.3.10; Documentation/networking/segmentation-offloads.rst",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let mut seen = 0;
     let mut findings = Vec::new();
     for (device, _) in facts.devices()?.filter(|(device, _)| device.is_hardware()) {
@@ -55,5 +52,5 @@ fn look(facts: &Facts<'_>) -> Look {
     if seen == 0 {
         return unseen(facts);
     }
-    told(&CHECK, findings)
+    outcome(&CHECK, findings)
 }

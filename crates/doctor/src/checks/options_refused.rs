@@ -1,17 +1,14 @@
-//! Check 59: a connection has no window scaling or no SACK, though this end offers them.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 59,
     name: "options-refused",
-    group: Group::Path,
+    group: CheckGroup::Path,
     title: "a connection has no window scaling or no SACK, though this end offers them",
     evidence: "options of TCP_INFO against net.ipv4.tcp_window_scaling and tcp_sack; both ends' (--peer)",
     rule: "a connection that moved 100 kB; or both ends offer it, and it is not in force at both",
     severity: Severity::Warning,
     why: "the other end, or a middlebox that strips options, holds it at 64 kB in flight or makes each loss dear",
-    fix: "look at the other end's settings; if they are on there, a middlebox is in between: compare captures",
+    remedies: &["look at the other end's settings; if they are on there, a middlebox is in between: compare captures"],
     source: "RFC 7323; RFC 2018; RFC 3449",
     look,
 };
@@ -20,11 +17,11 @@ const TIMESTAMPS: u8 = 1;
 const SACK: u8 = 2;
 const WINDOW_SCALING: u8 = 4;
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     on_path(facts, of_connections(facts), of_path)
 }
 
-fn of_connections(facts: &Facts<'_>) -> Look {
+fn of_connections(facts: &Facts<'_>) -> CheckResult {
     let mut findings = Vec::new();
     let offered = [
         ("tcp_window_scaling", WINDOW_SCALING, "window scaling"),
@@ -52,15 +49,15 @@ fn of_connections(facts: &Facts<'_>) -> Look {
             .saw(Evidence::amount("moved", moved, "bytes", "TCP_INFO"));
         findings.push(finding);
     }
-    told(&CHECK, findings.into_iter().take(5))
+    outcome(&CHECK, findings.into_iter().take(5))
 }
 
-fn of_path(ends: &Ends, path: &str) -> Vec<Finding> {
+fn of_path(ends: &BothEnds, path: &str) -> Vec<Finding> {
     stripped(ends, path).into_iter().collect()
 }
 
 /// What both ends offer, and one of them did not hear; or a scale that is not what was told.
-fn stripped(ends: &Ends, path: &str) -> Option<Finding> {
+fn stripped(ends: &BothEnds, path: &str) -> Option<Finding> {
     let (here, there) = (&ends.here, &ends.there);
     let (ours, theirs) = (here.offers?, there.offers?);
     let mut without = Vec::new();

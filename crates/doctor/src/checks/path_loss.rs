@@ -1,18 +1,14 @@
-//! Check 68: packets are lost on the way.
-
 use super::prelude::*;
-use crate::peer::Probed;
 
 pub(super) const CHECK: Check = Check {
-    number: 68,
     name: "path-loss",
-    group: Group::Path,
+    group: CheckGroup::Path,
     title: "packets are lost on the way",
     evidence: "20 small packets of each of 20 flows, and the other end's count of them (--peer)",
     rule: "2 % of them, those left out that were sent before a first one of their flow was answered; flows that lose most beside others that do not are a bad member of equal paths, and don't count",
     severity: Severity::Warning,
     why: "each loss halves the rate of a classic sender; calls break up",
-    fix: "find the hop with quell path; where a queue on that way is full, give it an AQM (quell shape)",
+    remedies: &["find the hop with quell path; where a queue on that way is full, give it an AQM (quell shape)"],
     source: "RFC 8762, sequence numbers of both ends; Mathis et al. 1997: rate falls with the square root of loss",
     look,
 };
@@ -20,17 +16,17 @@ pub(super) const CHECK: Check = Check {
 /// Fewer than these are chance.
 const FEW: u32 = 8;
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let Some(peer) = facts.peer else { return needs_peer() };
-    let mut flows: Vec<&Probed> = peer.flows.iter().filter(|flow| flow.loss() < 0.5).collect();
+    let mut flows: Vec<&StampFlow> = peer.flows.iter().filter(|flow| flow.loss() < 0.5).collect();
     if flows.is_empty() {
         // No member of several paths is the bad one then.
         flows.extend(&peer.flows);
     }
-    let sum = |of: fn(&Probed) -> u32| flows.iter().map(|flow| of(flow)).sum::<u32>();
-    let (sent, lost) = (sum(Probed::tried), sum(Probed::lost));
+    let sum = |of: fn(&StampFlow) -> u32| flows.iter().map(|flow| of(flow)).sum::<u32>();
+    let (sent, lost) = (sum(StampFlow::tried), sum(StampFlow::lost));
     if lost < FEW || lost * 50 < sent {
-        return Ok(Outcome::Fine);
+        return Ok(CheckOutcome::Fine);
     }
     let unsure: u32 = flows.iter().filter(|flow| flow.unanswered.is_none()).map(|flow| flow.lost()).sum();
     if lost - unsure < FEW || (lost - unsure) * 50 < sent {
@@ -59,5 +55,5 @@ fn look(facts: &Facts<'_>) -> Look {
     if before > 0 {
         finding = finding.saw(Evidence::count("sent before a first answer", before.into(), "STAMP"));
     }
-    told(&CHECK, [finding])
+    outcome(&CHECK, [finding])
 }

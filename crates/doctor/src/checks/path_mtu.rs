@@ -1,27 +1,23 @@
-//! Check 55: large packets fare differently by protocol.
-
 use super::prelude::*;
-use crate::peer::Way;
 
 pub(super) const CHECK: Check = Check {
-    number: 55,
     name: "path-mtu",
-    group: Group::Path,
+    group: CheckGroup::Path,
     title: "large packets fare differently by protocol",
     evidence: "UDP of several sizes with DF, and 64 kB of TCP, both ways; ICMP echo of the same sizes there and back (--peer)",
     rule: "one passes, the other of the same size does not",
     severity: Severity::Note,
     why: "somewhere a hop treats them differently",
-    fix: "mend the MTU of that hop",
+    remedies: &["mend the MTU of that hop"],
     source: "RFC 8899; Documentation/networking/ip-sysctl.rst",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
-    sure(facts, with_ends(facts, of_path))
+fn look(facts: &Facts<'_>) -> CheckResult {
+    with_ends(facts, of_path)
 }
 
-fn of_path(ends: &Ends, path: &str) -> Look {
+fn of_path(ends: &BothEnds, path: &str) -> CheckResult {
     let ways = [("there", &ends.to_there), ("back", &ends.to_here)];
     let odd = ways.into_iter().filter(|(_, way)| {
         let udp = way.mtu().unwrap_or(0);
@@ -31,7 +27,7 @@ fn of_path(ends: &Ends, path: &str) -> Look {
             None => false,
         }
     });
-    let finding = |(name, way): (&str, &Way)| {
+    let finding = |(name, way): (&str, &PacketSizes)| {
         let bulk = if way.bulk == Some(true) { "arrive" } else { "don't arrive" };
         CHECK
             .finding(format!("{path}, the way {name}"), CHECK.title)
@@ -42,17 +38,17 @@ fn of_path(ends: &Ends, path: &str) -> Look {
                 "TCP_INFO",
             ))
     };
-    told(&CHECK, odd.map(finding).chain(of_echo(ends, path)).collect::<Vec<_>>())
+    outcome(&CHECK, odd.map(finding).chain(of_echo(ends, path)).collect::<Vec<_>>())
 }
 
 /// ICMP that is dropped where UDP of that size passes both ways, or the other way round. Where no echo comes back at all, it is no question of
 /// size.
-fn of_echo(ends: &Ends, path: &str) -> Option<Finding> {
+fn of_echo(ends: &BothEnds, path: &str) -> Option<Finding> {
     let echo = ends.echo.as_ref()?;
     let icmp = echo.mtu()?;
     let udp = ends.to_there.mtu()?.min(ends.to_here.mtu()?);
     let less = echo.swallows().is_some_and(|(_, lost)| lost <= udp);
-    let swallowed = |way: &Way| way.swallows().is_some_and(|(_, lost)| lost <= icmp);
+    let swallowed = |way: &PacketSizes| way.swallows().is_some_and(|(_, lost)| lost <= icmp);
     let more = swallowed(&ends.to_there) || swallowed(&ends.to_here);
     (less || more).then(|| {
         CHECK

@@ -1,22 +1,19 @@
-//! Check 44: the link is stopped again and again by pause frames.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 44,
     name: "pause-frames",
-    group: Group::Configuration,
+    group: CheckGroup::Configuration,
     title: "the link is stopped again and again by pause frames",
     evidence: "ethtool: pause settings and counters",
     rule: "frames while watching or 600 an hour; off at 40 Gbit/s or more is a note",
     severity: Severity::Warning,
     why: "sent ones: this host is too slow; received ones: the switch is congested, and stops all traffic of this port for one flow's sake",
-    fix: "sent: rings, CPU, fewer flows on one core; received: look at the switch",
+    remedies: &["sent: rings, CPU, fewer flows on one core; received: look at the switch"],
     source: "fasterdata.es.net, flow control; IEEE 802.3, annex 31B",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let mut seen = 0;
     let mut findings = Vec::new();
     for (device, before) in facts.devices()?.filter(|(device, _)| device.is_hardware()) {
@@ -29,8 +26,8 @@ fn look(facts: &Facts<'_>) -> Look {
         ];
         for (way, frames, before) in ways {
             let Some(frames) = frames else { continue };
-            let moved = Moved::between(before, frames);
-            if !facts.is_over(moved, Limit { least: 10, per_hour: 600.0 }) {
+            let moved = CounterReading::between(before, frames);
+            if !facts.is_over(moved, Threshold { least: 10, per_hour: 600.0 }) {
                 continue;
             }
             let mut finding = CHECK.finding(&device.link.name, CHECK.title);
@@ -51,5 +48,5 @@ fn look(facts: &Facts<'_>) -> Look {
     if seen == 0 {
         return unseen(facts);
     }
-    told(&CHECK, findings)
+    outcome(&CHECK, findings)
 }

@@ -1,22 +1,19 @@
-//! Check 9: the card runs on fewer or slower PCIe lanes than it could.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 9,
     name: "pcie-slot",
-    group: Group::Utilisation,
+    group: CheckGroup::Utilisation,
     title: "the card runs on fewer or slower PCIe lanes than it could",
     evidence: "current_link_speed, current_link_width, max_link_speed, max_link_width in sysfs",
     rule: "below its own maximum, and less than 1.25 times the line's rate",
     severity: Severity::Warning,
     why: "the bus is slower than the line",
-    fix: "put the card into another slot; look at the board's manual for shared lanes",
+    remedies: &["put the card into another slot; look at the board's manual for shared lanes"],
     source: "PCI Express Base Specification; fasterdata.es.net, PCI",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let mut hardware = 0;
     let mut findings = Vec::new();
     for (device, _) in facts.devices()? {
@@ -47,7 +44,7 @@ fn look(facts: &Facts<'_>) -> Look {
         findings.push(finding);
     }
     if hardware == 0 {
-        return Ok(Outcome::NotApplicable("no device here is on PCIe".to_owned()));
+        return Ok(CheckOutcome::NotApplicable("no device here is on PCIe".to_owned()));
     }
-    told(&CHECK, findings)
+    outcome(&CHECK, findings)
 }

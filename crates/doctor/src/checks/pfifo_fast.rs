@@ -1,22 +1,19 @@
-//! Check 45: the queue of this device is pfifo_fast: it shares nothing and marks nothing.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 45,
     name: "pfifo-fast",
-    group: Group::Configuration,
+    group: CheckGroup::Configuration,
     title: "the queue of this device is pfifo_fast: it shares nothing and marks nothing",
     evidence: "kind of the root queue, or of those below mq (rtnetlink)",
     rule: "pfifo_fast; a warning where packets waited or were dropped, else a note",
     severity: Severity::Warning,
     why: "one bulk transfer fills it, and all others wait behind that; having no AQM, it never marks, so ECN does nothing here",
-    fix: "fq_codel, for hosts that send bulk data fq; net.core.default_qdisc makes it the default",
+    remedies: &["fq_codel, for hosts that send bulk data fq; net.core.default_qdisc makes it the default"],
     source: "fasterdata.es.net, fair queueing; RFC 7567",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let queues = facts.now.queues()?;
     let up: Vec<&str> = facts.devices()?.map(|(device, _)| device.link.name.as_str()).collect();
     let mut findings: Vec<Finding> = Vec::new();
@@ -38,5 +35,5 @@ fn look(facts: &Facts<'_>) -> Look {
             queue: "fq_codel".to_owned(),
         }));
     }
-    told(&CHECK, findings)
+    outcome(&CHECK, findings)
 }

@@ -1,38 +1,42 @@
 //! What most checks use.
 
-pub(super) use crate::check::{Check, Group};
-pub(super) use crate::facts::{Connection, Facts, HeldBySendBuffer, Limit, Moved};
-pub(super) use crate::peer::Ends;
-pub(super) use quell_finding::{Evidence, Finding, Outcome, Remedy, Severity};
+pub(super) use crate::check::{Check, CheckGroup, CheckOutcome};
+pub(super) use crate::facts::{Connection, CounterReading, Facts, Threshold};
+pub(super) use crate::peer::{BothEnds, PacketSizes, StampFlow};
+pub(super) use quell_cause::{Cause, ConnectionFacts, LossFacts};
+pub(super) use quell_finding::{Evidence, Finding, Remedy, Severity};
 
 /// What a look gives.
-pub(super) type Look = Result<Outcome, String>;
+pub(super) type CheckResult = Result<CheckOutcome, String>;
 
 /// Judges the sum of counters: beyond the limit it is one finding about this host, with every counter as evidence.
 pub(super) fn rising(
     facts: &Facts<'_>,
     check: &Check,
     counters: &[&str],
-    limit: Limit,
-    finish: impl FnOnce(Finding, Moved) -> Finding,
-) -> Look {
-    let (moved, evidence) = facts.moved_all(counters)?;
+    limit: Threshold,
+    finish: impl FnOnce(Finding, CounterReading) -> Finding,
+) -> CheckResult {
+    let (moved, evidence) = facts.counters(counters)?;
     if !facts.is_over(moved, limit) {
-        return Ok(Outcome::Fine);
+        return Ok(CheckOutcome::Fine);
     }
     let mut finding = check.finding("this host", check.title);
     finding.evidence = evidence;
-    Ok(Outcome::Found(vec![advised(check, finish(finding, moved))]))
+    Ok(CheckOutcome::Found(vec![advised(check, finish(finding, moved))]))
 }
 
 /// A finding that names nothing to do gets the check's general advice.
-pub(super) fn advised(check: &Check, finding: Finding) -> Finding {
-    if finding.remedies.is_empty() { finding.cure(Remedy::advice(check.fix)) } else { finding }
+pub(super) fn advised(check: &Check, mut finding: Finding) -> Finding {
+    if finding.remedies.is_empty() {
+        finding.remedies = check.remedies.iter().map(|text| Remedy::advice(*text)).collect();
+    }
+    finding
 }
 
 /// All of them with advice, or fine.
-pub(super) fn told(check: &Check, findings: impl IntoIterator<Item = Finding>) -> Look {
-    Ok(Outcome::of(findings.into_iter().map(|finding| advised(check, finding)).collect()))
+pub(super) fn outcome(check: &Check, findings: impl IntoIterator<Item = Finding>) -> CheckResult {
+    Ok(CheckOutcome::of(findings.into_iter().map(|finding| advised(check, finding)).collect()))
 }
 
 /// A share in percent, of nothing is nothing.
@@ -41,35 +45,38 @@ pub(super) fn percent(part: u64, all: u64) -> f64 {
 }
 
 /// Where no hardware told of it: why it could not be asked, or that none has it.
-pub(super) fn unseen(facts: &Facts<'_>) -> Look {
+pub(super) fn unseen(facts: &Facts<'_>) -> CheckResult {
     match facts.now.hardware_unseen.first() {
         Some(why) if facts.devices()?.any(|(device, _)| device.is_hardware()) => Err(why.clone()),
-        _ => Ok(Outcome::NotApplicable("no device here tells of it".to_owned())),
+        _ => Ok(CheckOutcome::NotApplicable("no device here tells of it".to_owned())),
     }
 }
 
 /// What needs the other end.
-pub(super) fn needs_peer() -> Look {
-    Ok(Outcome::NotApplicable("needs --peer: both ends have to be looked at".to_owned()))
+pub(super) fn needs_peer() -> CheckResult {
+    Ok(CheckOutcome::NotApplicable("needs --peer: both ends have to be looked at".to_owned()))
 }
 
 /// Adds what both ends told each other of the path, where they did, to what was seen of connections.
 pub(super) fn on_path(
     facts: &Facts<'_>,
-    connections: Look,
-    look: impl FnOnce(&Ends, &str) -> Vec<Finding>,
-) -> Look {
+    connections: CheckResult,
+    look: impl FnOnce(&BothEnds, &str) -> Vec<Finding>,
+) -> CheckResult {
     let Some(Ok(ends)) = facts.peer.map(|peer| &peer.ends) else { return connections };
     let path = facts.peer.map(|peer| format!("the path to {}", peer.host)).unwrap_or_default();
     let mut findings = look(ends, &path);
-    if let Ok(Outcome::Found(found)) = connections {
+    if let Ok(CheckOutcome::Found(found)) = connections {
         findings.extend(found);
     }
-    Ok(Outcome::of(findings))
+    Ok(CheckOutcome::of(findings))
 }
 
 /// Looks at what both ends told each other, and names the path.
-pub(super) fn with_ends(facts: &Facts<'_>, look: impl FnOnce(&Ends, &str) -> Look) -> Look {
+pub(super) fn with_ends(
+    facts: &Facts<'_>,
+    look: impl FnOnce(&BothEnds, &str) -> CheckResult,
+) -> CheckResult {
     let Some(peer) = facts.peer else { return needs_peer() };
     match &peer.ends {
         Ok(ends) => look(ends, &format!("the path to {}", peer.host)),
@@ -77,18 +84,82 @@ pub(super) fn with_ends(facts: &Facts<'_>, look: impl FnOnce(&Ends, &str) -> Loo
     }
 }
 
-/// Where nothing is found of the path it may be since the other end's word of a way is not to be relied on: why.
-pub(super) fn sure(facts: &Facts<'_>, look: Look) -> Look {
-    let Some(Ok(ends)) = facts.peer.map(|peer| &peer.ends) else { return look };
-    let doubt = [&ends.to_there, &ends.to_here].into_iter().find_map(|way| way.unsure());
-    match (look, doubt) {
-        (Ok(Outcome::Fine), Some(doubt)) => Err(format!("large packets don't arrive; {doubt}")),
-        (look, _) => look,
-    }
-}
-
 /// Whether a buffer has grown as far as the kernel lets it. One that is larger was fixed by its program.
 pub(super) fn is_at_most(buffer: u32, most: u64) -> bool {
     let buffer = u64::from(buffer);
     buffer <= most && buffer * 100 >= most * 95
+}
+
+/// Findings of one cause.
+const MOST: usize = 5;
+
+/// The connections whose wait this check's cause explains, the worst first: rate, round trip, and what else was seen.
+pub(super) fn waiting(
+    facts: &Facts<'_>,
+    check: &Check,
+    saw: impl Fn(&Connection<'_>, &ConnectionFacts) -> Vec<Evidence>,
+) -> CheckResult {
+    waiting_where(facts, check, |_| true, saw)
+}
+
+/// As [`waiting`], of some connections.
+pub(super) fn waiting_where(
+    facts: &Facts<'_>,
+    check: &Check,
+    is_meant: impl Fn(&Connection<'_>) -> bool,
+    saw: impl Fn(&Connection<'_>, &ConnectionFacts) -> Vec<Evidence>,
+) -> CheckResult {
+    let mut findings = Vec::new();
+    for c in facts.connections()?.iter().filter(|c| !c.is_local() && is_meant(c)) {
+        let seen = facts.of_connection(c);
+        let Some(cause) = seen.cause().filter(|cause| Some(*cause) == check.cause()) else {
+            continue;
+        };
+        let ends =
+            if seen.unread { ("the other end", "this end") } else { ("this end", "the other end") };
+        let rate = c.info.delivery_rate.unwrap_or(0) as f64 * 8.0 / 1e6;
+        let mut finding = cause.finding(facts.name(c.now), ends.0, ends.1);
+        finding.evidence = saw(c, &seen);
+        let finding = finding
+            .saw(Evidence::number("rate", rate, "Mbit/s", "TCP_INFO"))
+            .saw(Evidence::number("round trip", f64::from(c.info.rtt) / 1e3, "ms", "TCP_INFO"));
+        findings.push((c.went(|info| info.busy_time), finding));
+    }
+    findings.sort_by_key(|(busy, _)| std::cmp::Reverse(*busy));
+    Ok(CheckOutcome::of(findings.into_iter().take(MOST).map(|(_, finding)| finding).collect()))
+}
+
+/// What tells of a queue.
+pub(super) fn round_trips(c: &Connection<'_>, _: &ConnectionFacts) -> Vec<Evidence> {
+    let least = f64::from(c.info.min_rtt.unwrap_or(0)) / 1e3;
+    vec![
+        Evidence::number("least round trip", least, "ms", "TCP_INFO"),
+        Evidence::amount("in flight", c.info.unacked.into(), "segments", "TCP_INFO"),
+    ]
+}
+
+/// What this host had to send again, where this check's cause explains that.
+pub(super) fn sent_again(facts: &Facts<'_>, check: &Check) -> CheckResult {
+    let again = facts.counter("Tcp.RetransSegs")?;
+    let sent = facts.counter("TcpExt.TCPOrigDataSent")?;
+    let timeouts = facts.counter("TcpExt.TCPTimeouts")?;
+    let syns = facts.counter("TcpExt.TCPSynRetrans").unwrap_or_default();
+    let loss = |of: fn(CounterReading) -> u64| LossFacts {
+        sent: of(sent),
+        again: of(again).saturating_sub(of(syns)),
+        timeouts: of(timeouts).saturating_sub(of(syns)),
+    };
+    let cause = loss(|c| c.watched).cause().or_else(|| loss(|c| c.total).cause());
+    let Some(cause) = cause.filter(|cause| Some(*cause) == check.cause()) else {
+        return Ok(CheckOutcome::Fine);
+    };
+    let mut finding = cause.finding("this host", "this end", "the other end");
+    // That much is more than an accident of one connection.
+    finding.severity = Severity::Warning;
+    finding.evidence = again.evidence("RetransSegs", "/proc/net/snmp");
+    let finding = finding
+        .saw(Evidence::count("TCPOrigDataSent", sent.total, "/proc/net/netstat"))
+        .saw(Evidence::number("share", percent(again.total, sent.total), "%", "calculated"))
+        .saw(Evidence::count("TCPTimeouts", timeouts.total, "/proc/net/netstat"));
+    Ok(CheckOutcome::Found(vec![finding]))
 }

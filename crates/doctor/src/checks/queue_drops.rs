@@ -1,34 +1,31 @@
-//! Check 14: a queue here was full and dropped packets.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 14,
     name: "queue-drops",
-    group: Group::Saturation,
+    group: CheckGroup::Saturation,
     title: "a queue here was full and dropped packets",
     evidence: "drops of each queue (rtnetlink)",
     rule: "any while watching; since the start 10, and one in 1000; not of queues that drop by design",
     severity: Severity::Warning,
     why: "this host sends faster than its link takes it",
-    fix: "a queue that tells senders early and shares fairly: fq_codel or cake; or pacing: fq",
+    remedies: &["a queue that tells senders early and shares fairly: fq_codel or cake; or pacing: fq"],
     source: "fasterdata.es.net, packet pacing; RFC 7567",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let queues = facts.now.queues()?;
     let earlier = facts.before.and_then(|before| before.queues().ok()).unwrap_or_default();
     let mut findings = Vec::new();
     // What is told of a queue's drops by its parent is told once.
     for queue in queues.iter().filter(|queue| queue.root && !drops_by_design(queue, queues)) {
-        let same = |other: &&quell_host::Queue| {
+        let same = |other: &&quell_host::QueueCounters| {
             other.device == queue.device && other.root && other.kind == queue.kind
         };
         let before = earlier.iter().find(same).map(|queue| queue.drops);
-        let moved = Moved::between(before, queue.drops);
+        let moved = CounterReading::between(before, queue.drops);
         let seldom = percent(queue.drops, queue.packets.saturating_add(queue.drops)) < 0.1;
-        let limit = Limit { least: 10, per_hour: 10.0 };
+        let limit = Threshold { least: 10, per_hour: 10.0 };
         if moved.watched == 0 && (seldom || !facts.is_over(moved, limit)) {
             continue;
         }
@@ -40,16 +37,16 @@ fn look(facts: &Facts<'_>) -> Look {
             queue: "fq_codel".to_owned(),
         }));
     }
-    told(&CHECK, findings)
+    outcome(&CHECK, findings)
 }
 
 /// Queues that drop to tell senders, and netem, whose losses are somebody's wish. A shaper with one of them below it is one too.
-fn drops_by_design(queue: &quell_host::Queue, all: &[quell_host::Queue]) -> bool {
+fn drops_by_design(queue: &quell_host::QueueCounters, all: &[quell_host::QueueCounters]) -> bool {
     const KINDS: [&str; 12] = [
         "fq_codel", "codel", "cake", "cake_mq", "pie", "fq_pie", "red", "gred", "sfb", "choke",
         "dualpi2", "netem",
     ];
-    let known = |queue: &quell_host::Queue| KINDS.contains(&queue.kind.as_str());
-    let below = |other: &&quell_host::Queue| other.device == queue.device && !other.root;
+    let known = |queue: &quell_host::QueueCounters| KINDS.contains(&queue.kind.as_str());
+    let below = |other: &&quell_host::QueueCounters| other.device == queue.device && !other.root;
     known(queue) || all.iter().filter(below).any(known)
 }

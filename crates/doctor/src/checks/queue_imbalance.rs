@@ -1,22 +1,19 @@
-//! Check 3: one receive queue of the hardware gets most of the packets.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 3,
     name: "queue-imbalance",
-    group: Group::Utilisation,
+    group: CheckGroup::Utilisation,
     title: "one receive queue of the hardware gets most of the packets",
     evidence: "the driver's packets of each queue (ethtool -S)",
     rule: "twice the mean of four queues or more, 10000 packets while watching",
     severity: Severity::Note,
     why: "its CPU is the limit; one flow always has one queue, many should spread",
-    fix: "look at ethtool -x; set the hash (ethtool -N) or the table (ethtool -X)",
+    remedies: &["look at ethtool -x; set the hash (ethtool -N) or the table (ethtool -X)"],
     source: "Documentation/networking/scaling.rst; the factor is our judgement",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let mut findings = Vec::new();
     for (device, before) in facts.devices()?.filter(|(device, _)| device.is_hardware()) {
         let Some(before) = before else { continue };
@@ -39,7 +36,7 @@ fn look(facts: &Facts<'_>) -> Look {
             .saw(Evidence::amount("all queues", all, "while watching", "ethtool -S"));
         findings.push(finding);
     }
-    told(&CHECK, findings)
+    outcome(&CHECK, findings)
 }
 
 /// As drivers name them: rx_queue_0_packets, rx0_packets, rx-0.packets, rx_0_packets.

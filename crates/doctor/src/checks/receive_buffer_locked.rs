@@ -1,22 +1,19 @@
-//! Check 63: this program has fixed its receive buffer (SO_RCVBUF), and that holds the connection up.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 63,
     name: "receive-buffer-locked",
-    group: Group::Saturation,
+    group: CheckGroup::Saturation,
     title: "this program has fixed its receive buffer (SO_RCVBUF), and that holds the connection up",
     evidence: "receive buffer (SK_MEMINFO) below the second figure of tcp_rmem, or not growing with rcv_space; rcv_rtt",
     rule: "what is received in a round trip fills a fixed buffer",
     severity: Severity::Warning,
     why: "the kernel would let the buffer grow with the path; a program that sets it switches that off",
-    fix: "remove SO_RCVBUF from the program's settings",
+    remedies: &["remove SO_RCVBUF from the program's settings"],
     source: "tcp(7), SO_RCVBUF; tcp_rcv_space_adjust of net/ipv4/tcp_input.c",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let numbers = facts.now.texts.numbers("net/ipv4/tcp_rmem")?;
     let &[_, first, most] = numbers.as_slice() else {
         return Err("net/ipv4/tcp_rmem is not three numbers".to_owned());
@@ -46,5 +43,5 @@ fn look(facts: &Facts<'_>) -> Look {
             .saw(Evidence::number("bounds it to some", bound * 8.0 / 1e6, "Mbit/s", "calculated"));
         findings.push(finding);
     }
-    told(&CHECK, findings.into_iter().take(5))
+    outcome(&CHECK, findings.into_iter().take(5))
 }

@@ -1,28 +1,25 @@
-//! Check 33: packets arrive in another order than they were sent in.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 33,
     name: "reordering",
-    group: Group::Errors,
+    group: CheckGroup::Errors,
     title: "packets arrive in another order than they were sent in",
     evidence: "TcpExt TCPSACKReorder, TCPTSReorder, TCPRenoReorder",
     rule: "more than 10, 60 an hour, and one in 1000 segments sent",
     severity: Severity::Warning,
     why: "TCP takes late packets for lost and slows down until it learns better",
-    fix: "hash whole flows onto the members of a bond or of equal-cost routes; no round-robin",
+    remedies: &["hash whole flows onto the members of a bond or of equal-cost routes; no round-robin"],
     source: "Documentation/networking/snmp_counter.rst, TCPSACKReorder",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
-    let sent = facts.moved("TcpExt.TCPOrigDataSent")?;
-    let limit = Limit { least: 11, per_hour: 60.0 };
+fn look(facts: &Facts<'_>) -> CheckResult {
+    let sent = facts.counter("TcpExt.TCPOrigDataSent")?;
+    let limit = Threshold { least: 11, per_hour: 60.0 };
     let counters = ["TcpExt.TCPSACKReorder", "TcpExt.TCPTSReorder", "TcpExt.TCPRenoReorder"];
-    let (moved, _) = facts.moved_all(&counters)?;
+    let (moved, _) = facts.counters(&counters)?;
     if percent(moved.total, sent.total) < 0.1 && percent(moved.watched, sent.watched) < 0.1 {
-        return Ok(Outcome::Fine);
+        return Ok(CheckOutcome::Fine);
     }
     rising(facts, &CHECK, &counters, limit, |finding, _| {
         finding.saw(Evidence::count("TCPOrigDataSent", sent.total, "/proc/net/netstat"))

@@ -1,22 +1,19 @@
-//! Check 13: the card dropped packets: the host did not take them from its ring in time.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 13,
     name: "ring-missed",
-    group: Group::Saturation,
+    group: CheckGroup::Saturation,
     title: "the card dropped packets: the host did not take them from its ring in time",
     evidence: "rx_missed, rx_fifo, rx_over of rtnetlink; the driver's rx_no_buffer, rx_missed and the like",
     rule: "any while watching; 10 an hour",
     severity: Severity::Serious,
     why: "each has to be sent again; bursts are hit hardest",
-    fix: "rings to their maximum (ethtool -G), except on 6.11 and later kernels, where larger ones cost cache (ESnet); more queues; a CPU that is not busy",
+    remedies: &["rings to their maximum (ethtool -G), except on 6.11 and later kernels, where larger ones cost cache (ESnet); more queues; a CPU that is not busy"],
     source: "fasterdata.es.net, ring buffers; driver documentation",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let mut findings = Vec::new();
     for (device, before) in facts.devices()? {
         let sum = |device: &quell_host::Device| {
@@ -27,8 +24,8 @@ fn look(facts: &Facts<'_>) -> Look {
             let told = [stats.rx_missed_errors, stats.rx_fifo_errors, stats.rx_over_errors];
             own.max(told.into_iter().fold(0, u64::saturating_add))
         };
-        let moved = Moved::between(before.map(sum), sum(device));
-        if !facts.is_over(moved, Limit { least: 1, per_hour: 10.0 }) {
+        let moved = CounterReading::between(before.map(sum), sum(device));
+        if !facts.is_over(moved, Threshold { least: 1, per_hour: 10.0 }) {
             continue;
         }
         let mut finding = CHECK.finding(&device.link.name, CHECK.title);
@@ -50,7 +47,7 @@ fn look(facts: &Facts<'_>) -> Look {
         }
         findings.push(finding);
     }
-    told(&CHECK, findings)
+    outcome(&CHECK, findings)
 }
 
 /// Names that drivers give to packets for which there was no room (e1000, igb, ixgbe, i40e, ice, mlx5, bnxt, ena).

@@ -1,22 +1,19 @@
-//! Check 35: a receiver threw away what it had acknowledged.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 35,
     name: "sack-reneging",
-    group: Group::Errors,
+    group: CheckGroup::Errors,
     title: "a receiver threw away what it had acknowledged",
     evidence: "TcpExt TCPSACKReneging",
     rule: "any, and 1 an hour",
     severity: Severity::Warning,
     why: "all of it has to be sent again after a timeout; the receiver is out of memory, or a middlebox invents acknowledgements",
-    fix: "look at the receiver's memory and at what stands between",
+    remedies: &["look at the receiver's memory and at what stands between"],
     source: "RFC 2018, section 8; Documentation/networking/snmp_counter.rst, TCPSACKReneging",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
-    let limit = Limit { least: 1, per_hour: 1.0 };
+fn look(facts: &Facts<'_>) -> CheckResult {
+    let limit = Threshold { least: 1, per_hour: 1.0 };
     rising(facts, &CHECK, &["TcpExt.TCPSACKReneging"], limit, |finding, _| finding)
 }

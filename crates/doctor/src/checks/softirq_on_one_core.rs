@@ -1,24 +1,21 @@
-//! Check 2: one CPU does nearly all of the packet work.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 2,
     name: "softirq-on-one-core",
-    group: Group::Utilisation,
+    group: CheckGroup::Utilisation,
     title: "one CPU does nearly all of the packet work",
     evidence: "softirq time of each CPU (/proc/stat)",
     rule: "one over 80 %, the others below 20 % on average",
     severity: Severity::Warning,
     why: "it is the limit, while the others have nothing to do",
-    fix: "more receive queues (ethtool -L) or RPS, so that flows spread over CPUs",
+    remedies: &["more receive queues (ethtool -L) or RPS, so that flows spread over CPUs"],
     source: "Documentation/networking/scaling.rst; the shares are our judgement",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let Some(before) = facts.before else {
-        return Ok(Outcome::NotApplicable("needs two looks".to_owned()));
+        return Ok(CheckOutcome::NotApplicable("needs two looks".to_owned()));
     };
     let (was, now) = (before.cpus()?, facts.now.cpus()?);
     let shares: Vec<f64> = was
@@ -30,19 +27,19 @@ fn look(facts: &Facts<'_>) -> Look {
         })
         .collect();
     if shares.len() < 2 {
-        return Ok(Outcome::NotApplicable("there is one CPU".to_owned()));
+        return Ok(CheckOutcome::NotApplicable("there is one CPU".to_owned()));
     }
     let Some((at, most)) = shares.iter().copied().enumerate().max_by(|a, b| a.1.total_cmp(&b.1))
     else {
-        return Ok(Outcome::Fine);
+        return Ok(CheckOutcome::Fine);
     };
     let others = (shares.iter().sum::<f64>() - most) / (shares.len() - 1) as f64;
     if most <= 80.0 || others >= 20.0 {
-        return Ok(Outcome::Fine);
+        return Ok(CheckOutcome::Fine);
     }
     let finding = CHECK
         .finding(format!("CPU {at}"), CHECK.title)
         .saw(Evidence::number("softirq", most, "%", "/proc/stat"))
         .saw(Evidence::number("mean of the others", others, "%", "/proc/stat"));
-    told(&CHECK, [finding])
+    outcome(&CHECK, [finding])
 }

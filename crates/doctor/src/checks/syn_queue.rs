@@ -1,22 +1,19 @@
-//! Check 16: there was no room for half-open connections.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 16,
     name: "syn-queue",
-    group: Group::Saturation,
+    group: CheckGroup::Saturation,
     title: "there was no room for half-open connections",
     evidence: "TcpExt TCPReqQFullDrop, TCPReqQFullDoCookies",
     rule: "any, and 10 an hour",
     severity: Severity::Warning,
     why: "more SYNs come than are answered in time: a burst of clients, or a SYN flood; without cookies clients have to wait",
-    fix: "raise tcp_max_syn_backlog and the program's backlog; keep tcp_syncookies=1",
+    remedies: &["raise tcp_max_syn_backlog and the program's backlog; keep tcp_syncookies=1"],
     source: "Documentation/networking/ip-sysctl.rst, tcp_max_syn_backlog, tcp_syncookies",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
-    let limit = Limit { least: 1, per_hour: 10.0 };
+fn look(facts: &Facts<'_>) -> CheckResult {
+    let limit = Threshold { least: 1, per_hour: 10.0 };
     rising(facts, &CHECK, &["TcpExt.TCPReqQFullDrop", "TcpExt.TCPReqQFullDoCookies"], limit, |finding, _| finding)
 }

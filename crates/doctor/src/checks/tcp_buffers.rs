@@ -1,22 +1,19 @@
-//! Check 47: the largest buffer that TCP may have is too small for this connection.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 47,
     name: "tcp-buffers",
-    group: Group::Configuration,
+    group: CheckGroup::Configuration,
     title: "the largest buffer that TCP may have is too small for this connection",
     evidence: "buffers of connections at the third figure of tcp_rmem and tcp_wmem, and full",
     rule: "the buffer is at its maximum, and holds the connection up",
     severity: Severity::Warning,
     why: "no more than a buffer's worth is under way in a round trip",
-    fix: "raise the third figure to rate x round trip, times 2 for tcp_rmem, times 1.5 x (mss + 1280) / mss for tcp_wmem: quell tune computes it",
+    remedies: &["raise the third figure to rate x round trip, times 2 for tcp_rmem, times 1.5 x (mss + 1280) / mss for tcp_wmem: quell tune computes it"],
     source: "Documentation/networking/ip-sysctl.rst, tcp_rmem, tcp_wmem; sk_stream_is_writeable of include/net/sock.h; twice is our judgement",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let last = |key: &str| -> Result<u64, String> {
         let numbers = facts.now.texts.numbers(key)?;
         numbers.get(2).copied().ok_or_else(|| format!("{key} is not three numbers"))
@@ -31,7 +28,7 @@ fn look(facts: &Facts<'_>) -> Look {
         let ways = [
             (
                 "net/ipv4/tcp_wmem",
-                is_at_most(memory.send_buffer, send) && c.held_by_send_buffer().is_some(),
+                is_at_most(memory.send_buffer, send) && facts.of_connection(c).cause() == Some(Cause::SendBuffer),
                 send,
                 payload,
                 c.info.rtt,
@@ -58,5 +55,5 @@ fn look(facts: &Facts<'_>) -> Look {
             findings.push(finding);
         }
     }
-    told(&CHECK, findings.into_iter().take(5))
+    outcome(&CHECK, findings.into_iter().take(5))
 }

@@ -1,22 +1,19 @@
-//! Check 48: tcp_mem allows more memory than there is: it counts pages, not bytes.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 48,
     name: "tcp-mem-in-bytes",
-    group: Group::Configuration,
+    group: CheckGroup::Configuration,
     title: "tcp_mem allows more memory than there is: it counts pages, not bytes",
     evidence: "net.ipv4.tcp_mem times the page size against MemTotal",
     rule: "the second figure is more than all memory",
     severity: Severity::Serious,
     why: "TCP then never notices that memory is short, and the host runs out of it",
-    fix: "remove the line: the kernel computes it from the memory at boot",
+    remedies: &["remove the line: the kernel computes it from the memory at boot"],
     source: "Documentation/networking/ip-sysctl.rst, tcp_mem: pages",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     const PAGE: u64 = 4096;
     let numbers = facts.now.texts.numbers("net/ipv4/tcp_mem")?;
     let memory = facts.now.texts.memory()?;
@@ -24,7 +21,7 @@ fn look(facts: &Facts<'_>) -> Look {
         return Err("net/ipv4/tcp_mem is not three numbers".to_owned());
     };
     if pressure.saturating_mul(PAGE) <= memory {
-        return Ok(Outcome::Fine);
+        return Ok(CheckOutcome::Fine);
     }
     let gib = |bytes: f64| bytes / (1u64 << 30) as f64;
     // The kernel's own: 1/8 of the memory, in shares of 3, 4 and 6 quarters (tcp_init_mem).
@@ -41,5 +38,5 @@ fn look(facts: &Facts<'_>) -> Look {
     if let Some(set) = facts.now.set_by("net/ipv4/tcp_mem") {
         finding = finding.saw(Evidence::text("set by", format!("line {}", set.line), set.file));
     }
-    told(&CHECK, [finding])
+    outcome(&CHECK, [finding])
 }

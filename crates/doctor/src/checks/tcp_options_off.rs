@@ -1,22 +1,19 @@
-//! Check 46: an option that TCP needs on today's paths is off.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 46,
     name: "tcp-options-off",
-    group: Group::Configuration,
+    group: CheckGroup::Configuration,
     title: "an option that TCP needs on today's paths is off",
     evidence: "net.ipv4.tcp_sack, tcp_timestamps, tcp_window_scaling",
     rule: "any of them 0",
     severity: Severity::Serious,
     why: "without window scaling no more than 64 kB is in flight; without SACK each loss costs a round trip; without timestamps old segments can be taken for new ones above 1 Gbit/s",
-    fix: "1 for all three; the SACK weaknesses of 2019 are mended in every kernel that is kept",
+    remedies: &["1 for all three; the SACK weaknesses of 2019 are mended in every kernel that is kept"],
     source: "RFC 7323; RFC 2018; fasterdata.es.net",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let mut findings = Vec::new();
     for (name, severity) in [
         ("tcp_sack", Severity::Warning),
@@ -37,5 +34,5 @@ fn look(facts: &Facts<'_>) -> Look {
         }
         findings.push(finding);
     }
-    told(&CHECK, findings)
+    outcome(&CHECK, findings)
 }

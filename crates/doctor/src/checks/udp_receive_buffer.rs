@@ -1,25 +1,22 @@
-//! Check 19: UDP packets arrived and were dropped: a program did not read them in time.
-
 use super::prelude::*;
 
 pub(super) const CHECK: Check = Check {
-    number: 19,
     name: "udp-receive-buffer",
-    group: Group::Saturation,
+    group: CheckGroup::Saturation,
     title: "UDP packets arrived and were dropped: a program did not read them in time",
     evidence: "Udp RcvbufErrors, Udp6RcvbufErrors; drops of each UDP socket",
     rule: "more than 10, and 60 an hour",
     severity: Severity::Serious,
     why: "nothing sends them again",
-    fix: "let the program read faster or ask for a larger SO_RCVBUF; raise net.core.rmem_max, which bounds that",
+    remedies: &["let the program read faster or ask for a larger SO_RCVBUF; raise net.core.rmem_max, which bounds that"],
     source: "udp(7); netdata's alarm: 10",
     look,
 };
 
-fn look(facts: &Facts<'_>) -> Look {
+fn look(facts: &Facts<'_>) -> CheckResult {
     let worst = facts.now.sockets()?.udp.iter().max_by_key(|s| s.memory.map_or(0, |m| m.drops));
     let counters = ["Udp.RcvbufErrors", "Udp6RcvbufErrors"];
-    let limit = Limit { least: 11, per_hour: 60.0 };
+    let limit = Threshold { least: 11, per_hour: 60.0 };
     rising(facts, &CHECK, &counters, limit, |mut finding, _| {
         if let Some((socket, memory)) = worst.and_then(|socket| Some((socket, socket.memory?))) {
             let owner = facts.owners.get(&socket.inode).map(|owner| format!("{owner}, "));

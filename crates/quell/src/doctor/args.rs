@@ -12,13 +12,13 @@ use std::path::PathBuf;
 /// Options of `quell doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// List the checks
+    /// List the checks and the causes of a wait
     #[arg(long, conflicts_with_all = ["explain", "during", "record", "from"])]
     pub list: bool,
-    /// Explain a check: what it reads, when it speaks, what to do, who says so
+    /// Explain a check, or a cause that any command finds: when it speaks, what to do, who says so
     #[arg(long, value_name = "NAME", conflicts_with_all = ["during", "record", "from"])]
     pub explain: Option<String>,
-    /// Only these checks, by name or number, separated by commas
+    /// Only these checks, by name, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Show findings from this severity on: note, warning or serious
@@ -33,15 +33,12 @@ pub struct DoctorArgs {
     /// Ask the other end of a path too, where `quell serve` runs: HOST, HOST:PORT
     #[arg(long, value_name = "HOST", conflicts_with_all = ["list", "explain", "from"])]
     pub peer: Option<String>,
-    /// With --peer: leave flows of UDP and TCP idle for up to so long, and tell when what stands between forgets them
-    #[arg(long, value_name = "TIME", requires = "peer")]
-    pub idle: Option<Span>,
     #[command(flatten)]
     pub secret: crate::secret::SecretFile,
     /// Keep looking, and tell what changes: a finding appeared, grew or went
     #[arg(long, conflicts_with_all = ["during", "record", "from", "all", "list", "explain", "peer"])]
     pub watch: bool,
-    /// End --watch when this check finds something, by name or number
+    /// End --watch when this check finds something
     #[arg(long, value_name = "NAME", requires = "watch")]
     pub until: Option<String>,
     /// Time between two looks of --watch
@@ -62,16 +59,14 @@ pub struct DoctorArgs {
 
 /// The checks that were asked for, each once and in the catalogue's order; all where none was.
 pub(super) fn chosen(names: &[String]) -> Result<Vec<&'static Check>, Failure> {
-    let mut numbers = BTreeSet::new();
-    for name in names {
-        numbers.insert(known(name)?.number);
-    }
-    let wanted = |check: &&&Check| numbers.is_empty() || numbers.contains(&check.number);
+    let named = names.iter().map(|name| Ok(check_named(name)?.name));
+    let named = named.collect::<Result<BTreeSet<_>, Failure>>()?;
+    let wanted = |check: &&&Check| named.is_empty() || named.contains(check.name);
     Ok(CATALOGUE.iter().filter(wanted).copied().collect())
 }
 
-/// The check of this name or number.
-pub(super) fn known(name: &str) -> Result<&'static Check, Failure> {
+/// The check of this name.
+pub(super) fn check_named(name: &str) -> Result<&'static Check, Failure> {
     named(name.trim()).ok_or_else(|| {
         let near =
             CATALOGUE.iter().find(|check| check.name.contains(name.trim()) && !name.is_empty());

@@ -1,46 +1,46 @@
 //! The examination for a person: the worst first, then what could not be seen.
 
 use super::args::DoctorArgs;
-use super::during;
-use super::seen::Examination;
-use quell_doctor::{Check, Verdict};
-use quell_finding::{Finding, Outcome, Severity, lines, wrapped};
+use crate::text::fitted;
+use quell_cause::Row;
+use quell_doctor::command::CommandReport;
+use quell_doctor::packet_drops::DropReport;
+use quell_doctor::watch::{WatchEnd, WatchEvent, WatchReport};
+use quell_doctor::{Check, CheckOutcome, CheckVerdict, Report};
+use quell_finding::{Severity, lines, wrapped};
+use quell_host::drops::merged;
 use std::collections::BTreeMap;
 
+/// Rows of dropped packets that a person is shown.
+const SHOWN: usize = 12;
+
 /// All lines.
-pub(super) fn report(
-    seen: &Examination,
-    findings: &[Finding],
-    verdicts: &[Verdict],
-    args: &DoctorArgs,
-    width: usize,
-) -> Vec<String> {
+pub(super) fn report(report: &Report, args: &DoctorArgs, width: usize) -> Vec<String> {
     let mut out = Vec::new();
-    if let Some(watched) = &seen.watched {
-        out.extend(during::lines(watched, width));
+    if let Some(command) = &report.during {
+        out.extend(during(command, width));
         out.push(String::new());
     }
-    for finding in findings.iter().filter(|finding| finding.severity >= args.severity) {
+    for finding in report.findings.iter().filter(|finding| finding.severity >= args.severity) {
         out.extend(lines(finding, width));
         out.push(String::new());
     }
-    out.extend(summary(seen, findings, verdicts, args, width));
+    out.extend(summary(report, args, width));
     if args.all {
         out.push(String::new());
-        out.extend(verdicts.iter().flat_map(|verdict| one(verdict, width)));
+        out.extend(report.checks.iter().flat_map(|verdict| one(verdict, width)));
     } else {
-        out.extend(unseen(verdicts, width));
+        let blind = report.checks.iter().filter_map(|verdict| match &verdict.outcome {
+            CheckOutcome::CouldNotLook(why) => Some((verdict.check.as_str(), why.as_str())),
+            _ => None,
+        });
+        out.extend(unseen(blind, width));
     }
     out
 }
 
-fn summary(
-    seen: &Examination,
-    findings: &[Finding],
-    verdicts: &[Verdict],
-    args: &DoctorArgs,
-    width: usize,
-) -> Vec<String> {
+fn summary(report: &Report, args: &DoctorArgs, width: usize) -> Vec<String> {
+    let findings = &report.findings;
     let count = |severity| findings.iter().filter(|f| f.severity == severity).count();
     let (serious, warnings, notes) =
         (count(Severity::Serious), count(Severity::Warning), count(Severity::Note));
@@ -56,12 +56,13 @@ fn summary(
             words += " (--severity note shows)";
         }
     }
-    let fine = verdicts.iter().filter(|v| v.outcome == Outcome::Fine).count();
-    let idle = verdicts.iter().filter(|v| matches!(v.outcome, Outcome::NotApplicable(_))).count();
+    let fine = report.checks.iter().filter(|v| v.outcome == CheckOutcome::Fine).count();
+    let idle = |v: &&CheckVerdict| matches!(v.outcome, CheckOutcome::NotApplicable(_));
+    let idle = report.checks.iter().filter(idle).count();
     words += &format!(
         ". Of {} checks {fine} are fine, {idle} not applicable here; {:.1} s.",
-        verdicts.len(),
-        seen.seconds
+        report.checks.len(),
+        report.seconds
     );
     wrapped(&words, width)
 }
@@ -70,13 +71,11 @@ fn plural(count: usize, word: &str) -> String {
     format!("{count} {word}{}", if count == 1 { "" } else { "s" })
 }
 
-/// What could not be looked at, by its reason.
-pub(super) fn unseen(verdicts: &[Verdict], width: usize) -> Vec<String> {
+/// Checks that could not look, by the reason.
+fn unseen<'a>(blind: impl Iterator<Item = (&'a str, &'a str)>, width: usize) -> Vec<String> {
     let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for verdict in verdicts {
-        if let Outcome::CouldNotLook(why) = &verdict.outcome {
-            reasons.entry(why).or_default().push(&verdict.check);
-        }
+    for (check, why) in blind {
+        reasons.entry(why).or_default().push(check);
     }
     let line = |(why, names): (&str, Vec<&str>)| {
         wrapped(&format!("Could not look ({}): {why}", names.join(", ")), width)
@@ -84,37 +83,35 @@ pub(super) fn unseen(verdicts: &[Verdict], width: usize) -> Vec<String> {
     reasons.into_iter().flat_map(line).collect()
 }
 
-fn one(verdict: &Verdict, width: usize) -> Vec<String> {
+fn one(verdict: &CheckVerdict, width: usize) -> Vec<String> {
     let words = match &verdict.outcome {
-        Outcome::Found(findings) => plural(findings.len(), "finding"),
-        Outcome::Fine => "fine".to_owned(),
-        Outcome::NotApplicable(why) => format!("not applicable: {why}"),
-        Outcome::CouldNotLook(why) => format!("could not look: {why}"),
+        CheckOutcome::Found(findings) => plural(findings.len(), "finding"),
+        CheckOutcome::Fine => "fine".to_owned(),
+        CheckOutcome::NotApplicable(why) => format!("not applicable: {why}"),
+        CheckOutcome::CouldNotLook(why) => format!("could not look: {why}"),
     };
     let broken = wrapped(&words, width - 28);
     let head = |at: usize| if at == 0 { verdict.check.as_str() } else { "" };
     broken.iter().enumerate().map(|(at, line)| format!("{:<27} {line}", head(at))).collect()
 }
 
-/// The catalogue, by group.
-pub(super) fn list(checks: &[&Check], width: usize) -> Vec<String> {
+/// The catalogue by group, and causes that only other instruments find.
+pub(super) fn list(checks: &[&Check], causes: &[&Row], width: usize) -> Vec<String> {
     let mut out = Vec::new();
     let mut group = None;
     let mut sorted = checks.to_vec();
-    sorted.sort_by_key(|check| (check.group, check.number));
-    for check in sorted {
-        if group.replace(check.group) != Some(check.group) {
+    sorted.sort_by_key(|check| check.group);
+    let checks = sorted.iter().map(|check| (check.group.name(), check.name, check.title));
+    let causes = causes.iter().map(|row| ("causes that other commands find", row.name, row.title));
+    for (belongs, name, title) in checks.chain(causes) {
+        if group.replace(belongs) != Some(belongs) {
             if !out.is_empty() {
                 out.push(String::new());
             }
-            out.push(format!("{}:", check.group.name()));
+            out.push(format!("{belongs}:"));
         }
-        let broken = wrapped(check.title, width - 31);
-        for (at, line) in broken.iter().enumerate() {
-            out.push(match at {
-                0 => format!("{:>3} {:<26} {line}", check.number, check.name),
-                _ => format!("{:31}{line}", ""),
-            });
+        for (at, line) in wrapped(title, width - 28).iter().enumerate() {
+            out.push(format!("  {:<25} {line}", if at == 0 { name } else { "" }));
         }
     }
     out
@@ -123,20 +120,161 @@ pub(super) fn list(checks: &[&Check], width: usize) -> Vec<String> {
 /// All about one check.
 pub(super) fn explanation(check: &Check, width: usize) -> Vec<String> {
     let mut out = wrapped(&format!("{}: {}", check.name, check.title), width);
-    let number = format!("check {} of {}", check.number, check.group.name());
-    for (name, text) in [
-        ("place", number.as_str()),
-        ("reads", check.evidence),
-        ("speaks", check.rule),
-        ("severity", check.severity.name()),
-        ("why", check.why),
-        ("do", check.fix),
-        ("source", check.source),
-    ] {
-        let broken = wrapped(text, width - 12);
-        for (at, line) in broken.iter().enumerate() {
+    out.extend(rows(&[("group", check.group.name()), ("reads", check.evidence)], width));
+    let remedies = check.remedies.join("; or: ");
+    let severity = check.severity.name();
+    let source = ("source", check.source);
+    let (why, remedies) = (("why", check.why), ("do", remedies.as_str()));
+    out.extend(rows(
+        &[("speaks", check.rule), ("severity", severity), why, remedies, source],
+        width,
+    ));
+    out
+}
+
+/// All about a cause that no check finds.
+pub(super) fn cause(row: &Row, width: usize) -> Vec<String> {
+    let mut out = wrapped(&format!("{}: {}", row.name, row.title), width);
+    let remedies = row.remedies.join("; or: ");
+    let (why, remedies) = (("why", row.why), ("do", remedies.as_str()));
+    let severity = ("severity", row.severity.name());
+    out.extend(rows(
+        &[("speaks", row.rule), severity, why, remedies, ("source", row.source)],
+        width,
+    ));
+    out
+}
+
+fn rows(rows: &[(&str, &str)], width: usize) -> Vec<String> {
+    let mut out = Vec::new();
+    for (name, text) in rows.iter().filter(|(_, text)| !text.is_empty()) {
+        for (at, line) in wrapped(text, width - 12).iter().enumerate() {
             out.push(format!("  {:<9} {line}", if at == 0 { name } else { "" }));
         }
     }
     out
+}
+
+/// What moved while a command ran.
+fn during(report: &CommandReport, width: usize) -> Vec<String> {
+    let command = quell_wire::text::line(&report.command);
+    let head = format!("While `{command}` ran ({:.1} s, {} looks):", report.seconds, report.looks);
+    let mut out = vec![fitted(&head, width)];
+    if let Some(why) = &report.failed {
+        let said = format!("  The command did not end well: {why}. What moved until then:");
+        out.push(fitted(&said, width));
+    }
+    let mut places: Vec<(&str, Vec<String>)> = Vec::new();
+    for one in &report.moved {
+        let words = format!("{} {}", one.name, one.count);
+        match places.iter_mut().find(|(place, _)| *place == one.place) {
+            Some((_, all)) => all.push(words),
+            None => places.push((&one.place, vec![words])),
+        }
+    }
+    let mut paragraph = |name: &str, text: &str| {
+        for (at, line) in wrapped(text, width - 30).iter().enumerate() {
+            out.push(format!("  {:<27} {line}", if at == 0 { name } else { "" }));
+        }
+    };
+    for (place, all) in &places {
+        paragraph(place, &all.join(", "));
+    }
+    if let (Some(busy), Some(softirq)) = (report.cpu_busy_percent, report.softirq_percent) {
+        let text = format!("{busy:.0} % busy, {softirq:.0} % in softirqs, of all CPUs");
+        paragraph("CPU time", &text);
+    }
+    let queues = report.longest_queue_bytes.iter().filter(|(_, bytes)| **bytes > 0);
+    let queues: Vec<String> =
+        queues.map(|(device, bytes)| format!("{device} {bytes} bytes")).collect();
+    if !queues.is_empty() {
+        paragraph("longest queue", &queues.join(", "));
+    }
+    out.push(String::new());
+    out.extend(match &report.dropped {
+        Ok(dropped) => drops(dropped, width),
+        Err(why) => wrapped(&format!("Why packets were dropped could not be seen: {why}"), width),
+    });
+    out
+}
+
+fn drops(report: &DropReport, width: usize) -> Vec<String> {
+    let rows: Vec<_> = report.rows.iter().map(|one| (&one.row, one.packets)).collect();
+    let rows = merged(&rows);
+    if rows.is_empty() && (report.not_told, report.times_without_room) == (0, 0) {
+        return wrapped("The kernel dropped no packet, in none of its network namespaces.", width);
+    }
+    let title = "Packets that the kernel dropped, in all its network namespaces:";
+    let mut out = wrapped(title, width);
+    let unknown = String::from("no reason told");
+    for (row, count) in rows.iter().take(SHOWN) {
+        let reason = row.reason.as_ref().unwrap_or(&unknown);
+        let words = quell_host::drops::meaning(reason);
+        let words = words.map(|words| format!(": {words}")).unwrap_or_default();
+        let device = row.device.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+        let text = quell_wire::text::line(&format!(
+            "{reason}{words}; in {}; {}{device}",
+            row.place, row.flow
+        ));
+        for (at, line) in wrapped(&text, width - 11).iter().enumerate() {
+            let count = if at == 0 { count.to_string() } else { String::new() };
+            out.push(format!("  {count:>7}  {line}"));
+        }
+    }
+    let others =
+        rows.iter().skip(SHOWN).map(|(_, count)| count).sum::<u64>() + report.of_other_flows;
+    if others > 0 {
+        out.push(format!("  {others:>7}  of other flows (--json has more of them)"));
+    }
+    let (unheard, full) = (report.not_told, report.times_without_room);
+    if unheard > 0 || full > 0 {
+        let text = format!(
+            "More were dropped than could be told of: {unheard} at least, {full} times without room"
+        );
+        out.extend(wrapped(&text, width));
+    }
+    out
+}
+
+/// What is told while it keeps looking.
+pub(super) fn event(at: &str, event: &WatchEvent, args: &DoctorArgs, width: usize) -> Vec<String> {
+    match event {
+        WatchEvent::Began { checks, could_not_look, .. } => {
+            let words = format!(
+                "{at} watching with {checks} checks, a look each {}; Ctrl-C ends it",
+                args.every
+            );
+            let blind = could_not_look.iter().map(|(check, why)| (check.as_str(), why.as_str()));
+            [wrapped(&words, width), unseen(blind, width)].concat()
+        }
+        WatchEvent::Appeared { finding } | WatchEvent::Grew { finding } => {
+            let appeared = matches!(event, WatchEvent::Appeared { .. });
+            let word = if appeared { "appeared" } else { "grew" };
+            let mut out = vec![String::new(), format!("{at} {word}")];
+            out.extend(lines(finding, width));
+            out
+        }
+        WatchEvent::Went { finding } => {
+            let what = format!("{}: {} [{}]", finding.subject, finding.says, finding.id);
+            [vec![String::new()], wrapped(&format!("{at} went: {what}"), width)].concat()
+        }
+        WatchEvent::Ended(report) => ended(at, report, args, width),
+    }
+}
+
+fn ended(at: &str, report: &WatchReport, args: &DoctorArgs, width: usize) -> Vec<String> {
+    let reason = match report.why {
+        WatchEnd::Stopped => "it was ended".to_owned(),
+        WatchEnd::Limit => "--limit was reached".to_owned(),
+        WatchEnd::Until => format!("{} was found", args.until.as_deref().unwrap_or_default()),
+    };
+    let left = match report.left_out {
+        0 => String::new(),
+        many => format!(", {many} more were not followed"),
+    };
+    let words = format!(
+        "{at} {reason}: {} looks in {:.0} s; {} appeared, {} there now{left}",
+        report.looks, report.seconds, report.appeared, report.present
+    );
+    [vec![String::new()], wrapped(&words, width)].concat()
 }

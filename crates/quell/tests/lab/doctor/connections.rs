@@ -19,7 +19,8 @@ pub const STORIES: &[Story] = &[
     },
     Story { name: "a send buffer that was fixed too small", tell: send_buffer },
     Story { name: "a receive buffer that was fixed too small", tell: receive_buffer },
-    Story { name: "a connection in a long queue", tell: queueing },
+    Story { name: "a connection in a long queue of its own host", tell: queueing },
+    Story { name: "a connection in a long queue of the path", tell: path_queue },
     Story { name: "two small writes and a delayed acknowledgement", tell: stall },
     Story { name: "large packets vanish", tell: black_hole },
     Story { name: "the other end takes small segments", tell: clamped },
@@ -36,9 +37,9 @@ fn slow_reader(net: &Net) {
     let (unread, _) = listener.accept().expect("it came");
     let busy = Busy::new(stream);
     pass(3000);
-    let found = finds(&net.there, &["zero-window"], &[]);
+    let found = finds(&net.there, &["receiver-window"], &[]);
     // Its process is this one.
-    let seen = evidence(&found, "zero-window");
+    let seen = evidence(&found, "receiver-window");
     assert!(seen.contains(&format!("({})", std::process::id())), "{seen}");
     finds(&net.here, &["receiver-window"], &[]);
     drop((unread, busy));
@@ -82,14 +83,26 @@ fn receive_buffer(net: &Net) {
 }
 
 fn queueing(net: &Net) {
-    // netem takes packets off their connection's account, as a modem behind a cable does.
     net.queue("a0", "{ kind = \"netem\", rate = \"2Mbit\", limit = 2000 }");
     let listener = listener(&net.there);
     let stream = connected(&net.here, &listener);
     served(&net.there, listener, read_all);
     let busy = Busy::new(stream);
     pass(3000);
-    finds(&net.here, &["queueing-delay"], &[]);
+    finds(&net.here, &["own-queue"], &[]);
+    drop(busy);
+}
+
+fn path_queue(_: &Net) {
+    let row = super::shapes::Row::new(3);
+    let narrow = "{ kind = \"netem\", rate = \"2Mbit\", limit = 2000 }";
+    super::net::queue_at(&row.hosts[1], "right", narrow);
+    let listener = super::net::listener_on(row.last(), &row.address());
+    let stream = connected(row.first(), &listener);
+    served(row.last(), listener, read_all);
+    let busy = Busy::new(stream);
+    pass(3000);
+    finds(row.first(), &["path-queue"], &[]);
     drop(busy);
 }
 
@@ -113,7 +126,7 @@ fn stall(net: &Net) {
         })
     };
     pass(1000);
-    finds(&net.here, &["delayed-ack-stall"], &[]);
+    finds(&net.here, &["delayed-ack"], &[]);
     stop.store(true, Ordering::Relaxed);
     caller.join().expect("it ends");
 }
@@ -184,7 +197,7 @@ fn own_queue(net: &Net) {
     served(&net.there, listener, read_all);
     let busy = Busy::new(stream);
     pass(20_000);
-    finds(&net.here, &["stuck-in-own-queue", "queueing-delay"], &[]);
+    finds(&net.here, &["own-queue"], &[]);
     drop(busy);
 }
 
@@ -200,7 +213,7 @@ fn bursts(net: &Net) {
         }
     });
     pass(1000);
-    finds(&net.here, &["application-limited"], &["--severity", "note"]);
+    finds(&net.here, &["sender-idle"], &["--severity", "note"]);
     writer.join().expect("it ends");
 }
 

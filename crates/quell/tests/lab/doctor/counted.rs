@@ -157,7 +157,7 @@ fn queue_drops(net: &Net) {
 fn loss(net: &Net) {
     net.queue("a0", "{ kind = \"netem\", delay = \"5ms\", loss = \"5%\", limit = 100000 }");
     transfer(net, 6_000_000);
-    finds(&net.here, &["retransmissions"], &[]);
+    finds(&net.here, &["fast-retransmit"], &[]);
 }
 
 fn timeouts(net: &Net) {
@@ -173,8 +173,8 @@ fn timeouts(net: &Net) {
         stream.read_exact(&mut [0; 50]).expect("an answer");
     }
     let found = super::net::examined(&net.here, &[]);
-    assert!(!evidence(&found, "timeouts").is_empty(), "{found:#?}");
-    assert!(found.iter().all(|f| f["id"] == "timeouts"), "{found:#?}");
+    assert!(!evidence(&found, "retransmission-timeout").is_empty(), "{found:#?}");
+    assert!(found.iter().all(|f| f["id"] == "retransmission-timeout"), "{found:#?}");
 }
 
 fn reordering(net: &Net) {
@@ -183,9 +183,9 @@ fn reordering(net: &Net) {
     transfer(net, 6_000_000);
     let found = super::net::examined(&net.here, &[]);
     assert!(!evidence(&found, "reordering").is_empty(), "{found:#?}");
-    // What reordering brings with it. The queue that reorders is the sender's own: what TCP takes for lost is still in it.
+    // What reordering brings with it.
     let brings =
-        ["reordering", "spurious-retransmissions", "retransmissions", "stuck-in-own-queue"];
+        ["reordering", "spurious-retransmissions", "fast-retransmit"];
     let named = |f: &serde_json::Value| f["id"].as_str().is_some_and(|id| brings.contains(&id));
     assert!(found.iter().all(named), "{found:#?}");
 }
@@ -293,7 +293,7 @@ fn collapse(net: &Net) {
     pass(500);
     let found = super::net::examined(&net.there, &[]);
     assert!(!evidence(&found, "receive-collapse").is_empty(), "{found:#?}");
-    let brings = ["receive-collapse", "backlog-drops", "zero-window"];
+    let brings = ["receive-collapse", "backlog-drops", "receiver-window"];
     let named = |f: &serde_json::Value| f["id"].as_str().is_some_and(|id| brings.contains(&id));
     assert!(found.iter().all(named), "{found:#?}");
     drop(all);

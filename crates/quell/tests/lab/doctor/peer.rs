@@ -5,7 +5,7 @@ mod tun;
 
 use super::Story;
 use super::firewall::{Hook, Refused, refuse};
-use super::net::{Namespace, QUELL, evidence, finds, name, pass, queue_at, set};
+use super::net::{Namespace, QUELL, evidence, finds, name, pass, queue_at};
 use super::shapes::{FAR, Row, change, plug, two_paths, up};
 use crate::left_out;
 use quell_netlink::link::{LinkChange, LinkKind, NewLink};
@@ -27,8 +27,7 @@ pub const STORIES: &[Story] = &[
     Story { name: "both ends: large packets of TCP alone vanish", tell: tcp_alone },
     Story { name: "both ends: large packets of ICMP alone vanish", tell: icmp_alone },
     Story { name: "both ends: a narrow hop that says so", tell: narrow },
-    Story { name: "both ends: a router translates addresses and forgets them", tell: forgets },
-    Story { name: "both ends: a router forgets connections of TCP", tell: forgets_tcp },
+    Story { name: "both ends: a router translates addresses", tell: translates },
     Story { name: "both ends: the receiver's link is slower", tell: slower },
     Story { name: "both ends: packets are lost on the way there", tell: lossy_there },
     Story { name: "both ends: packets are lost on the way back", tell: lossy_back },
@@ -78,7 +77,7 @@ impl Drop for Server {
 /// What `--peer` needs, in words of the doctor.
 fn asked(address: &str) -> [&str; 6] {
     let only = "faster-than-receiver,path-mtu,mtu-black-hole,clamped-mss,address-translation,options-refused,\
-                ecn-bleached,ecmp-member,asymmetric-path,class-changed,forgotten-state,path-loss";
+                ecn-bleached,ecmp-member,asymmetric-path,class-changed,path-loss";
     ["--severity", "note", "--only", only, "--peer", address]
 }
 
@@ -87,19 +86,18 @@ fn well(_: &super::Net) {
         let row = Row::new(4);
         let address = address(&row);
         let server = Server::new(row.last(), &address);
-        let [a, b, c, d, e, f] = asked(&address);
-        finds(row.first(), &[], &[a, b, c, d, e, f, "--idle", "20s"]);
+        finds(row.first(), &[], &asked(&address));
         drop(server);
     }
 }
 
 /// What the doctor finds over a router in between that was made to do something.
 #[track_caller]
-fn over(make: impl FnOnce(&Row), wanted: &[&str], more: &[&str]) -> Vec<serde_json::Value> {
+fn over(make: impl FnOnce(&Row), wanted: &[&str]) -> Vec<serde_json::Value> {
     let row = Row::new(3);
     make(&row);
     let server = Server::new(row.last(), &row.address());
-    let found = finds(row.first(), wanted, &[&asked(&row.address())[..], more].concat());
+    let found = finds(row.first(), wanted, &asked(&row.address()));
     drop(server);
     found
 }
@@ -150,7 +148,7 @@ fn no_scaling(_: &super::Net) {
 /// The router drops what is larger than 1300 bytes and goes to this device.
 fn swallowed(device: &'static str) -> Vec<serde_json::Value> {
     let make = |row: &Row| refuse(&row.hosts[1], Hook::Forward, &[Refused::Above(1300, device)]);
-    let found = over(make, &["mtu-black-hole"], &[]);
+    let found = over(make, &["mtu-black-hole"]);
     assert_eq!((found.len(), &found[0]["severity"]), (1, &"serious".into()), "{found:#?}");
     found
 }
@@ -167,14 +165,14 @@ fn swallowed_back(_: &super::Net) {
 
 fn tcp_alone(_: &super::Net) {
     let refused = [Refused::TcpAbove(1300, "right")];
-    let found = over(|row| refuse(&row.hosts[1], Hook::Forward, &refused), &["path-mtu"], &[]);
+    let found = over(|row| refuse(&row.hosts[1], Hook::Forward, &refused), &["path-mtu"]);
     let seen = evidence(&found, "path-mtu");
     assert!(seen.contains("the way there") && seen.contains("1500 bytes don't arrive"), "{seen}");
 }
 
 fn icmp_alone(_: &super::Net) {
     let refused = [Refused::IcmpAbove(1300, "right")];
-    let found = over(|row| refuse(&row.hosts[1], Hook::Forward, &refused), &["path-mtu"], &[]);
+    let found = over(|row| refuse(&row.hosts[1], Hook::Forward, &refused), &["path-mtu"]);
     let seen = evidence(&found, "path-mtu");
     for part in ["ICMP echo up to", "1280", "1500"] {
         assert!(seen.contains(part), "{part} in {seen}");
@@ -187,40 +185,16 @@ fn narrow(_: &super::Net) {
             change(&row.hosts[host], device, LinkChange::Mtu(1400));
         }
     };
-    over(narrow, &[], &[]);
+    over(narrow, &[]);
 }
 
-fn forgets(_: &super::Net) {
+fn translates(_: &super::Net) {
     let translates = |row: &Row| {
-        let router = &row.hosts[1];
-        router.run(|| nat::masquerade(&[name("right")])).expect("the guest has NAT");
-        // A flow that was answered is a stream after two seconds.
-        set(router, "net/netfilter/nf_conntrack_udp_timeout", "8");
-        set(router, "net/netfilter/nf_conntrack_udp_timeout_stream", "8");
+        row.hosts[1].run(|| nat::masquerade(&[name("right")])).expect("the guest has NAT");
     };
-    let found = over(translates, &["address-translation", "forgotten-state"], &["--idle", "30s"]);
+    let found = over(translates, &["address-translation"]);
     let seen = evidence(&found, "address-translation");
     assert!(seen.contains("10.1.0.1:") && seen.contains("10.1.1.1:"), "{seen}");
-    let state = found.iter().find(|f| f["id"] == "forgotten-state").expect("found");
-    assert_eq!(state["severity"], "warning", "{state:#}");
-    let seconds = |at: usize| state["evidence"][at]["value"].as_f64().unwrap_or(f64::NAN);
-    assert!(seconds(0) < 8.5 && seconds(1) > 7.5 && seconds(1) < 12.0, "{state:#}");
-}
-
-fn forgets_tcp(_: &super::Net) {
-    let translates = |row: &Row| {
-        let router = &row.hosts[1];
-        router.run(|| nat::masquerade(&[name("right")])).expect("the guest has NAT");
-        set(router, "net/netfilter/nf_conntrack_udp_timeout", "300");
-        set(router, "net/netfilter/nf_conntrack_udp_timeout_stream", "300");
-        set(router, "net/netfilter/nf_conntrack_tcp_timeout_established", "8");
-    };
-    let found = over(translates, &["address-translation", "forgotten-state"], &["--idle", "30s"]);
-    let state: Vec<_> = found.iter().filter(|f| f["id"] == "forgotten-state").collect();
-    assert!(state.len() == 1 && state[0]["severity"] == "warning", "{found:#?}");
-    assert!(state[0]["says"].to_string().contains("a flow of TCP"), "{found:#?}");
-    let seconds = |at: usize| state[0]["evidence"][at]["value"].as_f64().unwrap_or(f64::NAN);
-    assert!(seconds(0) < 8.5 && seconds(1) > 7.5 && seconds(1) < 16.0, "{state:#?}");
 }
 
 /// The router loses one packet in ten that it sends to this device.
@@ -228,7 +202,7 @@ fn lossy(device: &str, way: &str) {
     let loses = |row: &Row| {
         queue_at(&row.hosts[1], device, "{ kind = \"netem\", loss = \"10%\", limit = 1000 }");
     };
-    let found = over(loses, &["path-loss"], &[]);
+    let found = over(loses, &["path-loss"]);
     assert!(found[0]["says"].to_string().contains(way), "{found:#?}");
 }
 
@@ -302,7 +276,7 @@ fn secret(_: &super::Net) {
     let (right, wrong) = (key("right", &"right ".repeat(8)), key("wrong", &"wrong ".repeat(8)));
     let server = Server::with(row.last(), &address, &["--secret-file", &right]);
     let asked = asked(&address);
-    let knowing = [&asked[..], &["--secret-file", &right, "--idle", "6s"]].concat();
+    let knowing = [&asked[..], &["--secret-file", &right]].concat();
     finds(row.first(), &[], &knowing);
     let json = told(row.first(), &knowing);
     let ends = &json["peer"]["ends"];
@@ -311,9 +285,6 @@ fn secret(_: &super::Net) {
     let most = |way: &str| ends[way]["came"].as_array().and_then(|came| came.last()).cloned();
     for way in ["to_there", "to_here", "echo"] {
         assert_eq!(most(way), Some(1500.into()), "{way} of {ends:#}");
-    }
-    for kind in ["idle", "idle_tcp"] {
-        assert_eq!(ends[kind]["died"], serde_json::json!([]), "{kind} of {ends:#}");
     }
     for (more, why) in
         [(&[][..], "wants a secret"), (&["--secret-file", &wrong], "does not accept our secret")]

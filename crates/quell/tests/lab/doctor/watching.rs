@@ -100,7 +100,7 @@ fn awaited(net: &Net) {
 }
 
 fn comes_and_goes(net: &Net) {
-    let child = watching(net, &["--only", "queueing-delay", "--every", "2s"]);
+    let child = watching(net, &["--only", "own-queue", "--every", "2s"]);
     pass(5000);
     net.queue("a0", "{ kind = \"netem\", rate = \"2Mbit\", limit = 2000 }");
     let listener = listener(&net.there);
@@ -115,7 +115,7 @@ fn comes_and_goes(net: &Net) {
     let at = |word: &str| said.find(word).unwrap_or_else(|| panic!("no `{word}`: {said}"));
     assert!(at(" appeared\n") < at(" went: ") && at(" went: ") < at("it was ended"), "{said}");
     assert!(
-        said.contains("[queueing-delay]") && said.contains("1 appeared, 0 there now"),
+        said.contains("[own-queue]") && said.contains("1 appeared, 0 there now"),
         "{said}"
     );
     assert!(said.lines().all(|line| line.chars().count() <= 100), "{said}");

@@ -2,8 +2,9 @@
 
 #![allow(dead_code, reason = "each test program uses its own part")]
 
-use quell_doctor::{CATALOGUE, Facts, Stalls, examine, named};
-use quell_finding::{Finding, Outcome};
+use quell_doctor::CheckOutcome;
+use quell_doctor::{AckStalls, CATALOGUE, Facts, examine, named};
+use quell_finding::Finding;
 use quell_host::sockets::Sockets;
 use quell_host::{Device, Snapshot, Texts};
 use quell_netlink::ethtool::{Channels, Coalescing, Hardware, LinkModes, Pause, Rings};
@@ -123,7 +124,7 @@ pub fn with(change: impl FnOnce(&mut Device)) -> Snapshot {
 
 /// All findings.
 pub fn findings(before: Option<&Snapshot>, now: &Snapshot) -> Vec<Finding> {
-    let (stalls, owners) = (Stalls::default(), BTreeMap::new());
+    let (stalls, owners) = (AckStalls::default(), BTreeMap::new());
     let facts =
         Facts { before, now, stalls: &stalls, owners: &owners, quiet_switches: None, peer: None };
     let verdicts = examine(&facts, CATALOGUE.iter().copied());
@@ -140,8 +141,8 @@ pub fn only(id: &str, before: Option<&Snapshot>, now: &Snapshot) -> Finding {
 }
 
 /// What one check comes to.
-pub fn outcome(id: &str, now: &Snapshot) -> Outcome {
-    let (stalls, owners) = (Stalls::default(), BTreeMap::new());
+pub fn outcome(id: &str, now: &Snapshot) -> CheckOutcome {
+    let (stalls, owners) = (AckStalls::default(), BTreeMap::new());
     let facts = Facts {
         before: None,
         now,

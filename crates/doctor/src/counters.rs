@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// A counter that moved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Move {
+pub struct CounterMove {
     /// Where: "sent again", "connections", "dropped: socket", "dropped: queue eth0 fq" ….
     pub place: String,
     /// What, by its name where it was read.
@@ -76,13 +76,13 @@ const COUNTERS: [(&str, &[&str]); 6] = [
 ];
 
 /// What moved between two snapshots, by place. A counter that went back was reset and counts from zero.
-pub fn moved(before: &Snapshot, after: &Snapshot) -> Vec<Move> {
+pub fn moved(before: &Snapshot, after: &Snapshot) -> Vec<CounterMove> {
     let mut all = Vec::new();
     let mut add = |place: &str, name: &str, was: u64, now: u64| {
         let count = if now >= was { now - was } else { now };
         if count > 0 {
             let (place, name) = (place.to_owned(), name.to_owned());
-            all.push(Move { place, name, count });
+            all.push(CounterMove { place, name, count });
         }
     };
     for (place, counters) in COUNTERS {
@@ -103,7 +103,7 @@ pub fn moved(before: &Snapshot, after: &Snapshot) -> Vec<Move> {
     }
     if let (Ok(was), Ok(now)) = (before.queues(), after.queues()) {
         for queue in now.iter().filter(|queue| queue.root) {
-            let same = |other: &&quell_host::Queue| {
+            let same = |other: &&quell_host::QueueCounters| {
                 other.device == queue.device && other.root && other.kind == queue.kind
             };
             let earlier = was.iter().find(same);

@@ -5,13 +5,8 @@
 //!        └─ "unreachable", by ICMP: said at once                     └─ none: said
 //! ```
 
-use super::args::DoctorArgs;
-use super::ends;
-use super::told::Told;
-use crate::failure::Failure;
-use crate::host::{self, Found, Usual};
-use crate::options::Family;
-use quell_doctor::peer::{Peer, Probed};
+use crate::peer::{PeerReport, StampFlow};
+use crate::{DoctorError, Sink, peer_views};
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::errors::{PathError, path_errors};
@@ -19,13 +14,22 @@ use quell_sys::socket::{Inbox, Udp, option};
 use quell_sys::wait::{Alarm, readable, wait};
 use quell_sys::wall::realtime_ns;
 use quell_units::Span;
+use quell_wire::auth::Secret;
 use quell_wire::icmp_error::{Meaning, meaning, why_unreachable};
 use quell_wire::stamp::{Presence, ReflectorPacket, SenderPacket};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
-/// The port of `quell serve`.
-const PORT: u16 = 5201;
+/// Who is at the other end.
+pub struct PeerPlan {
+    /// As it was named.
+    pub name: String,
+    pub to: SocketAddr,
+    /// What to try besides where it does not answer; begins a line of its own.
+    pub hint: String,
+    pub secret: Option<Secret>,
+}
+
 /// The TOS bytes of the flows: most without a class, so that loss by source port shows; then ECT(0), EF with and without it, AF41.
 const CLASSES: [u8; 20] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02, 0xb8, 0xba, 0x88];
 /// Packets of each flow, and the time between two of them.
@@ -40,66 +44,54 @@ const OPENINGS: u32 = 3;
 /// Bytes of a packet: as a small call's.
 const SIZE: usize = 160;
 
-/// Asks a host. Errors where its name is none, or no socket can be had; that nothing comes back is part of what is told.
-pub(super) fn ask(args: &DoctorArgs, name: &str) -> Result<Peer, Failure> {
-    let secret = args.secret.read()?;
-    let usual = Usual { family: Family::default(), own: None, port: Some(PORT), device: None };
-    let found = host::resolve(name, usual).map_err(Failure::usage)?;
-    let to = found.to;
-    let mut asked =
-        CLASSES.iter().map(|tos| ProbeFlow::open(to, *tos)).collect::<Result<Vec<_>, SysError>>();
-    let asked = asked.as_mut().map_err(|e| Failure::system(e.to_string()))?;
-    let mut alarm = Alarm::new().map_err(Failure::system)?;
-    let told = Told::new();
-    let mut first = open_the_path(name, &found, &mut alarm, &told)?;
-    let longest = COUNT_NS + PATIENCE_NS;
-    told.step(&format!("{} flows of {COUNT} packets: {} at most", CLASSES.len(), time(longest)));
+/// Asks a host. Errors where no socket can be had, or nothing comes back.
+pub(crate) fn ask(plan: &PeerPlan, sink: &mut dyn Sink) -> Result<PeerReport, DoctorError> {
+    let to = plan.to;
+    let flows = CLASSES.iter().map(|tos| ProbeFlow::open(to, *tos));
+    let mut flows = flows.collect::<Result<Vec<_>, SysError>>()?;
+    let mut alarm = Alarm::new()?;
+    let mut first = open_the_path(plan, &mut alarm, sink)?;
+    let longest = time(COUNT_NS + PATIENCE_NS);
+    let words = format!("{} flows of {COUNT} packets: {longest} at most", CLASSES.len());
+    sink.progress(&words, true);
     let done = |flow: &ProbeFlow| flow.seen.answered >= COUNT;
     for number in 0..COUNT {
-        asked.iter_mut().for_each(|flow| flow.send(number));
-        collect(asked, done, &mut alarm, monotonic_ns() + BETWEEN_NS)?;
+        flows.iter_mut().for_each(|flow| flow.send(number));
+        collect(&mut flows, done, &mut alarm, monotonic_ns() + BETWEEN_NS)?;
         // A router says that it finds no host once it has asked for one three times: by then the opening is over.
         first.take(&mut Inbox::new(1, SIZE));
-        if first.hopeless && asked.iter().all(|flow| flow.seen.answered == 0) {
-            return Err(unreachable(name, &found, &first));
+        if first.hopeless && flows.iter().all(|flow| flow.seen.answered == 0) {
+            return Err(unreachable(plan, &first));
         }
     }
-    collect(asked, done, &mut alarm, monotonic_ns() + PATIENCE_NS)?;
-    let flows: Vec<Probed> = asked.iter().map(|flow| flow.seen.clone()).collect();
-    let ends = Err(String::new());
-    let mut peer = Peer { host: to.to_string(), flows, ends };
-    if !peer.answers() {
+    collect(&mut flows, done, &mut alarm, monotonic_ns() + PATIENCE_NS)?;
+    if flows.iter().all(|flow| flow.seen.answered == 0) {
         // What is said of its packets may have come since.
         first.take(&mut Inbox::new(1, SIZE));
-        return Err(silent(name, &found, asked.iter().chain([&first])));
+        return Err(silent(plan, flows.iter().chain([&first])));
     }
-    let idle = args.idle.map_or(String::new(), |idle| format!(", and {idle} that flows are idle"));
-    told.step(&format!("both ends tell what they see: some 3 s{idle}"));
-    peer.ends = ends::ask(to, secret.as_ref(), args.idle);
-    Ok(peer)
+    sink.progress("both ends tell what they see: some 3 s", true);
+    let ends = peer_views::ask(to, plan.secret.as_ref());
+    let flows = flows.into_iter().map(|flow| flow.seen).collect();
+    Ok(PeerReport { host: to.to_string(), flows, ends })
 }
 
 /// Somebody on the path says that packets don't get there.
-fn unreachable(name: &str, found: &Found, flow: &ProbeFlow) -> Failure {
+fn unreachable(plan: &PeerPlan, flow: &ProbeFlow) -> DoctorError {
     let why = flow.refused.as_deref().unwrap_or_default();
-    Failure::system(format!("--peer {name}: {why}{}", found.hint()))
+    DoctorError::Failed(format!("--peer {}: {why}{}", plan.name, plan.hint))
 }
 
 /// Nothing came back.
-fn silent<'a>(
-    name: &str,
-    found: &Found,
-    mut asked: impl Iterator<Item = &'a ProbeFlow>,
-) -> Failure {
-    let to = found.to;
-    let refused = asked.find_map(|flow| flow.refused.clone());
+fn silent<'a>(plan: &PeerPlan, mut flows: impl Iterator<Item = &'a ProbeFlow>) -> DoctorError {
+    let PeerPlan { name, to, hint, .. } = plan;
+    let refused = flows.find_map(|flow| flow.refused.clone());
     let refused = refused.map_or(String::new(), |why| format!(" ({why})"));
-    Failure::system(format!(
+    DoctorError::Failed(format!(
         "--peer {name}: no answer to {COUNT} packets of each of {} flows to UDP {to}{refused}: does `quell serve --bind ADDRESS` run there, \
-         and does a firewall hold back UDP port {}?{}",
+         and does a firewall hold back UDP port {}?{hint}",
         CLASSES.len(),
         to.port(),
-        found.hint()
     ))
 }
 
@@ -107,19 +99,19 @@ fn silent<'a>(
 /// where the path loses; what waits with it stands in a queue of this host that drops the rest, and no loss of the path's is that. Errors where
 /// somebody on the path says that packets don't get there; where nobody says anything, other flows may go another way.
 fn open_the_path(
-    name: &str,
-    found: &Found,
+    plan: &PeerPlan,
     alarm: &mut Alarm,
-    told: &Told,
-) -> Result<ProbeFlow, Failure> {
-    let to = found.to;
-    let mut first = ProbeFlow::open(to, 0).map_err(|e| Failure::system(e.to_string()))?;
-    told.now(&format!("asking UDP {to}"));
+    sink: &mut dyn Sink,
+) -> Result<ProbeFlow, DoctorError> {
+    let to = plan.to;
+    let mut first = ProbeFlow::open(to, 0)?;
+    sink.progress(&format!("asking UDP {to}"), false);
     for number in 0..OPENINGS {
         if number > 0 {
             // All that is still to come where it stays silent.
-            let most = PATIENCE_NS * u64::from(OPENINGS - number) + COUNT_NS + PATIENCE_NS;
-            told.step(&format!("UDP {to} is silent: asked again, for {} at most", time(most)));
+            let most = time(PATIENCE_NS * u64::from(OPENINGS - number) + COUNT_NS + PATIENCE_NS);
+            let words = format!("UDP {to} is silent: asked again, for {most} at most");
+            sink.progress(&words, true);
         }
         first.send(number);
         let done = |flow: &ProbeFlow| flow.seen.answered > 0 || flow.hopeless;
@@ -128,7 +120,7 @@ fn open_the_path(
             break;
         }
         if first.hopeless {
-            return Err(unreachable(name, found, &first));
+            return Err(unreachable(plan, &first));
         }
     }
     Ok(first)
@@ -141,23 +133,23 @@ fn time(ns: u64) -> Span {
 
 /// Takes answers until each flow has what is waited for, or it is time.
 fn collect(
-    asked: &mut [ProbeFlow],
+    flows: &mut [ProbeFlow],
     done: impl Fn(&ProbeFlow) -> bool,
     alarm: &mut Alarm,
     until: u64,
-) -> Result<(), Failure> {
-    alarm.set(Some(until)).map_err(Failure::system)?;
+) -> Result<(), DoctorError> {
+    alarm.set(Some(until))?;
     let mut inbox = Inbox::new(32, SIZE);
     while monotonic_ns() < until {
-        if asked.iter().all(&done) {
+        if flows.iter().all(&done) {
             return Ok(());
         }
         {
-            let mut waits: Vec<_> = asked.iter().map(|flow| readable(&flow.socket)).collect();
+            let mut waits: Vec<_> = flows.iter().map(|flow| readable(&flow.socket)).collect();
             waits.push(readable(&*alarm));
-            wait(&mut waits).map_err(Failure::system)?;
+            wait(&mut waits)?;
         }
-        asked.iter_mut().for_each(|flow| flow.take(&mut inbox));
+        flows.iter_mut().for_each(|flow| flow.take(&mut inbox));
     }
     Ok(())
 }
@@ -177,7 +169,7 @@ struct ProbeFlow {
     /// What came back of a packet instead of an answer, by ICMP; and that asking again is of no use.
     refused: Option<String>,
     hopeless: bool,
-    seen: Probed,
+    seen: StampFlow,
 }
 
 impl ProbeFlow {
@@ -186,7 +178,7 @@ impl ProbeFlow {
         option::tell_class_and_ttl(socket.as_fd(), to.is_ipv6())?;
         let port = socket.local()?.port();
         // Its port tells it apart from the others already.
-        let seen = Probed { port, tos, unanswered: Some(0), ..Probed::default() };
+        let seen = StampFlow { port, tos, unanswered: Some(0), ..StampFlow::default() };
         let (answered, unanswered, refused, hopeless) = (None, Some(None), None, false);
         let (came, mark) = (0, 0);
         Ok(Self { socket, ssid: port, came, answered, mark, unanswered, refused, hopeless, seen })
@@ -293,7 +285,7 @@ mod tests {
     use super::*;
 
     /// A flow whose packets of these numbers are answered, each with what the other end had counted before it.
-    fn answered(with: &[(u32, u32)]) -> Probed {
+    fn answered(with: &[(u32, u32)]) -> StampFlow {
         let to = SocketAddr::from(([127, 0, 0, 1], 9));
         let mut flow = ProbeFlow::open(to, 0).expect("a socket");
         flow.seen.sent = COUNT;

@@ -1,0 +1,135 @@
+//! Who waited on a TCP connection, by what the kernel of one end tells of it; `quell doctor` supplies the facts.
+
+use crate::Cause;
+
+/// More of the busy time than this is most of it.
+const MOST: f64 = 2.0 / 3.0;
+/// A round trip that takes so much longer than the least one, in microseconds, met a queue.
+const QUEUE_US: u64 = 50_000;
+/// Timeouts in a row, each twice as long as the one before, of segments that do not arrive.
+const TIMEOUTS: u32 = 3;
+
+/// What one end's kernel tells of a connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ConnectionFacts {
+    /// Share of the busy time in which the other end's window was full (`rwnd_limited`).
+    pub window_share: f64,
+    /// Share of the busy time in which the send buffer was full (`sndbuf_limited`).
+    pub buffer_share: f64,
+    /// The send buffer was full of what is in flight at both looks, and both windows had room.
+    pub buffer_full: bool,
+    /// It moves data, and the program had no more to send.
+    pub app_limited: bool,
+    /// The program here left half of the receive buffer unread, and the other end was told to stop.
+    pub unread: bool,
+    /// Microseconds that a round trip takes more than the least one, while data is in flight.
+    pub queueing_us: u64,
+    /// Microseconds that eight segments take at its rate: so much waits on a slow line without any other traffic.
+    pub eight_segments_us: u64,
+    /// An own interface held packets in its queue at both looks.
+    pub own_queue: bool,
+    /// How often it was looked at, and in how many looks one segment was unacknowledged for longer than the path takes, less than another one was held
+    /// back, and nothing was lost.
+    pub looks: u32,
+    /// See `looks`.
+    pub held_back: u32,
+    /// Timeouts in a row.
+    pub timeouts: u32,
+    /// A full-sized segment waits, and less than one was ever acknowledged.
+    pub large_unacknowledged: bool,
+}
+
+impl ConnectionFacts {
+    /// The one cause that explains the wait; none where nobody waited, or several causes took their part.
+    pub fn cause(&self) -> Option<Cause> {
+        let queue = self.queueing_us >= QUEUE_US
+            && self.queueing_us >= self.eight_segments_us.min(1_000_000);
+        Some(match self {
+            f if f.timeouts >= TIMEOUTS && f.large_unacknowledged => Cause::MtuBlackHole,
+            f if f.looks >= 4 && f.held_back >= 2 && f.held_back * 3 >= f.looks => {
+                Cause::DelayedAck
+            }
+            f if f.unread => Cause::ReceiverWindow,
+            f if queue && f.own_queue => Cause::OwnQueue,
+            _ if queue => Cause::PathQueue,
+            f if f.window_share > MOST => Cause::ReceiverWindow,
+            f if f.buffer_share > MOST || f.buffer_full => Cause::SendBuffer,
+            f if f.app_limited => Cause::SenderIdle,
+            _ => return None,
+        })
+    }
+}
+
+/// What one end's kernel counted of TCP; of connections that are open, without their SYNs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LossFacts {
+    /// Segments of data that were sent for the first time.
+    pub sent: u64,
+    /// Segments that were sent again.
+    pub again: u64,
+    /// Retransmission timers that ran out.
+    pub timeouts: u64,
+}
+
+impl LossFacts {
+    /// How losses were met, where there are enough of them: one in a hundred of 1000 segments, one in ten of fewer, or 20 timeouts.
+    pub fn cause(&self) -> Option<Cause> {
+        let Self { sent, again, timeouts } = *self;
+        let lossy = sent >= 1000 && again * 100 > sent || again >= 20 && again * 10 >= sent;
+        let by_timer = timeouts >= 20 && timeouts * 2 >= again && again * 1000 >= sent;
+        match (by_timer, lossy) {
+            (true, _) => Some(Cause::RetransmissionTimeout),
+            (false, true) => Some(Cause::FastRetransmit),
+            (false, false) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_fact_that_stands_out_is_the_cause_and_shares_of_several_are_none() {
+        let none = ConnectionFacts::default();
+        for (facts, cause) in [
+            (none, None),
+            (ConnectionFacts { window_share: 0.5, buffer_share: 0.5, ..none }, None),
+            (ConnectionFacts { window_share: 0.9, ..none }, Some(Cause::ReceiverWindow)),
+            (ConnectionFacts { unread: true, ..none }, Some(Cause::ReceiverWindow)),
+            (ConnectionFacts { buffer_share: 0.9, ..none }, Some(Cause::SendBuffer)),
+            (ConnectionFacts { buffer_full: true, ..none }, Some(Cause::SendBuffer)),
+            (ConnectionFacts { app_limited: true, ..none }, Some(Cause::SenderIdle)),
+            // A queue explains a full window: what stands in it is not acknowledged.
+            (
+                ConnectionFacts { queueing_us: 80_000, window_share: 0.9, ..none },
+                Some(Cause::PathQueue),
+            ),
+            (
+                ConnectionFacts { queueing_us: 80_000, own_queue: true, ..none },
+                Some(Cause::OwnQueue),
+            ),
+            // Eight segments take 97 ms at 1 Mbit/s.
+            (ConnectionFacts { queueing_us: 80_000, eight_segments_us: 97_000, ..none }, None),
+            (ConnectionFacts { looks: 6, held_back: 2, ..none }, Some(Cause::DelayedAck)),
+            (ConnectionFacts { looks: 7, held_back: 2, ..none }, None),
+            (
+                ConnectionFacts { timeouts: 3, large_unacknowledged: true, ..none },
+                Some(Cause::MtuBlackHole),
+            ),
+            (ConnectionFacts { timeouts: 3, ..none }, None),
+        ] {
+            assert_eq!(facts.cause(), cause, "{facts:?}");
+        }
+    }
+
+    #[test]
+    fn losses_are_met_by_a_timer_or_at_once() {
+        let cause = |sent, again, timeouts| LossFacts { sent, again, timeouts }.cause();
+        assert_eq!(cause(100_000, 5000, 30), Some(Cause::FastRetransmit));
+        assert_eq!(cause(150, 120, 90), Some(Cause::RetransmissionTimeout));
+        assert_eq!(cause(100, 20, 0), Some(Cause::FastRetransmit));
+        assert_eq!([cause(100_000, 900, 5), cause(100, 5, 5), cause(0, 0, 0)], [None; 3]);
+        assert_eq!(cause(1_000_000, 30, 30), None, "three in a hundred thousand");
+    }
+}

@@ -1,0 +1,46 @@
+//! Whether a path swallows large packets, by which sizes arrive; `quell path` and `quell doctor --peer` supply the facts.
+
+use crate::Cause;
+
+/// Sizes of IP packets, in bytes, that were sent one way of a path, unfragmented and each several times.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SizeFacts<'a> {
+    /// All that were sent.
+    pub sent: &'a [u32],
+    /// Those of which one arrived, at least.
+    pub arrived: &'a [u32],
+    /// Whether somebody said that a packet was too big.
+    pub said: bool,
+}
+
+impl SizeFacts<'_> {
+    /// The largest size that arrives and the smallest that does not, where all above some size are lost and nobody says so.
+    pub fn gap(&self) -> Option<(u32, u32)> {
+        let largest = *self.arrived.iter().max()?;
+        let lost = *self.sent.iter().filter(|size| **size > largest).min()?;
+        // A path that loses now and then loses small ones too.
+        let steady = self.sent.iter().all(|size| *size > largest || self.arrived.contains(size));
+        (steady && !self.said).then_some((largest, lost))
+    }
+
+    /// The cause, if any.
+    pub fn cause(&self) -> Option<Cause> {
+        self.gap().map(|_| Cause::MtuBlackHole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_where_all_above_a_size_are_lost_and_nobody_says_so_large_packets_vanish() {
+        let facts = |arrived, said| SizeFacts { sent: &[576, 1280, 1500], arrived, said };
+        assert_eq!(facts(&[576, 1280], false).gap(), Some((1280, 1500)));
+        assert_eq!(facts(&[576, 1280], false).cause(), Some(Cause::MtuBlackHole));
+        assert_eq!(facts(&[576, 1280], true).cause(), None, "a hop says so");
+        assert_eq!(facts(&[576, 1500], false).cause(), None, "one was lost by chance");
+        assert_eq!(facts(&[], false).cause(), None, "nothing arrives");
+        assert_eq!(facts(&[576, 1280, 1500], false).cause(), None);
+    }
+}

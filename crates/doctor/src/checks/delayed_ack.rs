@@ -1,0 +1,23 @@
+use super::prelude::*;
+
+pub(super) const CHECK: Check = Check::of_cause(
+    Cause::DelayedAck,
+    CheckGroup::Saturation,
+    "TCP_INFO: one segment unacknowledged, less than one more held back, idle for longer than the path takes",
+    look,
+);
+
+fn look(facts: &Facts<'_>) -> CheckResult {
+    if facts.stalls.looks < 4 {
+        return Ok(CheckOutcome::NotApplicable("needs several looks".to_owned()));
+    }
+    let delayed = facts.counter("TcpExt.DelayedACKs").unwrap_or_default();
+    waiting(facts, &CHECK, |c, seen| {
+        let (held, looks) = (seen.held_back.into(), seen.looks.into());
+        vec![
+            Evidence::part("waiting so", held, looks, "looks", "TCP_INFO"),
+            Evidence::amount("mss", c.info.snd_mss.into(), "bytes", "TCP_INFO"),
+            Evidence::amount("DelayedACKs here", delayed.watched, "while watching", "/proc/net/netstat"),
+        ]
+    })
+}
