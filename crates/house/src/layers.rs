@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   4  quell                       the command line
-//!   3  experiment  report  flow  serve  rpm  doctor  shaping  tuning
+//!   3  experiment  flow  serve  rpm  doctor  path  shaping  tuning
+//!      report                      below those whose figures are a run's: path
 //!   2  probe  load  rr  page  act  lab  shaper  treeview  host
 //!      classify  tls               below others of their layer: a program for the kernel, over netlink; TLS over a socket
 //!   1  sys  netlink  store  chart  trace  hierarchy  foreign  web   one system thing each
@@ -45,15 +46,16 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "quell-host",
         ],
     ),
+    ("3, below", &["quell-report"]),
     (
         "3",
         &[
             "quell-experiment",
-            "quell-report",
             "quell-flow",
             "quell-serve",
             "quell-rpm",
             "quell-doctor",
+            "quell-path",
             "quell-shaping",
             "quell-tuning",
         ],

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! A SYN that was lost and an answer that was lost look alike from here: the kernel sends its SYN again after a second, and what answers then
-//! may be no answer to the first exchange. [`Retries`] tells whether that was lost. If so the connect counts as lost, which way is unknown,
+//! may be no answer to the first exchange. [`ConnectTimes`] tells whether that was lost. If so the connect counts as lost, which way is unknown,
 //! and its time, that of the kernel's timer, is told apart. Where nobody can know, it is unsure: neither its loss nor its time counts as
-//! known. It is decided when no answer would be waited for any more, since later connects tell of earlier ones. What was given up stays open for
+//! known. It is decided when no answer would be waited for any more, since later connects tell how long one takes. What was given up stays open for
 //! a while: its answer shows that the path is slower, and makes it late or unsure, not lost.
 //!
 //! Where the connection came about the kernel measured the time itself, from SYN to answer, in whole microseconds (`tcpi_rtt`); a
@@ -18,7 +18,7 @@
 
 use crate::options::check_interval;
 use crate::prober::{Driver, ProbeStream, StreamSpec};
-use crate::retry::{Exchange, First, Retries};
+use crate::retry::{Connect, ConnectTimes, FirstSyn};
 use crate::stream_socket::{Answer, Seen, StreamSocket, When};
 use crate::{Emit, Options, ProbeError};
 use nix::errno::Errno;
@@ -57,7 +57,7 @@ struct ConnectSocket {
     most_late: u64,
     open: u64,
     refused: u64,
-    retries: Retries,
+    times: ConnectTimes,
     retried: Retried,
     /// Those that were answered after their SYN was sent again, as they came, until it is decided what that means.
     undecided: Vec<Undecided>,
@@ -69,11 +69,9 @@ struct ConnectSocket {
 #[derive(Debug)]
 struct Undecided {
     ended: EndedAttempt,
-    exchange: Exchange,
+    connect: Connect,
     /// Its place among all answers.
     order: u64,
-    /// It is known that it was the first exchange that was answered.
-    is_answer: bool,
 }
 
 /// Connects that came about after their SYN was sent again.
@@ -116,7 +114,7 @@ impl TcpPing {
                 most_late,
                 open: 0,
                 refused: 0,
-                retries: Retries::default(),
+                times: ConnectTimes::default(),
                 retried: Retried::default(),
                 undecided: Vec::new(),
                 arrived: 0,
@@ -163,21 +161,17 @@ impl ConnectSocket {
         }
         let order = self.arrived;
         self.arrived += 1;
-        let took_ns = ended.seen_ns.saturating_sub(ended.begun_ns);
-        let is_certain = ended.repeated == 0;
-        let exchange = Exchange {
-            begun_ns: ended.begun_ns,
-            took_ns: ended.rtt_ns.filter(|_| is_certain).unwrap_or(took_ns),
-            is_to_first: ended.is_answer_to_first(),
-        };
-        self.retries.answered(exchange);
-        if is_certain {
-            self.retries.certain(exchange);
+        if ended.repeated == 0 {
+            let took_ns = ended.seen_ns.saturating_sub(ended.begun_ns);
+            self.times.certain(ended.rtt_ns.unwrap_or(took_ns));
             return Some(self.reply(&ended, order));
         }
-        self.undecided.push(Undecided { ended, exchange, order, is_answer: false });
+        let took_ns = ended.seen_ns.saturating_sub(ended.begun_ns);
+        let connect = Connect { took_ns, is_to_first: ended.is_answer_to_first() };
+        self.times.again(&connect);
+        self.undecided.push(Undecided { ended, connect, order });
         // An answer to a later SYN tells nothing of how long one takes.
-        exchange.may_be_to_first().then_some(Seen::Undecided { took_ns })
+        connect.may_be_to_first().then_some(Seen::Undecided { took_ns })
     }
 
     fn reply(&mut self, ended: &EndedAttempt, order: u64) -> Seen {
@@ -190,35 +184,17 @@ impl ConnectSocket {
         Seen::Reply { answer, when }
     }
 
-    /// Finds those that are certain to be answers to the first SYN: the quickest first, since they tell of the others.
-    fn find_answers(&mut self) {
-        let Self { undecided, retries, .. } = self;
-        let mut open: Vec<&mut Undecided> = undecided.iter_mut().filter(|u| !u.is_answer).collect();
-        open.sort_unstable_by_key(|u| u.exchange.took_ns);
-        for undecided in open {
-            undecided.is_answer = retries.is_answer(&undecided.exchange);
-            if undecided.is_answer {
-                retries.certain(undecided.exchange);
-            }
-        }
-    }
-
     fn decided(&mut self, undecided: &Undecided) -> Seen {
-        let seq = undecided.ended.id;
-        let first = match undecided.is_answer {
-            true => First::Answered,
-            false => self.retries.judge(&undecided.exchange),
-        };
-        match first {
-            First::Answered => self.reply(&undecided.ended, undecided.order),
-            First::Lost => {
-                self.retried.push(undecided.exchange.took_ns);
+        let (seq, took_ns) = (undecided.ended.id, undecided.connect.took_ns);
+        match self.times.judge(&undecided.connect) {
+            FirstSyn::Answered => self.reply(&undecided.ended, undecided.order),
+            FirstSyn::Lost => {
+                self.retried.push(took_ns);
                 Seen::Lost { seq }
             }
-            First::Unsure => {
+            FirstSyn::Unsure => {
                 self.retried.unsure += 1;
-                let Exchange { took_ns, .. } = undecided.exchange;
-                let took_ns = undecided.exchange.may_be_to_first().then_some(took_ns);
+                let took_ns = undecided.connect.may_be_to_first().then_some(took_ns);
                 Seen::Unsure { seq, took_ns }
             }
         }
@@ -260,14 +236,12 @@ impl StreamSocket for ConnectSocket {
         let settled = self.settled;
         let is_due = |u: &Undecided| {
             // What was answered after it had been given up is waited with as long again: by then those behind it that tell of it are answered.
-            let is_told_of =
-                u.ended.id >= settled || u.ended.seen_ns + u.exchange.took_ns <= now_ns;
+            let is_told_of = u.ended.id >= settled || u.ended.seen_ns + u.connect.took_ns <= now_ns;
             u.ended.id < seq && is_told_of || seq == u64::MAX
         };
         if !self.undecided.iter().any(is_due) {
             return;
         }
-        self.find_answers();
         let all = std::mem::take(&mut self.undecided);
         let (due, open) = all.into_iter().partition(is_due);
         self.undecided = open;

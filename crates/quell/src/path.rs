@@ -1,26 +1,11 @@
-//! `quell path`: the hops to a host, each with its loss and delay, watched while it goes on; how large packets may be, where marks are
-//! changed, which ways flows take.
-//!
-//! ```text
-//!   args ──► session (addresses, sockets) ──► watch ──┬─► live, on screen      a terminal
-//!                                                     ├─► text, at the end     a person
-//!                        known ◄── the probe's news ──┼─► json                 a program
-//!                          └─► findings               └─► keep, reopen         a run
-//! ```
+//! `quell path`: the hops to a host. Arguments and text; the rest is in `crates/path`.
 
-mod findings;
-mod json;
-mod known;
-mod limiter;
 mod live;
-mod reopen;
-mod session;
 mod text;
-mod watch;
 
 use crate::failure::Failure;
 use crate::host;
-use crate::keep::{About, Keep, Origin, command_line};
+use crate::keep::{About, End, Keep, Origin, command_line};
 use crate::look::Format;
 use crate::options::{Family, Place};
 use crate::ping::{seconds, way};
@@ -28,11 +13,13 @@ use crate::plot;
 use crate::results;
 use crate::screen;
 use crate::text::{columns, say};
-use clap::Args;
-use known::Known;
+use clap::{Args, ValueEnum};
+use quell_model::Event;
+use quell_path::{
+    PathError, PathHops, PathReport, PathSession, PathWishes, ProbeMethod, Sink, UDP_PORT,
+};
 use quell_store::Run;
 use quell_units::{Ecn, Span, Tos};
-use session::{Method, Session, UDP_PORT, Wishes};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -40,6 +27,27 @@ use std::process::ExitCode;
 const TCP_PORT: u16 = 443;
 /// Hops are routers of other people: who is not root asks each at most so often.
 const LEAST_INTERVAL: Span = Span::from_millis(100);
+
+/// What is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PathMethod {
+    /// ICMP echo
+    Icmp,
+    /// UDP datagrams to a port where nobody should listen
+    Udp,
+    /// SYNs of TCP; an open or closed port answers
+    Tcp,
+}
+
+impl From<PathMethod> for ProbeMethod {
+    fn from(method: PathMethod) -> Self {
+        match method {
+            PathMethod::Icmp => Self::Icmp,
+            PathMethod::Udp => Self::Udp,
+            PathMethod::Tcp => Self::Tcp,
+        }
+    }
+}
 
 /// Options of `quell path`.
 #[derive(Debug, Args)]
@@ -49,7 +57,7 @@ pub struct PathArgs {
     pub host: Option<String>,
     /// What is sent [default: icmp, or udp where there are several flows or ICMP is not allowed]
     #[arg(short, long, value_enum)]
-    pub method: Option<Method>,
+    pub method: Option<PathMethod>,
     /// Port at the other end [default: 33434 for udp, 443 for tcp]
     #[arg(short, long)]
     pub port: Option<u16>,
@@ -127,34 +135,83 @@ pub fn path(args: &PathArgs) -> Result<ExitCode, Failure> {
         return read(name, args, figure);
     }
     let (mut session, wishes) = session(args)?;
-    let probe = session.prepare(&wishes, args.method.is_some())?;
+    let probe = session.prepare(&wishes, args.method.is_some()).map_err(refused)?;
     // Before the run's folder is made, which would stay behind half made.
     let stop = crate::interrupt::bell()?;
     let keep = match args.save || args.write.is_some() || figure.is_some() {
         true => Some(begin(args, &session)?),
         false => None,
     };
-    let live = !args.json && !args.plain && screen::is_live();
-    let ended = watch::watch(&session, probe, args.duration, live, keep, stop)?;
-    tell(&session, &ended.known, args.json, ended.run.as_deref());
+    let is_live = !args.json && !args.plain && screen::is_live();
+    let mut view = Terminal { session: &session, is_live, keep, screen: screen::Screen::new() };
+    let ended = quell_path::run(&session, probe, args.duration, &stop, &mut view);
+    let ended = ended.map_err(Failure::system)?;
+    if is_live {
+        screen::Screen::show(&view.screen.clear(screen::size().0));
+    }
+    let end = End::of(ended.failed.as_deref(), stop.rings());
+    let run = view.keep.map(|keep| keep.finish(end)).transpose()?;
+    tell(&session, &ended.hops, args.json, run.as_deref());
     if let Some(why) = ended.failed {
         return Err(Failure::system(why));
     }
-    if let (Some(figure), Some(folder)) = (figure, &ended.run) {
+    if let (Some(figure), Some(folder)) = (figure, &run) {
         draw(&results::read(folder)?, args, figure)?;
     }
-    verdict(&session, &ended.known)
+    verdict(&session, &ended.hops)
+}
+
+/// The live view, and the run that is kept.
+struct Terminal<'a> {
+    session: &'a PathSession,
+    is_live: bool,
+    keep: Option<Keep>,
+    screen: screen::Screen,
+}
+
+impl Sink for Terminal<'_> {
+    fn keep(&mut self, event: Event) -> Result<(), String> {
+        let Some(keep) = &mut self.keep else { return Ok(()) };
+        keep.event(&event).map_err(|error| {
+            // What was kept so far stays readable.
+            self.keep = None;
+            error.to_string()
+        })
+    }
+
+    fn is_live(&self) -> bool {
+        self.is_live
+    }
+
+    fn draw(&mut self, hops: &PathHops, elapsed_ns: u64) {
+        let (width, height) = screen::size();
+        let lines = live::lines(self.session, hops, elapsed_ns, width, height);
+        screen::Screen::show(&self.screen.frame(&lines, width));
+    }
+}
+
+/// Why it can't begin, and what to do.
+fn refused(error: PathError) -> Failure {
+    match error {
+        PathError::Wrong(why) => Failure::usage(why),
+        PathError::System(error) => Failure::system(error),
+        PathError::Forbidden => Failure::system(
+            "ICMP is not allowed to this user. One of these helps:\n  \
+             sudo sysctl net.ipv4.ping_group_range='0 2147483647'   (ping sockets for everybody)\n  \
+             quell path --method udp HOST, or --method tcp          (need no rights)",
+        ),
+    }
 }
 
 /// A run that was kept.
 fn read(name: &str, args: &PathArgs, figure: Option<(&Path, Format)>) -> Result<ExitCode, Failure> {
     let folder = results::located(&args.place.base, name)?;
     let run = Run::read(&folder).map_err(Failure::unusable)?;
-    let (session, known) = reopen::read(&run).ok_or_else(|| {
+    let (session, hops) = quell_path::read(&run).ok_or_else(|| {
         let run = &run.manifest.run;
         Failure::unusable(format!("{run} is no run of `quell path`; see `quell show {run}`"))
     })?;
-    tell(&session, &known, args.json, Some(&run.folder));
+    tell(&session, &hops, args.json, Some(&run.folder));
     if let Some(figure) = figure {
         draw(&run, args, figure)?;
     }
@@ -162,14 +219,14 @@ fn read(name: &str, args: &PathArgs, figure: Option<(&Path, Format)>) -> Result<
 }
 
 /// The summary, for a person or a program.
-fn tell(session: &Session, known: &Known, json: bool, run_folder: Option<&Path>) {
+fn tell(session: &PathSession, hops: &PathHops, json: bool, run_folder: Option<&Path>) {
     let run = run_folder.map(|folder| folder.display().to_string());
     if json {
-        let document = json::document(session, known, run.as_deref());
-        println!("{}", crate::text::document(&document));
+        let report = PathReport::new(session, hops, run.as_deref());
+        println!("{}", crate::text::document(&serde_json::json!(report)));
         return;
     }
-    print!("{}", text::summary(session, known, columns()));
+    print!("{}", text::summary(session, hops, columns()));
     if let Some(run) = run_folder {
         say(&format!("\nkept as {}\n", results::shown(run)));
     }
@@ -180,23 +237,23 @@ fn draw(run: &Run, args: &PathArgs, (file, format): (&Path, Format)) -> Result<(
     plot::draw(run, name, file, format)
 }
 
-fn session(args: &PathArgs) -> Result<(Session, Wishes), Failure> {
-    let method = args.method.unwrap_or(match (args.flows, args.port) {
-        (1, None) => Method::Icmp,
-        _ => Method::Udp,
-    });
-    if method == Method::Icmp && args.port.is_some() {
+fn session(args: &PathArgs) -> Result<(PathSession, PathWishes), Failure> {
+    let method = args.method.map_or_else(
+        || if (args.flows, args.port) == (1, None) { ProbeMethod::Icmp } else { ProbeMethod::Udp },
+        ProbeMethod::from,
+    );
+    if method == ProbeMethod::Icmp && args.port.is_some() {
         return Err(Failure::usage("--port: ICMP has no ports; take --method udp or tcp"));
     }
-    if method == Method::Icmp && args.from_port.is_some() {
+    if method == ProbeMethod::Icmp && args.from_port.is_some() {
         return Err(Failure::usage("--from-port: ICMP has no ports; take --method udp or tcp"));
     }
     let way = way(args.from.as_deref());
     let family = args.family.or_that_of(way.source);
     let port = match method {
-        Method::Icmp => None,
-        Method::Udp => Some(args.port.unwrap_or(UDP_PORT)),
-        Method::Tcp => Some(args.port.unwrap_or(TCP_PORT)),
+        ProbeMethod::Icmp => None,
+        ProbeMethod::Udp => Some(args.port.unwrap_or(UDP_PORT)),
+        ProbeMethod::Tcp => Some(args.port.unwrap_or(TCP_PORT)),
     };
     let own = way.source.map(|own| ("-I", own));
     let usual = host::Usual { family, own, port, device: way.device.as_deref() };
@@ -223,7 +280,7 @@ fn session(args: &PathArgs) -> Result<(Session, Wishes), Failure> {
         )));
     }
     let tos = args.ecn.map_or(args.tos, |ecn| args.tos.with_ecn(ecn));
-    let session = Session {
+    let session = PathSession {
         host: name.into(),
         to,
         others,
@@ -235,18 +292,19 @@ fn session(args: &PathArgs) -> Result<(Session, Wishes), Failure> {
         survey: !args.no_survey,
         sees_marks: false,
     };
-    let wishes = Wishes {
+    let wishes = PathWishes {
         flows: args.flows,
         port: from_port,
         count: args.count,
         most_hops: args.max_hops,
         wait: args.wait,
         way,
+        zone: host::zone(&to),
     };
     Ok((session, wishes))
 }
 
-fn begin(args: &PathArgs, session: &Session) -> Result<Keep, Failure> {
+fn begin(args: &PathArgs, session: &PathSession) -> Result<Keep, Failure> {
     let about = About {
         name: args.write.clone().unwrap_or_else(|| "path".into()),
         scenario: format!("{:?}", session.method).to_lowercase(),
@@ -258,30 +316,30 @@ fn begin(args: &PathArgs, session: &Session) -> Result<Keep, Failure> {
         origin: Origin::Here(std::time::Duration::ZERO),
     };
     let mut keep = Keep::begin(&args.place.base, &about)?;
-    keep.event(&reopen::session_fact(session))?;
+    keep.event(&quell_path::session_fact(session))?;
     Ok(keep)
 }
 
 /// A path whose end did not answer is a failed check.
-fn verdict(session: &Session, known: &Known) -> Result<ExitCode, Failure> {
-    if known.reached(session.to.ip()) {
+fn verdict(session: &PathSession, hops: &PathHops) -> Result<ExitCode, Failure> {
+    if hops.reached(session.to.ip()) {
         return Ok(ExitCode::SUCCESS);
     }
-    let last = known.hops().filter(|(_, hop, _)| !hop.who.is_empty()).last();
+    let last = hops.hops().filter(|(_, hop, _)| !hop.responders.is_empty()).last();
     let far = match last {
         // As a router does, or with a refusal.
-        Some((number, hop, _)) if hop.who[0].address == session.to.ip() => {
+        Some((number, hop, _)) if hop.responders[0].address == session.to.ip() => {
             format!("what has its address answers at hop {number}, and is not reached there")
         }
         Some((number, hop, _)) => {
-            format!("the last that answered is hop {number} ({})", hop.who[0].address)
+            format!("the last that answered is hop {number} ({})", hop.responders[0].address)
         }
         None => "nobody on the way did either".to_owned(),
     };
     let hint = match session.method {
-        Method::Icmp => "; --method tcp or udp may get through",
-        Method::Udp => "; hosts often keep silent about UDP: try --method tcp or icmp",
-        Method::Tcp => "; --method icmp may get through",
+        ProbeMethod::Icmp => "; --method tcp or udp may get through",
+        ProbeMethod::Udp => "; hosts often keep silent about UDP: try --method tcp or icmp",
+        ProbeMethod::Tcp => "; --method icmp may get through",
     };
     let others = host::hint(&session.to, &session.others);
     Err(Failure::check(format!("no answer from {}: {far}{hint}{others}", session.host)))

@@ -6,16 +6,15 @@
 //! ```
 
 mod quoted;
-mod short;
 mod syns;
 mod under;
 
-use super::repeats::Repeats;
-use super::rounds::{Pacing, Rounds, Step};
-use super::sockets::{Came, FlowSocket, Packet, What};
-use super::survey::{Ask, Outcome, Sizes, Survey};
-use super::{HopAnswer, MARKED, News, PathProbe, PathSpec, Sent, Unmatched};
+use super::rounds::{Pacing, RoundStep, Rounds};
+use super::sockets::{FlowSocket, HopPacket, HopReply, ReplyKind};
+use super::survey::{SizeAnswer, Sizes, Survey, SurveyQuestion};
+use super::{HopAnswer, MARKED, News, PathProbe, PathSpec, ProbeKind};
 use crate::ledger::{Ledger, Refusal, Reply};
+use crate::retry::HopConnects;
 use crate::stream_socket::MOST_BATCHES;
 use crate::{Patience, ProbeError};
 use nix::errno::Errno;
@@ -29,7 +28,7 @@ use quell_wire::hop_probe::{self, Quote};
 use quell_wire::icmp_error::Meaning;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use under::{Under, is_before, who};
+use under::{PacketUnderWay, is_before, who};
 
 /// Packets that are remembered for what may still come.
 const KEPT: usize = 1 << 14;
@@ -81,7 +80,7 @@ struct Driver<'a> {
     over_ns: Option<u64>,
     /// Who said last of an ordinary probe that it is too big, and what were not.
     too_big: Option<(IpAddr, u32)>,
-    under: BTreeMap<u64, Under>,
+    under: BTreeMap<u64, PacketUnderWay>,
     next: u64,
     ledgers: BTreeMap<(u16, u8), Ledger>,
     /// Hops of the first flow that answered.
@@ -92,16 +91,14 @@ struct Driver<'a> {
     patience: Patience,
     /// Of SYNs: how often an answer of a hop was awaited in vain; none where it ever answered.
     in_vain: Vec<Option<u32>>,
-    repeats: Repeats,
+    connects: HopConnects,
     /// Flows and hops where the last SYN met a connection before it that is still there, for all that is known.
     left_over: BTreeSet<(u16, u8)>,
     /// Since when others wait for one probe at a time.
     one_at_a_time: bool,
-    unmatched: Unmatched,
-    /// From when on answers that hold too little can only be about the one packet under way.
-    trusts_from_ns: u64,
-    /// What was told of them.
-    told_unmatched: Unmatched,
+    /// Answers that are about no packet of ours, for all that is known, and how many of them were told.
+    unmatched: u64,
+    told_unmatched: u64,
     window: Window,
     wall: Wall,
     queue: ErrorQueue,
@@ -127,7 +124,7 @@ impl PathProbe {
             flows: spec.flows,
             most_hops: spec.most_hops,
         };
-        let one_at_a_time = spec.sent == Sent::Tcp;
+        let one_at_a_time = spec.sent == ProbeKind::Tcp;
         let own = surveyor.is_some();
         flows.extend(surveyor);
         let driver = Driver {
@@ -147,12 +144,11 @@ impl PathProbe {
             longest_ns: 0,
             patience: spec.patience,
             in_vain: vec![Some(0); usize::from(spec.most_hops)],
-            repeats: Repeats::default(),
+            connects: HopConnects::default(),
             left_over: BTreeSet::new(),
             one_at_a_time,
-            unmatched: Unmatched::default(),
-            trusts_from_ns: 0,
-            told_unmatched: Unmatched::default(),
+            unmatched: 0,
+            told_unmatched: 0,
             window: *window,
             wall: Wall::new(),
             queue: ErrorQueue::default(),
@@ -233,7 +229,6 @@ impl Driver<'_> {
         for mark in marks {
             if let Some(number) = self.which(&mark) {
                 self.came_late(number, &mark);
-                self.came_short(number, &mark);
                 self.marked(number, &mark);
             }
         }
@@ -246,13 +241,13 @@ impl Driver<'_> {
             let open = self.under.values().filter(|under| under.is_open).count();
             let open = if self.one_at_a_time { open } else { open - self.asks() };
             match self.rounds.next(now_ns, open) {
-                Step::Send { flow, ttl, due_ns } => {
+                RoundStep::Send { flow, ttl, due_ns } => {
                     self.probe(flow, ttl, now_ns.saturating_sub(due_ns));
                     now_ns = monotonic_ns();
                 }
-                Step::Until(time) => break Some(time),
-                Step::Answer => break self.gate_ns(now_ns),
-                Step::Done => break None,
+                RoundStep::Until(time) => break Some(time),
+                RoundStep::Answer => break self.gate_ns(now_ns),
+                RoundStep::Done => break None,
             }
         };
         let asks = self.ask(now_ns, rounds.is_none());
@@ -317,11 +312,11 @@ impl Driver<'_> {
             let headers = self.headers();
             let payload = |bytes: u32| bytes.saturating_sub(headers) as usize;
             let (ttl, tos, size, beside) = match ask {
-                Ask::Marks { ttl, beside } => {
+                SurveyQuestion::Marks { ttl, beside } => {
                     let size = self.spec.size as usize;
                     (ttl, MARKED, size, beside.then_some(size))
                 }
-                Ask::Size { ttl, bytes, beside } => {
+                SurveyQuestion::Size { ttl, bytes, beside } => {
                     (ttl, self.spec.tos, payload(bytes), beside.map(payload))
                 }
             };
@@ -338,7 +333,7 @@ impl Driver<'_> {
                     // The own device's MTU stands in the error queue.
                     let came = self.come(self.surveyor);
                     let said = came.iter().rev().find(|came| came.from.is_none() && came.mtu > 0);
-                    let outcome = said.map_or(Outcome::Silence, |said| Outcome::TooBig {
+                    let outcome = said.map_or(SizeAnswer::Silence, |said| SizeAnswer::TooBig {
                         by: None,
                         mtu: said.mtu,
                     });
@@ -347,7 +342,7 @@ impl Driver<'_> {
                     });
                     self.told(outcome);
                 }
-                Err(_) => self.told(Outcome::Silence),
+                Err(_) => self.told(SizeAnswer::Silence),
             }
         }
         Some(now_ns)
@@ -386,14 +381,14 @@ impl Driver<'_> {
         (if self.spec.to.is_ipv6() { 40 } else { 20 }) + 8
     }
 
-    fn told(&mut self, outcome: Outcome) {
+    fn told(&mut self, outcome: SizeAnswer) {
         self.asked = None;
         if let Some(survey) = &mut self.survey {
             let before = survey.next();
             survey.take(outcome);
-            let hop = |ask: Option<Ask>| {
+            let hop = |ask: Option<SurveyQuestion>| {
                 ask.map(|ask| match ask {
-                    Ask::Marks { ttl, .. } | Ask::Size { ttl, .. } => ttl,
+                    SurveyQuestion::Marks { ttl, .. } | SurveyQuestion::Size { ttl, .. } => ttl,
                 })
             };
             if hop(before) != hop(survey.next()) {
@@ -407,7 +402,7 @@ impl Driver<'_> {
         if let Some(asked) = self.asked
             && self.asks() == 0
         {
-            self.told(if asked.beside_came { Outcome::Beside } else { Outcome::Silence });
+            self.told(if asked.beside_came { SizeAnswer::Beside } else { SizeAnswer::Silence });
         }
     }
 
@@ -420,19 +415,18 @@ impl Driver<'_> {
         seq: Option<u64>,
     ) -> Result<u64, Errno> {
         let number = self.next;
-        let packet = Packet { number, ttl, tos: tos.byte(), size };
+        let packet = HopPacket { number, ttl, tos: tos.byte(), size };
         let sent_ns = self.flows[usize::from(flow)].send(self.spec.to.is_ipv6(), packet)?;
         self.next += 1;
         self.under.insert(
             number,
-            Under {
+            PacketUnderWay {
                 flow,
                 ttl,
                 seq,
                 sent_ns,
                 steps: self.wall.steps(),
                 tos,
-                size,
                 is_open: true,
                 is_answered: false,
                 by: None,
@@ -465,6 +459,16 @@ impl Driver<'_> {
         }
     }
 
+    /// The only packet of that flow that is under way.
+    fn only_one(&self, index: usize) -> Option<u64> {
+        let own = |(_, under): &(&u64, &PacketUnderWay)| {
+            under.is_open && usize::from(under.flow) == index
+        };
+        let mut open = self.under.iter().rev().filter(own);
+        let (number, _) = open.next()?;
+        open.next().is_none().then_some(*number)
+    }
+
     /// When the first probe that others wait for will hold up nobody any more.
     fn gate_ns(&self, now_ns: u64) -> Option<u64> {
         let open = self.under.values().filter(|under| under.is_open);
@@ -492,7 +496,7 @@ impl Driver<'_> {
         let now = self.window.t(now_ns);
         self.decide(Some(now));
         self.ledgers.values_mut().for_each(|ledger| ledger.expire(now));
-        let is_late = |under: &Under| {
+        let is_late = |under: &PacketUnderWay| {
             under.is_open && now_ns >= under.sent_ns.saturating_add(self.gate(under))
         };
         let late = self.under.iter().filter(|(_, under)| is_late(under));
@@ -503,7 +507,7 @@ impl Driver<'_> {
         self.settle();
     }
 
-    fn come(&mut self, index: usize) -> Vec<Came> {
+    fn come(&mut self, index: usize) -> Vec<HopReply> {
         self.flows[index].take(&mut self.queue, &mut self.inbox, self.next)
     }
 
@@ -514,15 +518,12 @@ impl Driver<'_> {
     }
 
     /// Finds out what an answer means for the packet that it is about.
-    fn understand(&mut self, index: usize, came: Came) {
+    fn understand(&mut self, index: usize, came: HopReply) {
         let number = match (came.about, came.from) {
             (Quote::Number(number), _) => number,
-            (Quote::Short, Some(_)) => match self.take_short(index) {
-                Some(number) => number,
-                None => return,
-            },
-            (Quote::Wrong, Some(_)) => {
-                self.unmatched.strange += 1;
+            // A router quotes too little of it, or it was never sent.
+            (Quote::Short | Quote::Wrong, Some(_)) => {
+                self.unmatched += 1;
                 return;
             }
             // This host itself says it, of what it was just to send.
@@ -552,8 +553,8 @@ impl Driver<'_> {
             return;
         };
         let said = match came.what {
-            What::Answer => None,
-            What::Error(meaning) => Some(meaning),
+            ReplyKind::Answer => None,
+            ReplyKind::Error(meaning) => Some(meaning),
         };
         let at = who(said).filter(|_| self.tells_way(number, from, said));
         if under.seq.is_none() {
@@ -566,7 +567,7 @@ impl Driver<'_> {
             if let Some(ledger) = self.ledgers.get_mut(&(under.flow, under.ttl)) {
                 match said {
                     // Nothing more is heard of a SYN with an error.
-                    Some(Meaning::TooBig | Meaning::Other) if self.spec.sent == Sent::Tcp => {
+                    Some(Meaning::TooBig | Meaning::Other) if self.spec.sent == ProbeKind::Tcp => {
                         ledger.error(seq);
                     }
                     Some(Meaning::TooBig | Meaning::Other) => {
@@ -639,13 +640,13 @@ impl Driver<'_> {
             match said {
                 Some(Meaning::TooBig) => match &mut self.survey {
                     Some(survey) if survey.believes(mtu) => {
-                        self.told(Outcome::TooBig { by: Some(from), mtu });
+                        self.told(SizeAnswer::TooBig { by: Some(from), mtu });
                     }
                     // The smaller one behind it may still be answered.
                     Some(survey) => survey.doubt(from),
                     None => {}
                 },
-                _ if is_answer => self.told(Outcome::Answered),
+                _ if is_answer => self.told(SizeAnswer::Answered),
                 _ => {}
             }
         } else if asked.beside == Some(number) {

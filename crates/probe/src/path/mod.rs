@@ -4,7 +4,6 @@
 //!   rounds    which hop of which flow is probed when         ┐
 //!   survey    how large a packet gets to each hop,           │ pure
 //!             and whether its TOS byte arrives as sent       ┘
-//!   repeats   what became of a SYN that the kernel sent again: pure too
 //!   sockets   a flow's socket: UDP, ICMP echo, or SYNs from one port; the error queue tells who answered
 //!   driver    one thread: sends, listens, keeps a ledger for each hop of each flow; driver/quoted what raw sockets see
 //! ```
@@ -14,12 +13,11 @@
 //! quotes, and only raw sockets see that.
 
 mod driver;
-mod repeats;
 mod rounds;
 mod sockets;
 mod survey;
 
-pub use survey::{HopSize, Limit};
+pub use survey::{HopSize, SizeLimit};
 
 use crate::{Patience, ProbeError};
 use quell_model::EchoSample;
@@ -41,7 +39,7 @@ static FLOWS: AtomicU16 = AtomicU16::new(0);
 
 /// What is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sent {
+pub enum ProbeKind {
     /// ICMP echo requests.
     Icmp,
     /// UDP datagrams to a port where nobody listens.
@@ -56,7 +54,7 @@ pub struct PathSpec {
     /// The other end; the port counts for UDP and TCP.
     pub to: SocketAddr,
     /// What is sent.
-    pub sent: Sent,
+    pub sent: ProbeKind,
     /// How many flows, 1 to [`MOST_FLOWS`].
     pub flows: u16,
     /// The own port of the first flow, the others count up from it; 0 for any.
@@ -123,19 +121,8 @@ pub enum News {
         /// The hop at which the other end, or somebody who sends no further, answered.
         ttl: Option<u8>,
     },
-    /// What came and could not be told from others' so far.
-    Unmatched(Unmatched),
-}
-
-/// Counts of what came and is known to be about no packet of ours.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Unmatched {
-    /// It holds too little to tell about which.
-    pub short: u64,
-    /// What it holds was never sent: somebody made it up, or a NAT changed it.
-    pub strange: u64,
-    /// Whether some of them were taken for answers to the only packet under way, since no right to raw sockets shows more.
-    pub trusted: bool,
+    /// How many answers so far are about no packet of ours: a router quotes too little, a NAT changed it, or strangers made it up.
+    Unmatched(u64),
 }
 
 /// An answer of a hop.
@@ -184,9 +171,9 @@ impl PathProbe {
         let open = |flow: u16| {
             let port = if spec.port == 0 { 0 } else { spec.port.saturating_add(flow) };
             match spec.sent {
-                Sent::Udp => FlowSocket::udp(spec.to, &spec.way, port, secret),
-                Sent::Tcp => FlowSocket::tcp(spec.to, &spec.way, port),
-                Sent::Icmp => {
+                ProbeKind::Udp => FlowSocket::udp(spec.to, &spec.way, port, secret),
+                ProbeKind::Tcp => FlowSocket::tcp(spec.to, &spec.way, port),
+                ProbeKind::Icmp => {
                     let own = base.wrapping_add(FLOWS.fetch_add(1, Ordering::Relaxed));
                     FlowSocket::echo(spec.to.ip(), &spec.way, (flow, own), secret)
                 }
@@ -195,7 +182,7 @@ impl PathProbe {
         let flows = (0..spec.flows).map(open).collect::<Result<_, _>>()?;
         let surveyor = match spec.sent {
             // A SYN is as large as it is, and has no ECN bits of ours.
-            Sent::Tcp if spec.survey => Some(FlowSocket::udp(spec.to, &spec.way, 0, secret)?),
+            ProbeKind::Tcp if spec.survey => Some(FlowSocket::udp(spec.to, &spec.way, 0, secret)?),
             _ => None,
         };
         let raw = IcmpErrors::open(spec.to.is_ipv6()).ok();

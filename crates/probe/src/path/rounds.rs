@@ -20,7 +20,7 @@ const OFTEN: u64 = 5;
 
 /// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum RoundStep {
     /// Send a probe now; it was due at that time.
     Send { flow: u16, ttl: u8, due_ns: u64 },
     /// Nothing before this time.
@@ -33,7 +33,7 @@ pub enum Step {
 
 /// Who answered at a hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum At {
+pub enum AnsweredBy {
     /// A router on the way.
     Router,
     /// A router that says that it sends no further.
@@ -61,7 +61,7 @@ pub struct Pacing {
 
 /// What is known of how far a flow goes.
 #[derive(Debug, Clone, Default)]
-struct End {
+struct FlowEnd {
     /// The hops behind the last router at which its end answered, and how often it did there: where the way's length varies, these are several, and
     /// one is known when a router was where the nearest is.
     seen: BTreeMap<u8, u64>,
@@ -75,7 +75,7 @@ struct End {
     passed: BTreeMap<u8, u64>,
 }
 
-impl End {
+impl FlowEnd {
     /// The nearest hop at which its end answered.
     fn last(&self) -> Option<u8> {
         self.seen.keys().next().copied()
@@ -103,7 +103,7 @@ pub struct Rounds {
     /// Whether only one probe may be under way.
     one_at_a_time: bool,
     /// Of each flow.
-    ends: Vec<End>,
+    ends: Vec<FlowEnd>,
     round: u64,
     began_ns: u64,
     /// The hop that is next in this round.
@@ -112,23 +112,18 @@ pub struct Rounds {
 
 impl Rounds {
     pub fn new(pacing: Pacing, one_at_a_time: bool) -> Self {
-        let ends = vec![End::default(); usize::from(pacing.flows.max(1))];
+        let ends = vec![FlowEnd::default(); usize::from(pacing.flows.max(1))];
         Self { pacing, one_at_a_time, ends, round: 0, began_ns: pacing.start_ns, ttl: 1 }
     }
 
-    /// From now on only one probe may be under way.
-    pub fn go_one_at_a_time(&mut self) {
-        self.one_at_a_time = true;
-    }
-
     /// What to do at `now_ns`, while `open` probes are under way.
-    pub fn next(&mut self, now_ns: u64, open: usize) -> Step {
+    pub fn next(&mut self, now_ns: u64, open: usize) -> RoundStep {
         let flows = self.ends.len() as u64;
         if self.pacing.count.is_some_and(|count| self.round >= count.saturating_mul(flows)) {
-            return Step::Done;
+            return RoundStep::Done;
         }
         if self.ttl == 1 && self.began_ns >= self.pacing.end_ns {
-            return Step::Done;
+            return RoundStep::Done;
         }
         let flow = (self.round % flows) as u16;
         let exploring = self.round < flows;
@@ -137,7 +132,7 @@ impl Rounds {
             // What is under way may make the path longer.
             let is_open = self.ends[usize::from(flow)].last().is_none();
             if exploring && is_open && open > 0 {
-                return Step::Answer;
+                return RoundStep::Answer;
             }
             self.round += 1;
             self.ttl = 1;
@@ -147,31 +142,31 @@ impl Rounds {
         }
         let room = if self.one_at_a_time { 1 } else { AHEAD };
         if (exploring || self.one_at_a_time) && open >= room {
-            return Step::Answer;
+            return RoundStep::Answer;
         }
         let part = self.pacing.interval_ns / u64::from(limit.max(1)) * u64::from(self.ttl - 1);
         let due_ns = self.began_ns.saturating_add(if exploring { 0 } else { part });
         if due_ns > now_ns {
-            return Step::Until(due_ns);
+            return RoundStep::Until(due_ns);
         }
         let ttl = self.ttl;
         self.ttl += 1;
         let due_ns = if exploring || self.one_at_a_time { now_ns } else { due_ns };
-        Step::Send { flow, ttl, due_ns }
+        RoundStep::Send { flow, ttl, due_ns }
     }
 
     /// A hop answered.
-    pub fn answered(&mut self, flow: u16, ttl: u8, at: At) {
+    pub fn answered(&mut self, flow: u16, ttl: u8, at: AnsweredBy) {
         let round = self.round;
         let Some(end) = self.ends.get_mut(usize::from(flow)) else { return };
         end.farthest = end.farthest.max(ttl);
-        if at == At::Stop {
+        if at == AnsweredBy::Stop {
             end.stops.insert(ttl);
             return;
         }
         end.stops.remove(&ttl);
         end.passed.insert(ttl, round);
-        if at == At::End {
+        if at == AnsweredBy::End {
             *end.seen.entry(ttl).or_default() += 1;
             // The path became shorter.
             end.router = end.router.min(ttl.saturating_sub(1));
@@ -185,7 +180,7 @@ impl Rounds {
     /// What came to the end would have come with so many hops too, as its TTL there shows; unless routers, which also answered, set that.
     pub fn came_with_more(&mut self, flow: u16, hops: u8) {
         if self.ends.get(usize::from(flow)).is_some_and(|end| end.router < hops) {
-            self.answered(flow, hops, At::End);
+            self.answered(flow, hops, AnsweredBy::End);
         }
     }
 
@@ -202,7 +197,7 @@ impl Rounds {
         if end.times() >= OFTEN {
             return Some(own);
         }
-        let others = self.ends.iter().filter_map(End::last);
+        let others = self.ends.iter().filter_map(FlowEnd::last);
         others.filter(|last| *last > end.router).min().map(|last| last.min(own))
     }
 
@@ -244,8 +239,8 @@ mod tests {
         Rounds::new(pacing, false)
     }
 
-    fn end_if(ends: bool) -> At {
-        if ends { At::End } else { At::Router }
+    fn end_if(ends: bool) -> AnsweredBy {
+        if ends { AnsweredBy::End } else { AnsweredBy::Router }
     }
 
     /// Sends to a path of `length` hops, each answering at once; what was sent when.
@@ -253,13 +248,13 @@ mod tests {
         let (mut sent, mut now) = (Vec::new(), 0);
         loop {
             match rounds.next(now, 0) {
-                Step::Send { flow, ttl, .. } => {
+                RoundStep::Send { flow, ttl, .. } => {
                     sent.push((now / MS, flow, ttl));
                     rounds.answered(flow, ttl.min(length), end_if(ttl >= length));
                 }
-                Step::Until(time) => now = time,
-                Step::Answer => panic!("nothing is under way"),
-                Step::Done => return sent,
+                RoundStep::Until(time) => now = time,
+                RoundStep::Answer => panic!("nothing is under way"),
+                RoundStep::Done => return sent,
             }
         }
     }
@@ -279,9 +274,9 @@ mod tests {
         let wanted = [(0, 0), (1000, 1), (2000, 2), (3000, 0), (4000, 1), (5000, 2)];
         assert_eq!(of_first_hop.len(), 6);
         let mut rounds = rounds(2, 1);
-        rounds.answered(0, 1, At::End);
+        rounds.answered(0, 1, AnsweredBy::End);
         rounds.next(0, 0);
-        assert!(matches!(rounds.next(0, 0), Step::Until(_)));
+        assert!(matches!(rounds.next(0, 0), RoundStep::Until(_)));
         assert_eq!((rounds.is_explored(0), rounds.is_explored(1)), (true, false));
         for (sent, (time, flow)) in of_first_hop.iter().zip(wanted) {
             assert_eq!((sent.0, sent.1), (time, flow));
@@ -293,19 +288,19 @@ mod tests {
         let mut rounds = rounds(1, 1);
         for ttl in 1..=3 {
             let open = usize::from(ttl) - 1;
-            assert_eq!(rounds.next(0, open), Step::Send { flow: 0, ttl, due_ns: 0 });
+            assert_eq!(rounds.next(0, open), RoundStep::Send { flow: 0, ttl, due_ns: 0 });
         }
-        assert_eq!(rounds.next(0, 3), Step::Answer);
-        rounds.answered(0, 1, At::Router);
-        assert!(matches!(rounds.next(MS, 2), Step::Send { ttl: 4, .. }));
+        assert_eq!(rounds.next(0, 3), RoundStep::Answer);
+        rounds.answered(0, 1, AnsweredBy::Router);
+        assert!(matches!(rounds.next(MS, 2), RoundStep::Send { ttl: 4, .. }));
     }
 
     #[test]
     fn behind_silent_hops_nothing_is_expected_any_more() {
         let mut rounds = rounds(1, 1);
-        rounds.answered(0, 2, At::Router);
+        rounds.answered(0, 2, AnsweredBy::Router);
         let mut sent = 0;
-        while let Step::Send { ttl, .. } = rounds.next(0, 0) {
+        while let RoundStep::Send { ttl, .. } = rounds.next(0, 0) {
             sent = ttl;
         }
         assert_eq!(sent, 2 + SILENT);
@@ -315,14 +310,14 @@ mod tests {
     #[test]
     fn a_path_that_becomes_longer_is_followed() {
         let mut rounds = rounds(1, 9);
-        rounds.answered(0, 3, At::End);
-        rounds.answered(0, 5, At::End);
+        rounds.answered(0, 3, AnsweredBy::End);
+        rounds.answered(0, 5, AnsweredBy::End);
         assert_eq!(rounds.last(0), Some(3), "what came later from beyond says nothing new");
-        rounds.answered(0, 3, At::Router);
+        rounds.answered(0, 3, AnsweredBy::Router);
         assert_eq!(rounds.last(0), Some(5), "it answered there too");
-        rounds.answered(0, 4, At::End);
+        rounds.answered(0, 4, AnsweredBy::End);
         assert_eq!(rounds.last(0), Some(4));
-        rounds.answered(0, 5, At::Router);
+        rounds.answered(0, 5, AnsweredBy::Router);
         assert_eq!(rounds.last(0), None, "nobody knows yet");
     }
 
@@ -343,27 +338,27 @@ mod tests {
         let mut rounds = rounds(3, 9);
         for (flow, end) in [(0, 5), (1, 7), (2, 7)] {
             for ttl in 1..=4 {
-                rounds.answered(flow, ttl, At::Router);
+                rounds.answered(flow, ttl, AnsweredBy::Router);
             }
-            rounds.answered(flow, end, At::End);
+            rounds.answered(flow, end, AnsweredBy::End);
         }
         assert_eq!((rounds.last(0), rounds.last(1), rounds.last(2)), (Some(5), Some(5), Some(5)));
         assert_eq!(rounds.limit(1), 7, "it is asked all the same");
         // A router at the fifth hop: this flow goes another way.
-        rounds.answered(2, 5, At::Router);
+        rounds.answered(2, 5, AnsweredBy::Router);
         assert_eq!(rounds.last(2), Some(7));
         // The fifth never answers, the seventh does each time: a router that says nothing.
-        (1..OFTEN).for_each(|_| rounds.answered(1, 7, At::End));
+        (1..OFTEN).for_each(|_| rounds.answered(1, 7, AnsweredBy::End));
         assert_eq!(rounds.last(1), Some(7));
-        rounds.answered(2, 4, At::End);
+        rounds.answered(2, 4, AnsweredBy::End);
         assert_eq!((rounds.last(0), rounds.last(2)), (Some(5), Some(4)), "its way became shorter");
     }
 
     #[test]
     fn the_ttl_with_which_a_packet_came_to_the_end_tells_how_far_that_is() {
         let mut rounds = rounds(1, 9);
-        rounds.answered(0, 3, At::Router);
-        rounds.answered(0, 8, At::End);
+        rounds.answered(0, 3, AnsweredBy::Router);
+        rounds.answered(0, 8, AnsweredBy::End);
         rounds.came_with_more(0, 5);
         assert_eq!((rounds.last(0), rounds.limit(0)), (Some(5), 5));
         rounds.came_with_more(0, 2);
@@ -373,14 +368,14 @@ mod tests {
     #[test]
     fn one_at_a_time_takes_as_long_as_it_takes_and_makes_up_for_nothing() {
         let mut rounds = rounds(1, 3);
-        rounds.go_one_at_a_time();
-        rounds.answered(0, 2, At::End);
-        assert!(matches!(rounds.next(0, 0), Step::Send { ttl: 1, .. }));
-        assert_eq!(rounds.next(0, 1), Step::Answer);
-        assert!(matches!(rounds.next(900 * MS, 0), Step::Send { ttl: 2, .. }));
+        rounds.one_at_a_time = true;
+        rounds.answered(0, 2, AnsweredBy::End);
+        assert!(matches!(rounds.next(0, 0), RoundStep::Send { ttl: 1, .. }));
+        assert_eq!(rounds.next(0, 1), RoundStep::Answer);
+        assert!(matches!(rounds.next(900 * MS, 0), RoundStep::Send { ttl: 2, .. }));
         // The next round begins when this one is over, not before.
-        assert!(matches!(rounds.next(1800 * MS, 0), Step::Send { ttl: 1, .. }));
-        assert_eq!(rounds.next(1900 * MS, 0), Step::Until(2300 * MS));
+        assert!(matches!(rounds.next(1800 * MS, 0), RoundStep::Send { ttl: 1, .. }));
+        assert_eq!(rounds.next(1900 * MS, 0), RoundStep::Until(2300 * MS));
     }
 
     /// Answers of a path of four hops, whose second says that it sends no further; those behind it answer, or do not.
@@ -389,18 +384,18 @@ mod tests {
         let round = rounds.round;
         while rounds.round == round {
             match rounds.next(now, 0) {
-                Step::Send { ttl, .. } if rounds.round == round => {
+                RoundStep::Send { ttl, .. } if rounds.round == round => {
                     asked.push(ttl);
                     match ttl {
-                        1 => rounds.answered(0, 1, At::Router),
-                        2 => rounds.answered(0, 2, At::Stop),
-                        3 if behind => rounds.answered(0, 3, At::Router),
-                        4 if behind => rounds.answered(0, 4, At::End),
+                        1 => rounds.answered(0, 1, AnsweredBy::Router),
+                        2 => rounds.answered(0, 2, AnsweredBy::Stop),
+                        3 if behind => rounds.answered(0, 3, AnsweredBy::Router),
+                        4 if behind => rounds.answered(0, 4, AnsweredBy::End),
                         _ => {}
                     }
                 }
-                Step::Send { .. } | Step::Answer | Step::Done => break,
-                Step::Until(time) => now = time,
+                RoundStep::Send { .. } | RoundStep::Answer | RoundStep::Done => break,
+                RoundStep::Until(time) => now = time,
             }
         }
         asked
@@ -418,7 +413,7 @@ mod tests {
         assert_eq!((rounds.last(0), rounds.limit(0)), (Some(2), 4), "it may come back");
         stopped(&mut rounds, true);
         assert_eq!(rounds.last(0), Some(4));
-        rounds.answered(0, 2, At::Router);
+        rounds.answered(0, 2, AnsweredBy::Router);
         assert_eq!(rounds.last(0), Some(4));
     }
 

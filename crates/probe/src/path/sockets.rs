@@ -1,6 +1,6 @@
 //! The sockets of one flow: what is sent has a TTL of its own, what comes back is told in one form.
 
-use super::repeats::is_first;
+use crate::retry::is_first;
 use crate::stream_socket::MOST_BATCHES;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
@@ -24,7 +24,7 @@ pub const QUICK_NS: u64 = BEFORE_AGAIN_NS / 2;
 
 /// What is sent to a hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packet {
+pub struct HopPacket {
     pub number: u64,
     pub ttl: u8,
     pub tos: u8,
@@ -34,12 +34,12 @@ pub struct Packet {
 
 /// What came back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Came {
+pub struct HopReply {
     /// Of which packet.
     pub about: Quote,
     /// Who sent it; none where this host itself said so.
     pub from: Option<IpAddr>,
-    pub what: What,
+    pub what: ReplyKind,
     /// The MTU that a message about a packet that was too big tells.
     pub mtu: u32,
     /// Its TTL when it arrived.
@@ -48,12 +48,12 @@ pub struct Came {
     pub stamp_ns: Option<u64>,
     pub labels: Vec<Label>,
     /// Where the kernel had sent its SYN again: whether the first was answered, if that is known. None where only the first can be what was answered.
-    pub again: Option<Again>,
+    pub again: Option<RepeatedSyn>,
 }
 
 /// An answer to a SYN that the kernel had sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Again {
+pub struct RepeatedSyn {
     /// Whether it is the answer to the first, as its timestamp says; none where it has none.
     pub is_to_first: Option<bool>,
     /// Whether it says nothing of the first, since that may have met the connection before it, of which the other end did not hear that it is over: then it is sent
@@ -63,7 +63,7 @@ pub struct Again {
 
 /// What it says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum ReplyKind {
     /// The other end answered.
     Answer,
     /// An error.
@@ -72,7 +72,7 @@ pub enum What {
 
 /// What of a SYN met the connection before it, of which the other end did not hear that it is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Met {
+pub enum SynCollision {
     Nothing,
     /// Only when it was sent again, where the path [is quick](QUICK_NS).
     SentAgain,
@@ -178,30 +178,9 @@ impl FlowSocket {
         }
     }
 
-    /// Whether it sent such a packet, which a quoted UDP header tells by its length and checksum.
-    pub fn is_quoted_by(&self, number: u64, size: usize, (length, sum): (usize, u16)) -> bool {
-        let Self::Udp { flow, .. } = self else { return false };
-        size == length && flow.checksum(number, size) == sum
-    }
-
-    /// What follows the IP header of what it sends.
-    pub fn protocol(&self) -> u8 {
-        match self {
-            Self::Udp { .. } => 17,
-            Self::Echo { flow, .. } => {
-                if flow.ipv6 {
-                    58
-                } else {
-                    1
-                }
-            }
-            Self::Tcp(_) => 6,
-        }
-    }
-
     /// Sends; right before that is told, in nanoseconds of the monotonic clock.
-    pub fn send(&mut self, ipv6: bool, packet: Packet) -> Result<u64, Errno> {
-        let Packet { number, ttl, tos, size } = packet;
+    pub fn send(&mut self, ipv6: bool, packet: HopPacket) -> Result<u64, Errno> {
+        let HopPacket { number, ttl, tos, size } = packet;
         match self {
             Self::Udp { socket, flow } => {
                 prepare(socket.as_fd(), ipv6, ttl, tos)?;
@@ -229,14 +208,14 @@ impl FlowSocket {
     }
 
     /// Nobody waits for this packet any more. What of it met the connection before it.
-    pub fn give_up(&mut self, number: u64) -> Met {
-        let Self::Tcp(syns) = self else { return Met::Nothing };
+    pub fn give_up(&mut self, number: u64) -> SynCollision {
+        let Self::Tcp(syns) = self else { return SynCollision::Nothing };
         match syns.open.take_if(|open| open.number == number) {
             Some(open) if open.syn.handshake().received > 0 => match open.was_quiet {
-                Some(true) => Met::SentAgain,
-                _ => Met::Any,
+                Some(true) => SynCollision::SentAgain,
+                _ => SynCollision::Any,
             },
-            _ => Met::Nothing,
+            _ => SynCollision::Nothing,
         }
     }
 
@@ -263,7 +242,7 @@ impl FlowSocket {
     }
 
     /// Takes all that came; `next` is the number of the next packet.
-    pub fn take(&mut self, queue: &mut ErrorQueue, inbox: &mut Inbox, next: u64) -> Vec<Came> {
+    pub fn take(&mut self, queue: &mut ErrorQueue, inbox: &mut Inbox, next: u64) -> Vec<HopReply> {
         let mut came = Vec::new();
         let mut errors = |fd: BorrowedFd<'_>| {
             let mut errors = Vec::new();
@@ -284,12 +263,12 @@ impl FlowSocket {
                 }));
                 for _ in 0..MOST_BATCHES {
                     let Ok(1..) = inbox.receive(socket.as_fd()) else { break };
-                    came.extend(inbox.iter().map(|(arrival, bytes)| Came {
+                    came.extend(inbox.iter().map(|(arrival, bytes)| HopReply {
                         about: whole(flow.quoted(bytes, next)),
                         from: arrival.from.map(|from| from.ip()),
                         ttl: arrival.ttl,
                         stamp_ns: arrival.stamp_ns,
-                        ..Came::answer()
+                        ..HopReply::answer()
                     }));
                 }
             }
@@ -306,12 +285,12 @@ impl FlowSocket {
                     for (arrival, bytes) in inbox.iter() {
                         let number = socket.message(bytes).and_then(|m| flow.answered(m, next));
                         let Some(number) = number else { continue };
-                        came.push(Came {
+                        came.push(HopReply {
                             about: Quote::Number(number),
                             from: arrival.from.map(|from| from.ip()),
                             ttl: arrival.ttl,
                             stamp_ns: arrival.stamp_ns,
-                            ..Came::answer()
+                            ..HopReply::answer()
                         });
                     }
                 }
@@ -327,22 +306,20 @@ impl FlowSocket {
     }
 
     /// Which packet of this flow a raw socket saw quoted, if any.
-    pub fn recognise(&self, error: &IcmpError<'_>, next: u64) -> Option<Known> {
+    pub fn recognise(&self, error: &IcmpError<'_>, next: u64) -> Option<QuotedPacket> {
         let rest = error.quoted.rest;
         match (self, error.quoted.protocol) {
             (Self::Udp { flow, .. }, 17)
                 if error.quoted.ports()? == (flow.from.port(), flow.to.port()) =>
             {
-                let (length, sum) = hop_probe::of_udp(rest)?;
                 match flow.quoted_before(rest.get(8..)?, error.extension.is_some(), next) {
-                    Quote::Number(number) => Some(Known::Number(number)),
-                    Quote::Short => Some(Known::Sum { length, sum }),
-                    Quote::Wrong => None,
+                    Quote::Number(number) => Some(QuotedPacket::Number(number)),
+                    Quote::Short | Quote::Wrong => None,
                 }
             }
-            (Self::Echo { flow, .. }, 1 | 58) => flow.quoted(rest, next).map(Known::Number),
+            (Self::Echo { flow, .. }, 1 | 58) => flow.quoted(rest, next).map(QuotedPacket::Number),
             (Self::Tcp(syns), 6) if error.quoted.ports()? == (syns.port, syns.to.port()) => {
-                hop_probe::of_tcp(rest).map(Known::Syn)
+                hop_probe::of_tcp(rest).map(QuotedPacket::Syn)
             }
             _ => None,
         }
@@ -351,11 +328,11 @@ impl FlowSocket {
 
 impl Syns {
     /// What became of a SYN, now that there is something to know: the error about it, or its end.
-    fn read(&mut self, open: &OpenSyn, error: Option<&PathError>, now_ns: u64) -> Came {
+    fn read(&mut self, open: &OpenSyn, error: Option<&PathError>, now_ns: u64) -> HopReply {
         let OpenSyn { number, sent_ns, syn, was_quiet } = open;
         let handshake = syn.handshake();
         let again = |is_to_first, is_disturbed| {
-            (handshake.repeated > 0).then_some(Again { is_to_first, is_disturbed })
+            (handshake.repeated > 0).then_some(RepeatedSyn { is_to_first, is_disturbed })
         };
         // Taking it from the queue clears the socket's own (`sock_dequeue_err_skb`, net/core/skbuff.c).
         if let Some(found) = error {
@@ -366,7 +343,7 @@ impl Syns {
             // Who quotes the first SYN answers it: no server sends such an answer again.
             let is_disturbed = is_to_first.is_none() && handshake.received > 0;
             let again = again(is_to_first, is_disturbed).filter(|_| is_to_first != Some(true));
-            return Came { again, ..from_path(found, Quote::Number(*number)) };
+            return HopReply { again, ..from_path(found, Quote::Number(*number)) };
         }
         let about = Quote::Number(*number);
         match syn.end() {
@@ -376,15 +353,15 @@ impl Syns {
                 let is_quick = handshake.rtt_ns.is_some_and(|rtt_ns| rtt_ns < QUICK_NS);
                 let was_quiet = was_quiet.unwrap_or(false) && is_quick;
                 let is_disturbed = handshake.received > 1 && !was_quiet;
-                Came {
+                HopReply {
                     about,
                     from: Some(self.to.ip()),
                     again: again(is_to_first, is_disturbed),
-                    ..Came::answer()
+                    ..HopReply::answer()
                 }
             }
             SynEnd::Failed(_) => {
-                Came { about, what: What::Error(Meaning::Other), ..Came::answer() }
+                HopReply { about, what: ReplyKind::Error(Meaning::Other), ..HopReply::answer() }
             }
         }
     }
@@ -401,19 +378,19 @@ impl Syns {
 
 impl FlowSocket {
     /// The packet of this flow whose sequence number a quoted SYN has, if the kernel told of it; else when that left.
-    pub fn known(&self, quoted: QuotedSyn, now_ns: u64) -> Option<Left> {
+    pub fn known(&self, quoted: QuotedSyn, now_ns: u64) -> Option<SynIdentity> {
         let Self::Tcp(syns) = self else { return None };
         let known = syns.known.filter(|(_, sequence)| *sequence == quoted.sequence);
         match known {
-            Some((number, _)) => Some(Left::Number(number)),
-            None => syns.left(quoted, now_ns).map(Left::At),
+            Some((number, _)) => Some(SynIdentity::Number(number)),
+            None => syns.left(quoted, now_ns).map(SynIdentity::At),
         }
     }
 }
 
 /// What is known of a quoted SYN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Left {
+pub enum SynIdentity {
     /// Which packet it is.
     Number(u64),
     /// When it left, in nanoseconds of the monotonic clock, to the millisecond.
@@ -442,22 +419,20 @@ fn milliseconds(ns: u64) -> u32 {
 
 /// How a quoted packet is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Known {
+pub enum QuotedPacket {
     /// By its sequence number and timestamp, of TCP.
     Syn(QuotedSyn),
     /// By its number.
     Number(u64),
-    /// By the length of its payload and its checksum, of UDP, where no more is quoted.
-    Sum { length: usize, sum: u16 },
 }
 
-impl Came {
+impl HopReply {
     pub fn answer() -> Self {
         let labels = Vec::new();
         Self {
             about: Quote::Wrong,
             from: None,
-            what: What::Answer,
+            what: ReplyKind::Answer,
             mtu: 0,
             ttl: None,
             stamp_ns: None,
@@ -475,7 +450,7 @@ fn whole(quote: Quote) -> Quote {
     }
 }
 
-fn from_path(error: &PathError, about: Quote) -> Came {
+fn from_path(error: &PathError, about: Quote) -> HopReply {
     let report = error.report;
     let ipv6 = report.from.is_some_and(|from| from.is_ipv6());
     let meaning = match (error.from_path, error.errno) {
@@ -484,10 +459,10 @@ fn from_path(error: &PathError, about: Quote) -> Came {
         (false, _) => Meaning::Other,
     };
     let extension = report.extension.and_then(|place| error.quoted.get(place..));
-    Came {
+    HopReply {
         about,
         from: report.from,
-        what: What::Error(meaning),
+        what: ReplyKind::Error(meaning),
         mtu: report.mtu,
         ttl: report.ttl,
         stamp_ns: report.stamp_ns,

@@ -52,7 +52,7 @@ pub struct Sizes {
 
 /// A question to a hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ask {
+pub enum SurveyQuestion {
     /// Which TOS byte arrives there? And an unmarked packet right behind the marked one?
     Marks { ttl: u8, beside: bool },
     /// Does a packet of so many bytes get there? And one of those bytes right behind it, which is small enough?
@@ -61,7 +61,7 @@ pub enum Ask {
 
 /// What came of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum SizeAnswer {
     /// The hop answered.
     Answered,
     /// Somebody says that it is too big, and what is not: a router, or this host where nobody is named.
@@ -74,7 +74,7 @@ pub enum Outcome {
 
 /// Why no larger packet gets to a hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
+pub enum SizeLimit {
     /// This router said so.
     Said(IpAddr),
     /// Larger ones vanish, and nobody says why: a path MTU black hole (RFC 2923, section 2.1).
@@ -87,7 +87,7 @@ pub struct HopSize {
     /// The largest packet that is known to get there, in bytes of the whole IP packet.
     pub bytes: Option<u32>,
     /// Why it is no more than at the hop before.
-    pub limit: Option<Limit>,
+    pub limit: Option<SizeLimit>,
     /// The hop alone is silent to larger ones: those behind it answer them.
     pub answers_less: bool,
     /// Marked packets are never answered, unmarked ones right behind them are.
@@ -95,7 +95,7 @@ pub struct HopSize {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum SurveyState {
     /// Which TOS byte arrives?
     Marks,
     /// Does the largest one get there?
@@ -132,7 +132,7 @@ pub struct Survey {
     most_ahead: Option<u32>,
     /// Index of the hop that is asked.
     at: usize,
-    state: State,
+    state: SurveyState,
     /// How often the question was asked and nothing came …
     missed: u8,
     /// … or the smaller packet alone was answered.
@@ -166,7 +166,7 @@ impl Survey {
             front: 0,
             most_ahead: None,
             at: 0,
-            state: State::Most,
+            state: SurveyState::Most,
             missed: 0,
             beside: 0,
             astray: 0,
@@ -181,25 +181,25 @@ impl Survey {
     }
 
     /// The next question, the same until it is answered; none when all is known.
-    pub fn next(&self) -> Option<Ask> {
+    pub fn next(&self) -> Option<SurveyQuestion> {
         if self.at >= self.hops.len() {
             return None;
         }
         let ttl = (self.at + 1) as u8;
         let (bytes, beside) = match self.state {
-            State::Marks => return Some(Ask::Marks { ttl, beside: false }),
-            State::Again => return Some(Ask::Marks { ttl, beside: true }),
-            State::Most => (self.sizes.most, None),
-            State::Doubt { low } => (self.sizes.most, Some(low)),
-            State::Halve { low, high } => (between(low, high), Some(low)),
-            State::Force { low } | State::Suspect { low } => (low + 1, Some(low)),
+            SurveyState::Marks => return Some(SurveyQuestion::Marks { ttl, beside: false }),
+            SurveyState::Again => return Some(SurveyQuestion::Marks { ttl, beside: true }),
+            SurveyState::Most => (self.sizes.most, None),
+            SurveyState::Doubt { low } => (self.sizes.most, Some(low)),
+            SurveyState::Halve { low, high } => (between(low, high), Some(low)),
+            SurveyState::Force { low } | SurveyState::Suspect { low } => (low + 1, Some(low)),
         };
-        Some(Ask::Size { ttl, bytes, beside })
+        Some(SurveyQuestion::Size { ttl, bytes, beside })
     }
 
     /// Whether it asks one hop again and again, which should not be so fast that the hop limits its answers, nor beside others that do the same.
     pub fn searches(&self) -> bool {
-        !matches!(self.state, State::Marks | State::Most)
+        !matches!(self.state, SurveyState::Marks | SurveyState::Most)
     }
 
     /// Whether the hop that is asked left a pair without an answer, so that it should not be asked often.
@@ -215,13 +215,13 @@ impl Survey {
         // Where a hop answers no more, the one behind it is asked too.
         let next = if self.at + 1 < self.hops.len() { u32::from(FORCED) } else { 0 };
         Some(match self.state {
-            State::Marks | State::Most | State::Again => return None,
-            State::Doubt { low } => {
+            SurveyState::Marks | SurveyState::Most | SurveyState::Again => return None,
+            SurveyState::Doubt { low } => {
                 more(TRIES) + halvings(low, self.sizes.most) + u32::from(FORCED) + next
             }
-            State::Halve { low, high } => halvings(low, high) + u32::from(FORCED) + next,
-            State::Force { .. } => more(forced) + next,
-            State::Suspect { .. } => more(forced),
+            SurveyState::Halve { low, high } => halvings(low, high) + u32::from(FORCED) + next,
+            SurveyState::Force { .. } => more(forced) + next,
+            SurveyState::Suspect { .. } => more(forced),
         })
     }
 
@@ -276,7 +276,7 @@ impl Survey {
 
     /// Asks nothing more; the hop at which that is, where there was more to ask about sizes.
     pub fn leave(&mut self) -> Option<u8> {
-        let is_open = self.at < self.hops.len() && !matches!(self.state, State::Again);
+        let is_open = self.at < self.hops.len() && !matches!(self.state, SurveyState::Again);
         let left_at = is_open.then_some((self.at + 1) as u8);
         self.is_left = true;
         self.at = self.hops.len();
@@ -289,28 +289,28 @@ impl Survey {
     }
 
     /// Takes what came of the last question.
-    pub fn take(&mut self, outcome: Outcome) {
+    pub fn take(&mut self, outcome: SizeAnswer) {
         let Some(ask) = self.next() else { return };
         match outcome {
-            Outcome::TooBig { mtu, .. } if !self.believes(mtu) => self.silent(),
-            Outcome::TooBig { by, mtu } => {
+            SizeAnswer::TooBig { mtu, .. } if !self.believes(mtu) => self.silent(),
+            SizeAnswer::TooBig { by, mtu } => {
                 self.times_said += 1;
                 self.sizes.most = mtu;
                 self.own_most = if by.is_none() { mtu } else { self.own_most };
                 self.said = by.or(self.said);
                 self.suspect = None;
-                self.go(State::Most);
+                self.go(SurveyState::Most);
             }
-            Outcome::Answered => self.answered(ask),
-            Outcome::Beside => self.only_beside(),
-            Outcome::Silence => self.silent(),
+            SizeAnswer::Answered => self.answered(ask),
+            SizeAnswer::Beside => self.only_beside(),
+            SizeAnswer::Silence => self.silent(),
         }
     }
 
     /// Whether that so large a packet is not too big can be true. Who says that what fits is too big, or that less than any link carries is not, names
     /// nothing; nor does who finds all too big.
     pub fn believes(&self, mtu: u32) -> bool {
-        let Some(Ask::Size { bytes, .. }) = self.next() else { return false };
+        let Some(SurveyQuestion::Size { bytes, .. }) = self.next() else { return false };
         let least = self.sizes.least.max(self.sizes.small);
         (least..bytes).contains(&mtu) && self.times_said < MOST_SAID
     }
@@ -321,18 +321,18 @@ impl Survey {
     }
 
     /// Why larger ones than were found do not get there.
-    fn limit(&mut self) -> Limit {
+    fn limit(&mut self) -> SizeLimit {
         // A larger size that was named before is not what limits them.
         self.said = None;
-        self.nameless.take().map_or(Limit::Vanish, Limit::Said)
+        self.nameless.take().map_or(SizeLimit::Vanish, SizeLimit::Said)
     }
 
-    fn answered(&mut self, ask: Ask) {
-        let Ask::Size { bytes, .. } = ask else {
+    fn answered(&mut self, ask: SurveyQuestion) {
+        let SurveyQuestion::Size { bytes, .. } = ask else {
             self.marked[self.at] = true;
             return match self.state {
-                State::Again => self.forward(),
-                _ => self.go(State::Most),
+                SurveyState::Again => self.forward(),
+                _ => self.go(SurveyState::Most),
             };
         };
         // What the hop before did not answer gets there.
@@ -342,14 +342,14 @@ impl Survey {
         match self.state {
             _ if bytes == self.sizes.most => {
                 self.nameless = None;
-                let said = self.said.take().map(Limit::Said);
+                let said = self.said.take().map(SizeLimit::Said);
                 self.found(bytes, said);
             }
-            State::Halve { high, .. } => self.halve(bytes, high),
-            State::Force { .. } if self.astray == MOST_ASTRAY => self.forward(),
+            SurveyState::Halve { high, .. } => self.halve(bytes, high),
+            SurveyState::Force { .. } if self.astray == MOST_ASTRAY => self.forward(),
             _ => {
                 self.astray += 1;
-                self.go(State::Doubt { low: bytes });
+                self.go(SurveyState::Doubt { low: bytes });
             }
         }
     }
@@ -361,9 +361,9 @@ impl Survey {
         self.beside += 1;
         let forced = self.beside >= (FORCED + self.missed).min(MOST_FORCED);
         match self.state {
-            State::Doubt { low } if self.beside == TRIES => self.halve(low, self.sizes.most),
-            State::Halve { low, high } => self.halve(low, between(low, high)),
-            State::Force { low } if forced => {
+            SurveyState::Doubt { low } if self.beside == TRIES => self.halve(low, self.sizes.most),
+            SurveyState::Halve { low, high } => self.halve(low, between(low, high)),
+            SurveyState::Force { low } if forced => {
                 let is_last = !self.answering[self.at + 1..].contains(&true);
                 let behind = self.hops[self.at + 1..].iter().find_map(|hop| hop.bytes);
                 self.hops[self.at].answers_less = behind.is_some_and(|behind| behind > low);
@@ -372,13 +372,13 @@ impl Survey {
                 let limit = vanish.then(|| self.limit());
                 self.found(low, limit);
             }
-            State::Again if forced => {
+            SurveyState::Again if forced => {
                 self.hops[self.at].marks_vanish = true;
                 // They get to none behind it.
                 self.marks = false;
                 self.forward();
             }
-            State::Suspect { low } if forced => {
+            SurveyState::Suspect { low } if forced => {
                 // The hop before could not answer more, nor does this one: they vanish before that one.
                 if let Some((before, _)) = self.suspect.take() {
                     self.hops[before].limit = Some(self.limit());
@@ -395,16 +395,18 @@ impl Survey {
         self.spares |= self.searches();
         let small = self.sizes.small;
         match (self.state, self.suspect) {
-            (State::Marks | State::Most, _) if self.missed < TRIES => {}
-            (State::Marks, _) => self.go(State::Most),
-            (State::Most, Some((_, low))) => self.go(State::Suspect { low }),
-            (State::Most, None) if self.sizes.most > small => self.go(State::Doubt { low: small }),
-            (State::Most, None) => self.forward(),
-            (State::Again, _) if self.missed == 2 * TRIES => self.forward(),
+            (SurveyState::Marks | SurveyState::Most, _) if self.missed < TRIES => {}
+            (SurveyState::Marks, _) => self.go(SurveyState::Most),
+            (SurveyState::Most, Some((_, low))) => self.go(SurveyState::Suspect { low }),
+            (SurveyState::Most, None) if self.sizes.most > small => {
+                self.go(SurveyState::Doubt { low: small })
+            }
+            (SurveyState::Most, None) => self.forward(),
+            (SurveyState::Again, _) if self.missed == 2 * TRIES => self.forward(),
             _ if self.missed < MOST_MISSED => {}
-            (State::Suspect { .. }, _) => {
+            (SurveyState::Suspect { .. }, _) => {
                 self.suspect = None;
-                self.go(State::Doubt { low: small });
+                self.go(SurveyState::Doubt { low: small });
             }
             // It answers nothing any more, or too seldom.
             _ => self.forward(),
@@ -413,12 +415,12 @@ impl Survey {
 
     fn halve(&mut self, low: u32, high: u32) {
         self.go(match high - low > 1 {
-            true => State::Halve { low, high },
-            false => State::Force { low },
+            true => SurveyState::Halve { low, high },
+            false => SurveyState::Force { low },
         });
     }
 
-    fn found(&mut self, bytes: u32, limit: Option<Limit>) {
+    fn found(&mut self, bytes: u32, limit: Option<SizeLimit>) {
         // Where the hop behind was asked first, its limit is this one's.
         let behind = self.hops[self.at + 1..].iter_mut().find(|hop| hop.bytes.is_some());
         if let Some(behind) = behind.filter(|hop| limit.is_some() && hop.bytes == Some(bytes)) {
@@ -452,7 +454,7 @@ impl Survey {
                 self.front = next;
             }
             (self.at, self.asked[next]) = (next, true);
-            return self.go(if self.marks { State::Marks } else { State::Most });
+            return self.go(if self.marks { SurveyState::Marks } else { SurveyState::Most });
         }
         let passed = self.marked.iter().rposition(|marked| *marked).map_or(0, |last| last + 1);
         let unmarked = |index: &usize| self.answering[*index] && !self.asked_again[*index];
@@ -461,10 +463,10 @@ impl Survey {
         if let Some(index) = again {
             self.asked_again[index] = true;
         }
-        self.go(State::Again);
+        self.go(SurveyState::Again);
     }
 
-    fn go(&mut self, state: State) {
+    fn go(&mut self, state: SurveyState) {
         self.state = state;
         (self.missed, self.beside) = (0, 0);
     }

@@ -1,23 +1,21 @@
 //! The live view: the table of hops, drawn in place.
 
-use super::known::Known;
-use super::session::Session;
-use super::text::capital;
-use super::{findings, text};
+use super::text::{self, capital};
 use crate::ping::live::cut;
 use crate::text::WIDEST;
+use quell_path::{PathHops, PathSession, findings};
 
 /// The view as lines, none wider than the terminal and fewer than its height.
 pub fn lines(
-    session: &Session,
-    known: &Known,
+    session: &PathSession,
+    hops: &PathHops,
     elapsed_ns: u64,
     width: usize,
     height: usize,
 ) -> Vec<String> {
     let room = height.saturating_sub(1).max(1);
-    let mut out = vec![headline(session, known, elapsed_ns, width)];
-    let table = text::table(session, known, false, WIDEST);
+    let mut out = vec![headline(session, hops, elapsed_ns, width)];
+    let table = text::table(session, hops, false, WIDEST);
     let rows = table.len();
     out.extend(table);
     if out.len() > room {
@@ -27,9 +25,9 @@ pub fn lines(
             out.push(format!("... and {hidden} more; a higher window shows them"));
         }
     }
-    out.extend(known.searching.map(searching));
+    out.extend(hops.searching.map(searching));
     let left = room.saturating_sub(out.len());
-    out.extend(findings::of(session, known).iter().take(left).map(|found| capital(&found.text)));
+    out.extend(findings(session, hops).iter().take(left).map(|found| capital(&found.text)));
     out.truncate(room);
     out.iter().map(|line| cut(line, width.saturating_sub(1).max(1))).collect()
 }
@@ -40,8 +38,8 @@ fn searching((ttl, left_ns): (u8, u64)) -> String {
     format!("Searching how large packets get to hop {ttl}: about {seconds} s more.")
 }
 
-fn headline(session: &Session, known: &Known, elapsed_ns: u64, width: usize) -> String {
-    let left = format!("{}, {:.1} s", text::opening(session, known), elapsed_ns as f64 / 1e9);
+fn headline(session: &PathSession, hops: &PathHops, elapsed_ns: u64, width: usize) -> String {
+    let left = format!("{}, {:.1} s", text::opening(session, hops), elapsed_ns as f64 / 1e9);
     let right = "Ctrl-C sums up";
     let gap = width.saturating_sub(left.chars().count() + right.len() + 1);
     if gap < 2 { left } else { format!("{left}{}{right}", " ".repeat(gap)) }
@@ -49,17 +47,16 @@ fn headline(session: &Session, known: &Known, elapsed_ns: u64, width: usize) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::known::Shape;
-    use super::super::session::Method;
     use super::*;
+    use quell_path::{PathShape, ProbeMethod};
     use quell_probe::path::{HopAnswer, News};
 
-    fn session() -> Session {
-        Session {
+    fn session() -> PathSession {
+        PathSession {
             host: "a-host-with-a-name-that-is-rather-long.example.org".into(),
             to: "[2001:db8:1234:5678:9abc:def0:1234:5678]:0".parse().unwrap(),
             others: Vec::new(),
-            method: Method::Icmp,
+            method: ProbeMethod::Icmp,
             ports: vec![1],
             interval_ns: 1_000_000_000,
             size: 56,
@@ -71,33 +68,33 @@ mod tests {
 
     #[test]
     fn of_a_path_where_nobody_answers_and_of_one_that_can_not_be_that_is_said() {
-        let none = Known::new(3, 1);
+        let none = PathHops::new(3);
         let got = lines(&session(), &none, 1, 300, 24);
         assert!(got[0].contains("nobody answered"), "{got:#?}");
         assert!(text::summary(&session(), &none, 100).contains("nobody answered"));
         // As a file that somebody changed has it.
-        let shape = Shape { ends: vec![Some(0), Some(255), None], ..Shape::default() };
-        let odd = Known::again(shape, 1);
+        let shape = PathShape { ends: vec![Some(0), Some(255), None], ..PathShape::default() };
+        let odd = PathHops::of_shape(shape);
         assert!(!odd.reached(session().to.ip()));
         text::summary(&session(), &odd, 100);
     }
 
     #[test]
     fn a_search_says_how_long_it_still_takes_until_it_is_over() {
-        let mut known = Known::new(1, 1);
-        known.take(&News::Searching { ttl: 2, left_ns: 7_400_000_000 });
+        let mut hops = PathHops::new(1);
+        hops.take(&News::Searching { ttl: 2, left_ns: 7_400_000_000 });
         let said = "Searching how large packets get to hop 2: about 8 s more.";
-        assert!(lines(&session(), &known, 1, 300, 24).iter().any(|line| line == said));
-        known.take(&News::Sizes(Vec::new()));
-        assert!(!lines(&session(), &known, 1, 300, 24).iter().any(|l| l.contains("Searching")));
+        assert!(lines(&session(), &hops, 1, 300, 24).iter().any(|line| line == said));
+        hops.take(&News::Sizes(Vec::new()));
+        assert!(!lines(&session(), &hops, 1, 300, 24).iter().any(|l| l.contains("Searching")));
     }
 
     #[test]
     fn it_fits_every_terminal() {
-        let (session, mut known) = (session(), Known::new(1, 1_000_000_000));
+        let (session, mut hops) = (session(), PathHops::new(1));
         for ttl in 1..=30 {
             let from = format!("2001:db8:ffff:ffff:ffff:ffff:ffff:{:x}", 0xff00 + u16::from(ttl));
-            known.take(&News::Answer(HopAnswer {
+            hops.take(&News::Answer(HopAnswer {
                 flow: 0,
                 ttl,
                 from: from.parse().unwrap(),
@@ -108,7 +105,7 @@ mod tests {
             }));
         }
         for (width, height) in [(80, 24), (100, 30), (300, 100), (40, 10), (5, 2), (1, 1)] {
-            let got = lines(&session, &known, 1, width, height);
+            let got = lines(&session, &hops, 1, width, height);
             assert!(got.len() < height.max(2), "{width}x{height}: {} lines", got.len());
             assert!(
                 got.iter().all(|l| l.chars().count() < width.max(2)),
@@ -116,13 +113,13 @@ mod tests {
             );
         }
         for width in [80, 60] {
-            let text = text::summary(&session, &known, width);
+            let text = text::summary(&session, &hops, width);
             assert!(text.lines().all(|l| l.chars().count() <= width), "{text}");
             // A long address stands above its figures.
             let row = format!("   7  2001:db8:ffff:ffff:ffff:ffff:ffff:ff07\n{:21}", "");
             assert!(text.contains(&row) && text.contains(" MTU\n"), "{text}");
         }
-        let short = lines(&session, &known, 1, 100, 24);
+        let short = lines(&session, &hops, 1, 100, 24);
         assert!(short.iter().any(|line| line.contains("and 10 more")), "{short:#?}");
     }
 }

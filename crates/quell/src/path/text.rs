@@ -6,13 +6,10 @@
 //!    2  10.0.1.2           10    0.0  10.00  10.00  10.00  10.00  0.000    2  1500
 //! ```
 
-use super::findings::{self, numbers};
-use super::known::{Hop, Known, Who};
-use super::session::{Method, Session};
-use crate::ping::tally::Tally;
 use crate::ping::text::{ms_or_dash, percent, starved};
 use crate::text::{Column, Columns, WIDEST, fitted, lines};
-use quell_report::analysis::{Counts, Spread};
+use quell_path::{Hop, PathHops, PathSession, ProbeMethod, Responder, findings, flow_numbers};
+use quell_report::analysis::{Counts, EchoFold, Spread};
 use quell_units::{Span, Tos};
 use quell_wire::icmp_error::{MOST_LABELS, why_unreachable};
 use std::fmt::Write;
@@ -26,45 +23,45 @@ const LONGEST: usize = 39;
 const FIGURES: usize = 65;
 
 /// Table and findings, in lines of so many columns.
-pub fn summary(session: &Session, known: &Known, width: usize) -> String {
+pub fn summary(session: &PathSession, hops: &PathHops, width: usize) -> String {
     let wrap = |text: &str| lines("", text, width);
-    let mut out = opening(session, known) + "\n\n";
-    for line in table(session, known, true, width) {
+    let mut out = opening(session, hops) + "\n\n";
+    for line in table(session, hops, true, width) {
         let _ = writeln!(out, "{line}");
     }
     out.push('\n');
-    for finding in findings::of(session, known) {
+    for finding in findings(session, hops) {
         out += &wrap(&capital(&finding.text));
     }
-    if let Some(mtu) = known.mtu(session.to.ip()) {
+    if let Some(mtu) = hops.mtu(session.to.ip()) {
         let _ = writeln!(out, "Packets of {mtu} bytes get to the end.");
     }
-    out += &wrap(&marks(session, known));
-    if let Some(starved) = starved(&known.tallies) {
+    out += &wrap(&marks(session, hops));
+    if let Some(starved) = starved(hops.figures.iter()) {
         out += &wrap(&starved);
     }
     fitted(out.trim_end(), width) + "\n"
 }
 
 /// What is sent where: `example.org (192.0.2.7), ICMP, 56 bytes, every 1s`.
-pub fn opening(session: &Session, known: &Known) -> String {
+pub fn opening(session: &PathSession, hops: &PathHops) -> String {
     let address = match session.method {
-        Method::Icmp => session.to.ip().to_string(),
-        Method::Udp | Method::Tcp => session.to.to_string(),
+        ProbeMethod::Icmp => session.to.ip().to_string(),
+        ProbeMethod::Udp | ProbeMethod::Tcp => session.to.to_string(),
     };
     let mut line = session.host.clone();
     if address != session.host {
         let _ = write!(line, " ({address})");
     }
     let _ = write!(line, ", {}", session.method.name());
-    if session.method != Method::Tcp {
+    if session.method != ProbeMethod::Tcp {
         let _ = write!(line, ", {} bytes", session.size);
     }
     if session.tos != 0 {
         let _ = write!(line, ", TOS {}", Tos::from_byte(session.tos));
     }
     match (&session.ports[..], session.method) {
-        ([_], Method::Icmp) => {}
+        ([_], ProbeMethod::Icmp) => {}
         ([port], _) => {
             let _ = write!(line, ", from port {port}");
         }
@@ -73,15 +70,15 @@ pub fn opening(session: &Session, known: &Known) -> String {
         }
     }
     let _ = write!(line, ", every {}", Span::from_nanos(session.interval_ns));
-    if known.length() == 0 {
+    if hops.length() == 0 {
         line += ": nobody answered";
     }
     line
 }
 
 /// The hops in lines of so many columns; `all` tells labels and further addresses too.
-pub fn table(session: &Session, known: &Known, all: bool, width: usize) -> Vec<String> {
-    let names = known.hops().flat_map(|(_, hop, _)| &hop.who);
+pub fn table(session: &PathSession, hops: &PathHops, all: bool, width: usize) -> Vec<String> {
+    let names = hops.hops().flat_map(|(_, hop, _)| &hop.responders);
     let longest = names.map(|who| who.address.to_string().len()).max().unwrap_or(0);
     // Where there is no room beside it, a long address stands above its figures.
     let address = match longest.clamp(ADDRESS, LONGEST) {
@@ -90,14 +87,14 @@ pub fn table(session: &Session, known: &Known, all: bool, width: usize) -> Vec<S
     };
     let columns = columns(address, width);
     let mut lines = vec![columns.head()];
-    for (number, hop, counts) in known.hops() {
-        let mut cells = cells(number, hop, &counts, known.tallies.get(number - 1));
+    for (number, hop, counts) in hops.hops() {
+        let mut cells = cells(number, hop, &counts, hops.figures.get(number - 1));
         if cells[1].chars().count() > address {
             lines.push(format!("{:>4}  {}", cells[0], cells[1]));
             cells[..2].fill(String::new());
         }
         lines.push(columns.row(&cells).trim_end().to_owned());
-        for who in hop.who.iter().take(if all { hop.who.len() } else { 0 }) {
+        for who in hop.responders.iter().take(if all { hop.responders.len() } else { 0 }) {
             lines.extend(details(session, hop, who, width));
         }
     }
@@ -122,13 +119,13 @@ fn columns(address: usize, width: usize) -> Columns {
     Columns::fitting(all, width)
 }
 
-fn cells(number: usize, hop: &Hop, counts: &Counts, tally: Option<&Tally>) -> Vec<String> {
-    let who = hop.who.first();
+fn cells(number: usize, hop: &Hop, counts: &Counts, figures: Option<&EchoFold>) -> Vec<String> {
+    let who = hop.responders.first();
     let address = who.map_or("-".to_owned(), |who| who.address.to_string());
-    let way = tally.map(|tally| tally.fold.round_trip());
+    let way = figures.map(EchoFold::round_trip);
     let rtt = way.as_ref().and_then(|way| way.delays_ms.as_ref());
     let most = way.as_ref().and_then(|way| way.delays_at_most_ms.as_ref()).or(rtt);
-    // Of answers to what may have been sent again only the least is known.
+    // Of answers to what may have been sent again only the least is hops.
     let delay = |of: fn(&Spread) -> f64| match (rtt.map(of), most.map(of)) {
         (Some(least), Some(most)) if least < most => format!("≥{}", ms_or_dash(Some(least))),
         (least, _) => ms_or_dash(least),
@@ -136,7 +133,7 @@ fn cells(number: usize, hop: &Hop, counts: &Counts, tally: Option<&Tally>) -> Ve
     let [min, p50, p99, max] =
         [delay(|r| r.min), delay(|r| r.p50), delay(|r| r.p99), delay(|r| r.max)];
     let jitter = ms_or_dash(way.as_ref().and_then(|way| way.jitter_ms));
-    let back = who.and_then(Who::back_hops).map_or("-".to_owned(), |hops| hops.to_string());
+    let back = who.and_then(Responder::hops_back).map_or("-".to_owned(), |hops| hops.to_string());
     let mtu = hop.mtu.map_or("-".to_owned(), |mtu| mtu.to_string());
     let (number, sent) = (number.to_string(), counts.sent.to_string());
     vec![number, address, sent, loss(counts), min, p50, p99, max, jitter, back, mtu]
@@ -154,21 +151,21 @@ fn loss(counts: &Counts) -> String {
 }
 
 /// What else there is to say of an address: which flows, its labels, that it sends no further.
-fn details(session: &Session, hop: &Hop, who: &Who, width: usize) -> Vec<String> {
+fn details(session: &PathSession, hop: &Hop, who: &Responder, width: usize) -> Vec<String> {
     let mut parts = Vec::new();
-    if hop.who.len() > 1 {
+    if hop.responders.len() > 1 {
         let flows = if who.flows.len() == 1 { "flow" } else { "flows" };
-        parts.push(format!("{} {flows} {}", who.address, numbers(&who.flows)));
+        parts.push(format!("{} {flows} {}", who.address, flow_numbers(&who.flows)));
     }
-    if let Some(code) = who.stops {
+    if let Some(code) = who.unreachable_code {
         let (mark, why) = why_unreachable(session.to.is_ipv6(), code);
         parts.push(format!("{mark}: {why}"));
     }
-    if !who.labels.is_empty() {
+    if !who.mpls.is_empty() {
         let labels: Vec<String> = who
-            .labels
+            .mpls
             .iter()
-            .map(|(label, class, ttl)| format!("{label} (class {class}, TTL {ttl})"))
+            .map(|l| format!("{} (class {}, TTL {})", l.label, l.class, l.ttl))
             .collect();
         let more = match labels.len() {
             MOST_LABELS => ", perhaps more",
@@ -188,11 +185,11 @@ fn details(session: &Session, hop: &Hop, who: &Who, width: usize) -> Vec<String>
 }
 
 /// What became of marks, where nothing was changed, and why nobody knows, where that is so.
-fn marks(session: &Session, known: &Known) -> String {
+fn marks(session: &PathSession, hops: &PathHops) -> String {
     // Only a quoted packet that had a mark shows that it arrives.
     let last = |mask: u8| {
-        let shows = |who: &Who| who.marks.iter().any(|(sent, _)| sent & mask != 0);
-        let hops = known.hops().filter(|(_, hop, _)| hop.who.iter().any(shows));
+        let shows = |who: &Responder| who.marks.iter().any(|(sent, _)| sent & mask != 0);
+        let hops = hops.hops().filter(|(_, hop, _)| hop.responders.iter().any(shows));
         hops.map(|(number, ..)| number).last()
     };
     let told = |kind: &str| kind.ends_with("-changed") || kind == "marks-vanish";
@@ -203,7 +200,7 @@ fn marks(session: &Session, known: &Known) -> String {
     match (last(0xfc), last(0x03)) {
         _ if !session.survey => String::new(),
         _ if !session.sees_marks => "Whether DSCP and ECN arrive was not looked at: only raw sockets show it (root, or setcap cap_net_raw+ep).".into(),
-        _ if findings::of(session, known).iter().any(|found| told(found.kind)) => String::new(),
+        _ if findings(session, hops).iter().any(|found| told(found.id)) => String::new(),
         (dscp, ecn) if dscp == ecn => arrives("DSCP and ECN arrive", "they were", dscp),
         (dscp, ecn) => format!(
             "{} {}",
@@ -223,5 +220,66 @@ pub fn capital(text: &str) -> String {
     match letters.next() {
         Some(first) => first.to_uppercase().chain(letters).collect(),
         None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quell_probe::path::{HopAnswer, News};
+    use quell_wire::icmp_error::Meaning;
+    use std::net::SocketAddr;
+
+    /// The summary of a path of two hops, the first of which quoted packets with these marks, as sent and as they came.
+    fn marked(marks: &[(u8, u8)]) -> String {
+        let to = SocketAddr::from(([192, 0, 2, 99], 0));
+        let session = PathSession {
+            host: "b".into(),
+            to,
+            others: Vec::new(),
+            method: ProbeMethod::Icmp,
+            ports: vec![1],
+            interval_ns: 1_000_000_000,
+            size: 56,
+            tos: 0,
+            survey: true,
+            sees_marks: true,
+        };
+        let mut hops = PathHops::new(1);
+        let mut answer = |ttl, from: IpAddr, marks: Option<(u8, u8)>| {
+            hops.take(&News::Answer(HopAnswer {
+                flow: 0,
+                ttl,
+                from,
+                said: (from != to.ip()).then_some(Meaning::Expired),
+                back_ttl: None,
+                marks: marks.map(|(sent, came)| (Tos::from_byte(sent), Tos::from_byte(came))),
+                labels: Vec::new(),
+            }));
+        };
+        answer(1, [192, 0, 2, 1].into(), None);
+        marks.iter().for_each(|mark| answer(1, [192, 0, 2, 1].into(), Some(*mark)));
+        answer(2, to.ip(), None);
+        hops.take(&News::Ends { flow: 0, ttl: Some(2) });
+        let text = summary(&session, &hops, 100);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    /// Quotes of packets without a mark show of none that it arrives.
+    #[test]
+    fn that_marks_arrive_is_told_only_where_a_marked_packet_was_quoted() {
+        let unknown = "Whether DSCP and ECN arrive is unknown: no answer quoted a marked packet.";
+        assert!(marked(&[]).ends_with(unknown));
+        assert!(marked(&[(0, 0)]).ends_with(unknown));
+        let arrive = "DSCP and ECN arrive as they were sent, as far as hop 1.";
+        assert!(marked(&[(0, 0), (0xba, 0xba)]).ends_with(arrive));
+        let half = marked(&[(0xb8, 0xb8)]);
+        assert!(half.contains("DSCP arrives as it was sent, as far as hop 1. Whether ECN arrives"));
+    }
+
+    #[test]
+    fn a_sentence_that_begins_with_an_address_leaves_it_as_it_is() {
+        assert_eq!(capital("fd01::2 (hop 2) says"), "fd01::2 (hop 2) says");
+        assert_eq!(capital("hop 2 answers"), "Hop 2 answers");
     }
 }

@@ -158,7 +158,7 @@ fn note(tallies: &[Tally]) -> Option<String> {
         let were = if errors == 1 { "packet was" } else { "packets were" };
         notes.push(format!("{errors} {were} refused, or answered by an error"));
     }
-    if text::starved(tallies).is_some() {
+    if text::starved(tallies.iter().map(|tally| &tally.fold)).is_some() {
         notes.push("this machine is short of CPU".to_owned());
     }
     (!notes.is_empty()).then(|| format!("! {}", notes.join("; ")))

@@ -6,7 +6,7 @@ use super::target::Target;
 use crate::text::{fitted, lines};
 use crate::unanswered::left_unanswered;
 use quell_model::{EchoSample, EchoStatus};
-use quell_report::analysis::{Clocks, Counts, EchoResult, LATE_NS, Lateness};
+use quell_report::analysis::{Clocks, Counts, EchoFold, EchoResult, LATE_NS, Lateness};
 use quell_stats::Summary;
 use std::fmt::Write;
 
@@ -155,7 +155,7 @@ pub fn summary(session: &Session, tallies: &[Tally], width: usize) -> String {
         }
     }
     out += &clocks(session, tallies, width);
-    if let Some(starved) = starved(tallies) {
+    if let Some(starved) = starved(tallies.iter().map(|tally| &tally.fold)) {
         out.push('\n');
         out += &lines("", &starved, width);
     }
@@ -375,11 +375,11 @@ fn spread(of: &Summary) -> String {
 }
 
 /// Says when this machine, and not the network, was slow: one packet in a hundred waited for the program.
-pub fn starved(tallies: &[Tally]) -> Option<String> {
-    let sum = |of: fn(&Tally) -> Lateness| {
-        tallies.iter().map(of).fold(Lateness::default(), Lateness::and)
+pub fn starved<'a>(folds: impl Iterator<Item = &'a EchoFold> + Clone) -> Option<String> {
+    let sum = |of: fn(&EchoFold) -> Lateness| {
+        folds.clone().map(of).fold(Lateness::default(), Lateness::and)
     };
-    let (seen, left) = (sum(|t| t.fold.seen()), sum(|t| t.fold.left()));
+    let (seen, left) = (sum(EchoFold::seen), sum(EchoFold::left));
     let share = |of: Lateness| percent(of.late as f64 / of.of.max(1) as f64);
     let worst = |of: Lateness| ms(of.worst_ns as f64 / 1e6);
     let mut told = Vec::new();
@@ -460,12 +460,12 @@ mod tests {
             sample.seen_late_ns = Some(if n == 0 { 8_000_000 } else { 30_000 });
             tally.take(&sample);
         }
-        assert_eq!(starved(&[tally.clone()]), None);
+        assert_eq!(starved([&tally.fold].into_iter()), None);
         for _ in 0..100 {
             sample.seen_late_ns = Some(12_000_000);
             tally.take(&sample);
         }
-        let said = starved(&[tally]).expect("a tenth was late");
+        let said = starved([&tally.fold].into_iter()).expect("a tenth was late");
         assert!(said.contains("9.2 %") && said.contains("12.00 ms"), "{said}");
     }
 }

@@ -1,10 +1,10 @@
 //! What raw sockets see of the packets that ICMP errors quote: their marks, and answers to SYNs that were given up.
 
-use super::super::repeats::{is_first, owner};
-use super::super::sockets::{Came, FlowSocket, Known, Left, What};
+use super::super::sockets::{HopReply, QuotedPacket, ReplyKind, SynIdentity};
 use super::super::{HopAnswer, News};
 use super::under::who;
 use super::{Driver, MOST_BATCHES, Meaning, Tos};
+use crate::retry::{is_first, owner};
 use quell_sys::clock::monotonic_ns;
 use quell_wire::hop_probe::{Quote, QuotedSyn};
 use quell_wire::icmp_error;
@@ -12,11 +12,9 @@ use std::net::IpAddr;
 use std::os::fd::AsFd;
 
 /// What a raw socket saw of a packet of ours.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct QuotedMark {
-    which: Which,
-    /// The answer, where it is known by its checksum alone.
-    pub(super) short: Option<Came>,
+    which: QuotedWhich,
     meaning: Meaning,
     /// Who quotes it.
     from: IpAddr,
@@ -29,7 +27,7 @@ pub(super) struct QuotedMark {
 
 /// Which packet was quoted.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Which {
+pub(super) enum QuotedWhich {
     Number(u64),
     /// A SYN of this flow.
     Syn(usize, QuotedSyn),
@@ -50,48 +48,22 @@ impl Driver<'_> {
                 if quoted.destination != self.spec.to.ip() {
                     continue;
                 }
-                let now_ns = monotonic_ns();
                 let known =
                     self.flows.iter().enumerate().find_map(|(index, flow)| {
                         Some((index, flow.recognise(&error, self.next)?))
                     });
-                let which = match known {
-                    Some((_, Known::Number(number))) => Some((Which::Number(number), false)),
-                    Some((index, Known::Syn(quoted))) => Some((Which::Syn(index, quoted), false)),
-                    Some((index, Known::Sum { length, sum })) => {
-                        let number = self.of_sum(index, (length, sum), now_ns);
-                        self.unmatched.strange += u64::from(number.is_none());
-                        number.map(|number| (Which::Number(number), true))
-                    }
-                    // Less than the kernel asks of an error before it tells a socket (`icmp_socket_deliver`, net/ipv4/icmp.c).
-                    None if quoted.rest.len() < 8 => {
-                        let ours = |flow: &FlowSocket| flow.protocol() == quoted.protocol;
-                        self.unmatched.short += u64::from(self.flows.iter().any(ours));
-                        None
-                    }
-                    None => None,
-                };
-                let Some(((which, is_short), from)) = which.zip(arrival.from) else { continue };
+                let which = known.map(|(index, packet)| match packet {
+                    QuotedPacket::Number(number) => QuotedWhich::Number(number),
+                    QuotedPacket::Syn(quoted) => QuotedWhich::Syn(index, quoted),
+                });
+                let Some((which, from)) = which.zip(arrival.from) else { continue };
                 let (meaning, from, stamp_ns) = (error.meaning, from.ip(), arrival.stamp_ns);
                 // That is told by a router before the hop that was asked, and by the error queue.
-                if meaning == Meaning::TooBig && !is_short {
+                if meaning == Meaning::TooBig {
                     continue;
                 }
-                let short = match which {
-                    Which::Number(number) if is_short => Some(Came {
-                        about: Quote::Number(number),
-                        from: Some(from),
-                        what: What::Error(meaning),
-                        mtu: error.mtu.unwrap_or(0),
-                        ttl: arrival.ttl,
-                        stamp_ns,
-                        labels: error.extension.map(icmp_error::labels).unwrap_or_default(),
-                        ..Came::answer()
-                    }),
-                    _ => None,
-                };
                 let (tos, left) = (Tos::from_byte(quoted.tos), quoted.ttl);
-                found.push(QuotedMark { which, short, meaning, from, tos, left, stamp_ns });
+                found.push(QuotedMark { which, meaning, from, tos, left, stamp_ns });
             }
         }
         found
@@ -100,12 +72,12 @@ impl Driver<'_> {
     /// The packet that a raw socket saw quoted; none where it may be one or another.
     pub(super) fn which(&self, mark: &QuotedMark) -> Option<u64> {
         let (index, quoted) = match mark.which {
-            Which::Number(number) => return Some(number),
-            Which::Syn(index, quoted) => (index, quoted),
+            QuotedWhich::Number(number) => return Some(number),
+            QuotedWhich::Syn(index, quoted) => (index, quoted),
         };
         match self.flows[index].known(quoted, monotonic_ns())? {
-            Left::Number(number) => Some(number),
-            Left::At(left_ns) => {
+            SynIdentity::Number(number) => Some(number),
+            SynIdentity::At(left_ns) => {
                 let own = self.under.iter().filter(|(_, u)| usize::from(u.flow) == index);
                 owner(own.map(|(number, under)| (*number, under.sent_ns)), left_ns)
             }
@@ -114,18 +86,18 @@ impl Driver<'_> {
 
     /// Of a SYN that was given up only a raw socket sees the answer.
     pub(super) fn came_late(&mut self, number: u64, mark: &QuotedMark) {
-        let Which::Syn(index, quoted) = mark.which else { return };
+        let QuotedWhich::Syn(index, quoted) = mark.which else { return };
         let Some(under) = self.under.get(&number).filter(|u| !u.is_open && !u.is_answered) else {
             return;
         };
-        let Some(Left::At(left_ns)) = self.flows[index].known(quoted, monotonic_ns()) else {
+        let Some(SynIdentity::At(left_ns)) = self.flows[index].known(quoted, monotonic_ns()) else {
             return;
         };
         if is_first(left_ns, under.sent_ns) {
-            let what = What::Error(mark.meaning);
+            let what = ReplyKind::Error(mark.meaning);
             let (from, stamp_ns) = (Some(mark.from), mark.stamp_ns);
             let about = Quote::Number(number);
-            let came = Came { about, from, what, stamp_ns, ..Came::answer() };
+            let came = HopReply { about, from, what, stamp_ns, ..HopReply::answer() };
             self.understand(index, came);
         }
     }

@@ -1,26 +1,25 @@
 //! What SYNs need beside what all packets do: they are sent again by the kernel, one at a time from a port, and may meet the connection before them.
 
-use super::under::Under;
+use super::under::PacketUnderWay;
 use super::{Driver, LEAST_GATE_NS, MOST_GATE_NS};
 use crate::ledger::Reply;
-use crate::path::Sent;
-use crate::path::repeats::SynProbe;
-use crate::path::sockets::{Again, BEFORE_AGAIN_NS, Met, QUICK_NS};
-use crate::retry::{Exchange, First};
+use crate::path::ProbeKind;
+use crate::path::sockets::{BEFORE_AGAIN_NS, QUICK_NS, RepeatedSyn, SynCollision};
+use crate::retry::{Connect, FirstSyn, SynProbe};
 
 /// So often an answer of a hop is awaited in vain before it counts as one that keeps silent.
 const IN_VAIN: u32 = 2;
 
 impl Driver<'_> {
     /// How long a packet holds up others.
-    pub(super) fn gate(&self, under: &Under) -> u64 {
+    pub(super) fn gate(&self, under: &PacketUnderWay) -> u64 {
         match self.spec.sent {
             // The next one from the same port can't leave before this one is given up, and then its answer would be nobody's.
-            Sent::Tcp if under.seq.is_some() && !self.is_silent(under.ttl) => {
+            ProbeKind::Tcp if under.seq.is_some() && !self.is_silent(under.ttl) => {
                 self.patience.wait_ns()
             }
             // One to a hop that keeps silent is given up before it is sent again.
-            Sent::Tcp => BEFORE_AGAIN_NS.min(self.patience.wait_ns()),
+            ProbeKind::Tcp => BEFORE_AGAIN_NS.min(self.patience.wait_ns()),
             _ => self.longest_ns.saturating_mul(4).clamp(LEAST_GATE_NS, MOST_GATE_NS),
         }
     }
@@ -38,17 +37,17 @@ impl Driver<'_> {
         let under = *under;
         let place = (under.flow, under.ttl);
         let met = self.flows[usize::from(under.flow)].give_up(number);
-        if self.spec.sent != Sent::Tcp {
+        if self.spec.sent != ProbeKind::Tcp {
             return;
         }
         let arrived = match met {
-            Met::Nothing => false,
-            Met::SentAgain => !self.repeats.is_quick(under.ttl, QUICK_NS),
-            Met::Any => true,
+            SynCollision::Nothing => false,
+            SynCollision::SentAgain => !self.connects.times(under.ttl).are_below(QUICK_NS),
+            SynCollision::Any => true,
         };
         // It may have arrived, and the other end kept silent: it answers such a SYN twice a second at most (`tcp_oow_rate_limited`, net/ipv4/tcp_input.c).
         let was_left_over = self.left_over.contains(&place);
-        if met != Met::Nothing {
+        if met != SynCollision::Nothing {
             self.left_over.insert(place);
         }
         if (arrived || was_left_over)
@@ -78,16 +77,16 @@ impl Driver<'_> {
             let ledger = now.zip(ledgers.get(&(probe.flow, probe.ttl)));
             ledger.is_none_or(|(now, ledger)| ledger.expiring_before(now) > probe.seq)
         };
-        for (probe, exchange, first) in self.repeats.decide(is_due) {
+        for (probe, connect, first) in self.connects.decide(is_due) {
             let Some(ledger) = self.ledgers.get_mut(&(probe.flow, probe.ttl)) else { continue };
             match first {
-                First::Answered => {
-                    let rtt_ns = exchange.took_ns;
+                FirstSyn::Answered => {
+                    let rtt_ns = connect.took_ns;
                     ledger.reply(probe.seq, Reply { rtt_ns, ..Reply::default() });
                 }
-                First::Lost => ledger.lost(probe.seq),
-                First::Unsure => {
-                    let took_ns = exchange.may_be_to_first().then_some(exchange.took_ns);
+                FirstSyn::Lost => ledger.lost(probe.seq),
+                FirstSyn::Unsure => {
+                    let took_ns = connect.may_be_to_first().then_some(connect.took_ns);
                     ledger.unsure(probe.seq, took_ns);
                 }
             }
@@ -95,16 +94,22 @@ impl Driver<'_> {
     }
 
     /// A SYN was answered: that tells how long others are to be awaited, and what became of those that were sent again.
-    pub(super) fn answered(&mut self, under: &Under, seq: u64, took_ns: u64, again: Option<Again>) {
-        if self.spec.sent != Sent::Tcp {
+    pub(super) fn answered(
+        &mut self,
+        under: &PacketUnderWay,
+        seq: u64,
+        took_ns: u64,
+        again: Option<RepeatedSyn>,
+    ) {
+        if self.spec.sent != ProbeKind::Tcp {
             return;
         }
         if let Some(in_vain) = self.in_vain.get_mut(usize::from(under.ttl) - 1) {
             *in_vain = None;
         }
         let is_to_first = again.map_or(Some(true), |again| again.is_to_first);
-        let exchange = Exchange { begun_ns: under.sent_ns, took_ns, is_to_first };
-        if exchange.may_be_to_first() {
+        let connect = Connect { took_ns, is_to_first };
+        if connect.may_be_to_first() {
             self.patience.saw(took_ns);
         }
         let was_left_over = self.left_over.remove(&(under.flow, under.ttl));
@@ -115,10 +120,10 @@ impl Driver<'_> {
             return;
         }
         match again {
-            None => self.repeats.certain(under.ttl, exchange),
+            None => self.connects.times(under.ttl).certain(took_ns),
             Some(_) => {
                 let probe = SynProbe { flow: under.flow, ttl: under.ttl, seq };
-                self.repeats.undecided(probe, exchange);
+                self.connects.undecided(probe, connect);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A packet under way, and what an answer to it tells.
 
-use super::super::rounds::At;
+use super::super::rounds::AnsweredBy;
 use crate::stream_socket::CLOCKS_APART_NS;
 use quell_units::Tos;
 use quell_wire::icmp_error::Meaning;
@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 /// A packet under way.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Under {
+pub(super) struct PacketUnderWay {
     pub flow: u16,
     pub ttl: u8,
     /// Its number among those to that hop; none of the survey's.
@@ -17,7 +17,6 @@ pub(super) struct Under {
     /// How often the wall clock had been set by then.
     pub steps: u64,
     pub tos: Tos,
-    pub size: usize,
     /// Whether others wait for what becomes of it.
     pub is_open: bool,
     pub is_answered: bool,
@@ -27,7 +26,7 @@ pub(super) struct Under {
     pub is_marked: bool,
 }
 
-impl Under {
+impl PacketUnderWay {
     /// Whether this is the first answer, which alone tells the packet's way. What comes again may come from anywhere.
     pub fn is_first_of(&mut self, from: IpAddr) -> bool {
         *self.by.get_or_insert(from) == from
@@ -35,7 +34,7 @@ impl Under {
 }
 
 /// Whether what came at this time came before the packet was sent, and so can't be about it. Where the wall clock was set since, that says nothing.
-pub(super) fn is_before(came_ns: Option<u64>, under: &Under, steps: u64) -> bool {
+pub(super) fn is_before(came_ns: Option<u64>, under: &PacketUnderWay, steps: u64) -> bool {
     let is_before = |came_ns| came_ns + CLOCKS_APART_NS < under.sent_ns;
     under.steps == steps && came_ns.is_some_and(is_before)
 }
@@ -43,11 +42,11 @@ pub(super) fn is_before(came_ns: Option<u64>, under: &Under, steps: u64) -> bool
 /// Who gave such an answer, if it is of the hop that was asked. That a packet is too big, or wrong otherwise, any router before it may say: of each hop
 /// behind itself, be there one or not. Of a TTL that is over, and of a way that ends, routers tell, whatever address they have: the end's too, as one
 /// that hands a host's packets on to it (NAT).
-pub(super) fn who(said: Option<Meaning>) -> Option<At> {
+pub(super) fn who(said: Option<Meaning>) -> Option<AnsweredBy> {
     match said {
-        None | Some(Meaning::NoPort) => Some(At::End),
-        Some(Meaning::Unreachable(_)) => Some(At::Stop),
-        Some(Meaning::Expired) => Some(At::Router),
+        None | Some(Meaning::NoPort) => Some(AnsweredBy::End),
+        Some(Meaning::Unreachable(_)) => Some(AnsweredBy::Stop),
+        Some(Meaning::Expired) => Some(AnsweredBy::Router),
         Some(Meaning::TooBig | Meaning::Other) => None,
     }
 }
@@ -56,15 +55,14 @@ pub(super) fn who(said: Option<Meaning>) -> Option<At> {
 mod tests {
     use super::*;
 
-    fn under(sent_ns: u64) -> Under {
-        Under {
+    fn under(sent_ns: u64) -> PacketUnderWay {
+        PacketUnderWay {
             flow: 0,
             ttl: 1,
             seq: Some(0),
             sent_ns,
             steps: 0,
             tos: Tos::default(),
-            size: 56,
             is_open: true,
             is_answered: false,
             by: None,
@@ -97,10 +95,10 @@ mod tests {
 
     #[test]
     fn that_a_way_ends_is_no_arrival_whoever_says_so() {
-        assert_eq!(who(None), Some(At::End));
-        assert_eq!(who(Some(Meaning::NoPort)), Some(At::End));
-        assert_eq!(who(Some(Meaning::Unreachable(13))), Some(At::Stop));
-        assert_eq!(who(Some(Meaning::Expired)), Some(At::Router));
+        assert_eq!(who(None), Some(AnsweredBy::End));
+        assert_eq!(who(Some(Meaning::NoPort)), Some(AnsweredBy::End));
+        assert_eq!(who(Some(Meaning::Unreachable(13))), Some(AnsweredBy::Stop));
+        assert_eq!(who(Some(Meaning::Expired)), Some(AnsweredBy::Router));
         assert_eq!(who(Some(Meaning::TooBig)), None);
     }
 }

@@ -13,19 +13,19 @@ fn router(n: u8) -> IpAddr {
 fn survey(links: &[u32], mute: &[bool], answers: &[u32]) -> (Vec<HopSize>, usize) {
     let mut survey = Survey::new(SIZES, false, answers.iter().map(|a| *a > 0).collect());
     let mut asked = 0;
-    while let Some(Ask::Size { ttl, bytes, beside }) = survey.next() {
+    while let Some(SurveyQuestion::Size { ttl, bytes, beside }) = survey.next() {
         asked += 1;
         assert!(asked < 400, "it ends");
         let hops = usize::from(ttl);
         let fate = |bytes: u32| match (0..hops).find(|n| links[*n] < bytes) {
-            Some(n) if mute[n] => Outcome::Silence,
-            Some(0) => Outcome::TooBig { by: None, mtu: links[0] },
-            Some(n) => Outcome::TooBig { by: Some(router(n as u8)), mtu: links[n] },
-            None if answers[hops - 1] < bytes => Outcome::Silence,
-            None => Outcome::Answered,
+            Some(n) if mute[n] => SizeAnswer::Silence,
+            Some(0) => SizeAnswer::TooBig { by: None, mtu: links[0] },
+            Some(n) => SizeAnswer::TooBig { by: Some(router(n as u8)), mtu: links[n] },
+            None if answers[hops - 1] < bytes => SizeAnswer::Silence,
+            None => SizeAnswer::Answered,
         };
         survey.take(match (fate(bytes), beside.map(fate)) {
-            (Outcome::Silence, Some(Outcome::Answered)) => Outcome::Beside,
+            (SizeAnswer::Silence, Some(SizeAnswer::Answered)) => SizeAnswer::Beside,
             (outcome, _) => outcome,
         });
     }
@@ -43,7 +43,7 @@ fn a_small_link_is_told_by_the_router_before_it() {
     let (hops, asked) = survey(&[1500, 1500, 1400, 1400], &[false; 4], &[ALL; 4]);
     assert_eq!(bytes(&hops), [Some(1500), Some(1500), Some(1400), Some(1400)]);
     let limits: Vec<_> = hops.iter().map(|hop| hop.limit).collect();
-    assert_eq!(limits, [None, None, Some(Limit::Said(router(2))), None]);
+    assert_eq!(limits, [None, None, Some(SizeLimit::Said(router(2))), None]);
     assert_eq!(asked, 5);
 }
 
@@ -51,10 +51,10 @@ fn a_small_link_is_told_by_the_router_before_it() {
 fn packets_that_vanish_are_told_to_the_byte_and_where() {
     let (hops, _) = survey(&[1500, 1500, 1400, 1400], &[false, false, true, true], &[ALL; 4]);
     assert_eq!(bytes(&hops), [Some(1500), Some(1500), Some(1400), Some(1400)]);
-    assert_eq!(hops[2].limit, Some(Limit::Vanish));
+    assert_eq!(hops[2].limit, Some(SizeLimit::Vanish));
     assert_eq!(hops[3].limit, None);
     let (hops, _) = survey(&[1500, 1400], &[false, true], &[ALL; 2]);
-    assert_eq!((hops[1].bytes, hops[1].limit), (Some(1400), Some(Limit::Vanish)));
+    assert_eq!((hops[1].bytes, hops[1].limit), (Some(1400), Some(SizeLimit::Vanish)));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_hop_that_answers_no_large_packets_is_no_hole_in_the_path() {
 fn a_search_is_short() {
     for wanted in [1400, 1492, 1280, 1401, 1333, 700, 85] {
         let (hops, asked) = survey(&[wanted], &[true], &[ALL]);
-        assert_eq!((hops[0].bytes, hops[0].limit), (Some(wanted), Some(Limit::Vanish)));
+        assert_eq!((hops[0].bytes, hops[0].limit), (Some(wanted), Some(SizeLimit::Vanish)));
         assert!(asked <= if USUAL.contains(&wanted) { 15 } else { 22 }, "{wanted}: {asked}");
     }
 }
@@ -85,7 +85,7 @@ fn limited(limit: u64, every: u64, phase: u64, loses: Option<u64>) -> Vec<HopSiz
         loses.is_some_and(|one_of| (dice >> 33) % one_of == 0)
     };
     for asked in 0.. {
-        let Some(Ask::Size { beside, .. }) = survey.next() else { break };
+        let Some(SurveyQuestion::Size { beside, .. }) = survey.next() else { break };
         while probe <= now {
             if probe >= due {
                 due = probe + limit;
@@ -100,16 +100,16 @@ fn limited(limit: u64, every: u64, phase: u64, loses: Option<u64>) -> Vec<HopSiz
             answers && !lost()
         };
         let outcome = match (answers(now), beside.is_some_and(|_| answers(now + 2))) {
-            (true, _) => Outcome::Answered,
-            (_, true) => Outcome::Beside,
-            _ => Outcome::Silence,
+            (true, _) => SizeAnswer::Answered,
+            (_, true) => SizeAnswer::Beside,
+            _ => SizeAnswer::Silence,
         };
         survey.take(outcome);
         let pace = 1050 + asked % 5 * 70;
         // As the driver has it once the rounds are over, of which a probe a while is left here.
         now += match outcome {
             _ if survey.spares() => pace,
-            Outcome::Answered => pace / 4,
+            SizeAnswer::Answered => pace / 4,
             _ => 300.max(pace / 4),
         };
     }
@@ -140,26 +140,26 @@ fn a_limit_of_answers_is_no_hole_whatever_its_beat_and_whatever_is_lost() {
 fn a_search_that_a_loss_led_astray_begins_anew() {
     let mut survey = Survey::new(SIZES, false, vec![true]);
     let (mut was_lost, mut most_astray) = (false, 0);
-    while let Some(Ask::Size { bytes, .. }) = survey.next() {
+    while let Some(SurveyQuestion::Size { bytes, .. }) = survey.next() {
         let is_lost = bytes <= 1400 && !was_lost;
         was_lost |= is_lost;
         let fits = bytes <= 1400 && !is_lost;
-        survey.take(if fits { Outcome::Answered } else { Outcome::Beside });
+        survey.take(if fits { SizeAnswer::Answered } else { SizeAnswer::Beside });
         most_astray = most_astray.max(survey.astray);
     }
     assert_eq!((survey.hops[0].bytes, most_astray), (Some(1400), 1));
-    assert_eq!(survey.hops[0].limit, Some(Limit::Vanish));
+    assert_eq!(survey.hops[0].limit, Some(SizeLimit::Vanish));
 }
 
 #[test]
 fn a_hop_that_falls_silent_while_it_is_asked_leaves_its_size_unknown() {
     let mut survey = Survey::new(SIZES, false, vec![true]);
-    survey.take(Outcome::Silence);
-    survey.take(Outcome::Silence);
-    assert_eq!(survey.next(), Some(Ask::Size { ttl: 1, bytes: 1500, beside: Some(84) }));
-    survey.take(Outcome::Beside);
+    survey.take(SizeAnswer::Silence);
+    survey.take(SizeAnswer::Silence);
+    assert_eq!(survey.next(), Some(SurveyQuestion::Size { ttl: 1, bytes: 1500, beside: Some(84) }));
+    survey.take(SizeAnswer::Beside);
     while survey.next().is_some() {
-        survey.take(Outcome::Silence);
+        survey.take(SizeAnswer::Silence);
     }
     assert_eq!(survey.hops[0], HopSize::default());
 }
@@ -168,17 +168,17 @@ fn a_hop_that_falls_silent_while_it_is_asked_leaves_its_size_unknown() {
 fn a_hop_is_asked_seldom_once_it_left_a_pair_without_an_answer() {
     let mut survey = Survey::new(SIZES, false, vec![true, true]);
     assert_eq!(survey.questions_left(), None, "nothing is searched");
-    survey.take(Outcome::Silence);
-    survey.take(Outcome::Silence);
+    survey.take(SizeAnswer::Silence);
+    survey.take(SizeAnswer::Silence);
     assert!(survey.searches() && !survey.spares(), "large ones may be too large");
     let first = survey.questions_left().expect("it searches");
-    (0..4).for_each(|_| survey.take(Outcome::Beside));
+    (0..4).for_each(|_| survey.take(SizeAnswer::Beside));
     assert!(survey.questions_left().is_some_and(|left| left < first));
     assert!(!survey.spares());
-    survey.take(Outcome::Silence);
+    survey.take(SizeAnswer::Silence);
     assert!(survey.spares());
-    while survey.next().is_some_and(|ask| matches!(ask, Ask::Size { ttl: 1, .. })) {
-        survey.take(Outcome::Beside);
+    while survey.next().is_some_and(|ask| matches!(ask, SurveyQuestion::Size { ttl: 1, .. })) {
+        survey.take(SizeAnswer::Beside);
     }
     assert!(!survey.spares(), "the next hop did nothing yet");
 }
@@ -187,8 +187,8 @@ fn a_hop_is_asked_seldom_once_it_left_a_pair_without_an_answer() {
 #[test]
 fn a_survey_that_is_left_asks_nothing_more_and_keeps_what_it_knows() {
     let mut survey = Survey::new(SIZES, false, vec![true; 3]);
-    survey.take(Outcome::Answered);
-    (0..5).for_each(|_| survey.take(Outcome::Silence));
+    survey.take(SizeAnswer::Answered);
+    (0..5).for_each(|_| survey.take(SizeAnswer::Silence));
     assert_eq!((survey.leave(), survey.next()), (Some(2), None));
     assert_eq!(bytes(&survey.hops), [Some(1500), None, None]);
     assert_eq!(survey.leave(), None, "all was asked");
@@ -205,15 +205,18 @@ fn a_silent_hop_is_left_out() {
 fn lies_about_sizes_lead_nowhere() {
     let mut survey = Survey::new(SIZES, false, vec![true]);
     for mtu in [0, 1, 67, 83, 1500, 65_535, u32::MAX] {
-        survey.take(Outcome::TooBig { by: Some(router(1)), mtu });
-        assert!(matches!(survey.next(), Some(Ask::Size { ttl: 1, bytes: 84..=1500, .. }) | None));
+        survey.take(SizeAnswer::TooBig { by: Some(router(1)), mtu });
+        assert!(matches!(
+            survey.next(),
+            Some(SurveyQuestion::Size { ttl: 1, bytes: 84..=1500, .. }) | None
+        ));
     }
     // Somebody who always names one byte less can't keep us.
     let mut survey = Survey::new(SIZES, false, vec![true]);
     let mut asked = 0;
-    while let Some(Ask::Size { bytes, .. }) = survey.next() {
+    while let Some(SurveyQuestion::Size { bytes, .. }) = survey.next() {
         asked += 1;
-        survey.take(Outcome::TooBig { by: Some(router(1)), mtu: bytes - 1 });
+        survey.take(SizeAnswer::TooBig { by: Some(router(1)), mtu: bytes - 1 });
     }
     assert!(asked <= 40, "{asked}");
 }
@@ -223,7 +226,7 @@ fn lies_about_sizes_lead_nowhere() {
 fn a_size_that_nobody_names_is_searched_and_whose_link_it_is_is_told() {
     let mut survey = Survey::new(SIZES, false, vec![true; 2]);
     let mut asked = 0;
-    while let Some(Ask::Size { bytes, beside, .. }) = survey.next() {
+    while let Some(SurveyQuestion::Size { bytes, beside, .. }) = survey.next() {
         asked += 1;
         let fits = bytes <= 1400;
         if !fits {
@@ -231,39 +234,39 @@ fn a_size_that_nobody_names_is_searched_and_whose_link_it_is_is_told() {
             survey.doubt(router(1));
         }
         survey.take(match beside {
-            _ if fits => Outcome::Answered,
-            Some(_) => Outcome::Beside,
-            None => Outcome::Silence,
+            _ if fits => SizeAnswer::Answered,
+            Some(_) => SizeAnswer::Beside,
+            None => SizeAnswer::Silence,
         });
     }
     assert_eq!(bytes(&survey.hops), [Some(1400), Some(1400)]);
-    assert_eq!(survey.hops[0].limit, Some(Limit::Said(router(1))));
+    assert_eq!(survey.hops[0].limit, Some(SizeLimit::Said(router(1))));
     assert!(asked < 25, "{asked}");
 }
 
 #[test]
 fn marks_are_asked_for_first_and_silence_about_them_stops_nothing() {
     let mut survey = Survey::new(SIZES, true, vec![true, true]);
-    assert_eq!(survey.next(), Some(Ask::Marks { ttl: 1, beside: false }));
-    survey.take(Outcome::Silence);
-    assert_eq!(survey.next(), Some(Ask::Marks { ttl: 1, beside: false }));
-    survey.take(Outcome::Silence);
-    assert_eq!(survey.next(), Some(Ask::Size { ttl: 1, bytes: 1500, beside: None }));
-    survey.take(Outcome::Answered);
-    assert_eq!(survey.next(), Some(Ask::Marks { ttl: 2, beside: false }));
+    assert_eq!(survey.next(), Some(SurveyQuestion::Marks { ttl: 1, beside: false }));
+    survey.take(SizeAnswer::Silence);
+    assert_eq!(survey.next(), Some(SurveyQuestion::Marks { ttl: 1, beside: false }));
+    survey.take(SizeAnswer::Silence);
+    assert_eq!(survey.next(), Some(SurveyQuestion::Size { ttl: 1, bytes: 1500, beside: None }));
+    survey.take(SizeAnswer::Answered);
+    assert_eq!(survey.next(), Some(SurveyQuestion::Marks { ttl: 2, beside: false }));
 }
 
 /// Surveys three hops; to marked packets and pairs of one the hop with this number gives that. How often each hop was asked for marks as pairs.
-fn marks_of(mut survey: Survey, outcome: impl Fn(u8, bool) -> Outcome) -> (Survey, [u32; 3]) {
+fn marks_of(mut survey: Survey, outcome: impl Fn(u8, bool) -> SizeAnswer) -> (Survey, [u32; 3]) {
     let mut pairs = [0; 3];
     while let Some(ask) = survey.next() {
         survey.take(match ask {
-            Ask::Marks { ttl, beside } => {
+            SurveyQuestion::Marks { ttl, beside } => {
                 pairs[usize::from(ttl) - 1] += u32::from(beside);
                 assert!(pairs.iter().sum::<u32>() < 40, "it ends");
                 outcome(ttl, beside)
             }
-            Ask::Size { .. } => Outcome::Answered,
+            SurveyQuestion::Size { .. } => SizeAnswer::Answered,
         });
     }
     (survey, pairs)
@@ -273,16 +276,16 @@ fn marks_of(mut survey: Survey, outcome: impl Fn(u8, bool) -> Outcome) -> (Surve
 fn marked_packets_without_an_answer_are_asked_for_again_beside_unmarked_ones() {
     let new = || Survey::new(SIZES, true, vec![true; 3]);
     // All were lost at first.
-    let late = |_, beside| if beside { Outcome::Answered } else { Outcome::Silence };
+    let late = |_, beside| if beside { SizeAnswer::Answered } else { SizeAnswer::Silence };
     let (survey, pairs) = marks_of(new(), late);
     assert_eq!((pairs, survey.hops[0].marks_vanish), ([1, 1, 1], false));
     // What answers behind them lets them pass.
-    let some = |ttl, _| if ttl == 2 { Outcome::Answered } else { Outcome::Silence };
+    let some = |ttl, _| if ttl == 2 { SizeAnswer::Answered } else { SizeAnswer::Silence };
     assert_eq!(marks_of(new(), some).1, [0, 0, 4]);
     let drops = |ttl, beside| match ttl {
-        1 => Outcome::Answered,
-        _ if beside => Outcome::Beside,
-        _ => Outcome::Silence,
+        1 => SizeAnswer::Answered,
+        _ if beside => SizeAnswer::Beside,
+        _ => SizeAnswer::Silence,
     };
     let (survey, pairs) = marks_of(new(), drops);
     assert_eq!(pairs, [0, 4, 0]);
@@ -294,34 +297,34 @@ fn marked_packets_without_an_answer_are_asked_for_again_beside_unmarked_ones() {
 fn an_end_that_turns_out_to_be_nearer_keeps_what_it_answered_farther_off() {
     // Its first probe was lost, so it answered at the fifth hop; the third was silent at first.
     let mut survey = Survey::new(SIZES, false, vec![true, true, false, false, true]);
-    survey.take(Outcome::Answered);
-    survey.take(Outcome::Answered);
-    survey.take(Outcome::TooBig { by: Some(router(2)), mtu: 1400 });
-    survey.take(Outcome::Answered);
+    survey.take(SizeAnswer::Answered);
+    survey.take(SizeAnswer::Answered);
+    survey.take(SizeAnswer::TooBig { by: Some(router(2)), mtu: 1400 });
+    survey.take(SizeAnswer::Answered);
     assert_eq!((survey.next(), survey.hops[4].bytes), (None, Some(1400)));
     assert!(!survey.ends_at(4), "nothing is asked");
-    assert_eq!(survey.hops[3].limit, Some(Limit::Said(router(2))));
+    assert_eq!(survey.hops[3].limit, Some(SizeLimit::Said(router(2))));
     survey.answers(3);
-    assert_eq!(survey.next(), Some(Ask::Size { ttl: 3, bytes: 1500, beside: None }));
-    survey.take(Outcome::TooBig { by: Some(router(2)), mtu: 1400 });
-    survey.take(Outcome::Answered);
+    assert_eq!(survey.next(), Some(SurveyQuestion::Size { ttl: 3, bytes: 1500, beside: None }));
+    survey.take(SizeAnswer::TooBig { by: Some(router(2)), mtu: 1400 });
+    survey.take(SizeAnswer::Answered);
     assert_eq!(survey.next(), None);
     assert_eq!(bytes(&survey.hops[..4]), [Some(1500), Some(1500), Some(1400), Some(1400)]);
     let limits: Vec<_> = survey.hops[..4].iter().map(|hop| hop.limit).collect();
-    assert_eq!(limits, [None, None, Some(Limit::Said(router(2))), None]);
+    assert_eq!(limits, [None, None, Some(SizeLimit::Said(router(2))), None]);
 }
 
 #[test]
 fn a_question_to_an_end_that_is_nearer_is_asked_there() {
     let mut survey = Survey::new(SIZES, false, vec![false, false, true]);
-    assert_eq!(survey.next(), Some(Ask::Size { ttl: 3, bytes: 1500, beside: None }));
-    survey.take(Outcome::Silence);
+    assert_eq!(survey.next(), Some(SurveyQuestion::Size { ttl: 3, bytes: 1500, beside: None }));
+    survey.take(SizeAnswer::Silence);
     assert!(survey.ends_at(2));
     survey.answers(1);
-    assert_eq!(survey.next(), Some(Ask::Size { ttl: 2, bytes: 1500, beside: None }));
-    survey.take(Outcome::Answered);
-    assert_eq!(survey.next(), Some(Ask::Size { ttl: 1, bytes: 1500, beside: None }));
-    survey.take(Outcome::Answered);
+    assert_eq!(survey.next(), Some(SurveyQuestion::Size { ttl: 2, bytes: 1500, beside: None }));
+    survey.take(SizeAnswer::Answered);
+    assert_eq!(survey.next(), Some(SurveyQuestion::Size { ttl: 1, bytes: 1500, beside: None }));
+    survey.take(SizeAnswer::Answered);
     assert_eq!(survey.next(), None);
 }
 
@@ -330,31 +333,31 @@ fn a_question_to_an_end_that_is_nearer_is_asked_there() {
 fn packets_that_vanish_before_a_hop_that_is_asked_last_are_placed_there() {
     let mut survey = Survey::new(SIZES, false, vec![true, false, true]);
     let mut asked = 0;
-    while let Some(Ask::Size { ttl, bytes, beside }) = survey.next() {
+    while let Some(SurveyQuestion::Size { ttl, bytes, beside }) = survey.next() {
         asked += 1;
         assert!(asked < 99, "it ends");
         survey.take(match beside {
-            _ if ttl == 1 || bytes <= 1400 => Outcome::Answered,
-            Some(_) => Outcome::Beside,
-            None => Outcome::Silence,
+            _ if ttl == 1 || bytes <= 1400 => SizeAnswer::Answered,
+            Some(_) => SizeAnswer::Beside,
+            None => SizeAnswer::Silence,
         });
         if survey.next().is_none() {
             survey.answers(2);
         }
     }
     assert_eq!(bytes(&survey.hops), [Some(1500), Some(1400), Some(1400)]);
-    assert_eq!((survey.hops[1].limit, survey.hops[2].limit), (Some(Limit::Vanish), None));
+    assert_eq!((survey.hops[1].limit, survey.hops[2].limit), (Some(SizeLimit::Vanish), None));
 }
 
 #[test]
 fn an_end_that_was_silent_at_first_is_asked_once_it_answers() {
     let mut survey = Survey::new(SIZES, false, vec![true]);
-    survey.take(Outcome::Answered);
+    survey.take(SizeAnswer::Answered);
     assert_eq!(survey.next(), None);
     survey.answers(3);
     assert!(!survey.ends_at(3));
-    assert_eq!(survey.next(), Some(Ask::Size { ttl: 3, bytes: 1500, beside: None }));
-    survey.take(Outcome::Answered);
+    assert_eq!(survey.next(), Some(SurveyQuestion::Size { ttl: 3, bytes: 1500, beside: None }));
+    survey.take(SizeAnswer::Answered);
     assert_eq!(survey.next(), None);
     assert_eq!(bytes(&survey.hops), [Some(1500), None, Some(1500)]);
     survey.leave();

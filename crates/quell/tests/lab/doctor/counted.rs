@@ -184,8 +184,7 @@ fn reordering(net: &Net) {
     let found = super::net::examined(&net.here, &[]);
     assert!(!evidence(&found, "reordering").is_empty(), "{found:#?}");
     // What reordering brings with it.
-    let brings =
-        ["reordering", "spurious-retransmissions", "fast-retransmit"];
+    let brings = ["reordering", "spurious-retransmissions", "fast-retransmit"];
     let named = |f: &serde_json::Value| f["id"].as_str().is_some_and(|id| brings.contains(&id));
     assert!(found.iter().all(named), "{found:#?}");
 }

@@ -114,10 +114,7 @@ fn comes_and_goes(net: &Net) {
     let said = said(child, 1);
     let at = |word: &str| said.find(word).unwrap_or_else(|| panic!("no `{word}`: {said}"));
     assert!(at(" appeared\n") < at(" went: ") && at(" went: ") < at("it was ended"), "{said}");
-    assert!(
-        said.contains("[own-queue]") && said.contains("1 appeared, 0 there now"),
-        "{said}"
-    );
+    assert!(said.contains("[own-queue]") && said.contains("1 appeared, 0 there now"), "{said}");
     assert!(said.lines().all(|line| line.chars().count() <= 100), "{said}");
 }
 

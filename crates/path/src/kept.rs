@@ -6,8 +6,8 @@
 //!   rows   stream "hop 03", or "flow 2 hop 03" where there are several flows
 //! ```
 
-use super::known::{Known, Shape};
-use super::session::Session;
+use crate::PathSession;
+use crate::hops::{PathHops, PathShape};
 use quell_model::{Event, Fact, Subject, Told, When};
 use quell_store::Run;
 use serde::Serialize;
@@ -19,12 +19,12 @@ const SESSION: &str = "session";
 const SHAPE: &str = "shape";
 
 /// What was asked for.
-pub fn session_fact(session: &Session) -> Event {
+pub fn session_fact(session: &PathSession) -> Event {
     fact(SESSION, session)
 }
 
 /// What is known of the path by now.
-pub fn shape_fact(known: &Known) -> Event {
+pub(crate) fn shape_fact(known: &PathHops) -> Event {
     fact(SHAPE, &known.shape)
 }
 
@@ -34,7 +34,7 @@ fn fact(what: &str, value: &impl Serialize) -> Event {
 }
 
 /// The stream of a hop.
-pub fn stream(flows: usize, flow: u16, ttl: u8) -> String {
+pub(crate) fn stream(flows: usize, flow: u16, ttl: u8) -> String {
     match flows {
         1 => format!("hop {ttl:02}"),
         _ => format!("flow {} hop {ttl:02}", flow + 1),
@@ -42,7 +42,7 @@ pub fn stream(flows: usize, flow: u16, ttl: u8) -> String {
 }
 
 /// Flow and hop of a stream.
-fn place(stream: &str) -> Option<(u16, u8)> {
+fn flow_and_hop(stream: &str) -> Option<(u16, u8)> {
     let (flow, hop) = match stream.strip_prefix("flow ") {
         Some(rest) => {
             let (flow, hop) = rest.split_once(' ')?;
@@ -54,14 +54,16 @@ fn place(stream: &str) -> Option<(u16, u8)> {
 }
 
 /// The path that a run kept; none when the run is not one of `quell path`.
-pub fn read(run: &Run) -> Option<(Session, Known)> {
+pub fn read(run: &Run) -> Option<(PathSession, PathHops)> {
     let data = run.cells.first()?;
-    let session: Session = last(data.facts.iter(), SESSION)?;
-    let shape: Shape = last(data.facts.iter(), SHAPE)
-        .unwrap_or_else(|| Shape { ends: vec![None; session.ports.len()], ..Shape::default() });
-    let mut known = Known::again(shape, session.interval_ns);
+    let session: PathSession = last(data.facts.iter(), SESSION)?;
+    let shape: PathShape = last(data.facts.iter(), SHAPE).unwrap_or_else(|| PathShape {
+        ends: vec![None; session.ports.len()],
+        ..PathShape::default()
+    });
+    let mut known = PathHops::of_shape(shape);
     for series in &data.echoes {
-        let Some((flow, ttl)) = place(&series.stream) else { continue };
+        let Some((flow, ttl)) = flow_and_hop(&series.stream) else { continue };
         let mut samples: Vec<_> = series.samples.iter().collect();
         samples.sort_by_key(|s| s.down_order.unwrap_or(s.seq));
         samples.into_iter().for_each(|sample| known.sample(flow, ttl, sample));
@@ -82,10 +84,10 @@ mod tests {
 
     #[test]
     fn a_stream_says_its_flow_and_its_hop() {
-        assert_eq!(place(&stream(1, 0, 7)), Some((0, 7)));
-        assert_eq!(place(&stream(12, 11, 30)), Some((11, 30)));
+        assert_eq!(flow_and_hop(&stream(1, 0, 7)), Some((0, 7)));
+        assert_eq!(flow_and_hop(&stream(12, 11, 30)), Some((11, 30)));
         for other in ["hop", "hop 0", "hop x", "flow 0 hop 1", "flow 1", "ping", "hop 256"] {
-            assert_eq!(place(other), None, "{other}");
+            assert_eq!(flow_and_hop(other), None, "{other}");
         }
     }
 }

@@ -1,15 +1,8 @@
 //! What is known of a path so far: its hops, who answered there, what became of the probes of each flow.
-//!
-//! ```text
-//!   probe's news ──► Known ──┬─► live view, summary, JSON
-//!                            └─► Shape, as JSON: what a kept run remembers beside its samples
-//! ```
 
-use super::limiter::Fates;
-use crate::ping::tally::Tally;
 use quell_model::EchoSample;
-use quell_probe::path::{HopAnswer, HopSize, Limit, News, Unmatched};
-use quell_report::analysis::Counts;
+use quell_probe::path::{HopAnswer, HopSize, News, SizeLimit};
+use quell_report::analysis::{Counts, EchoFold};
 use quell_wire::icmp_error::Meaning;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -20,32 +13,27 @@ const MOST_ADDRESSES: usize = 64;
 
 /// All that is known.
 #[derive(Debug, Clone)]
-pub struct Known {
+pub struct PathHops {
     /// What does not change with each probe.
-    pub shape: Shape,
+    pub shape: PathShape,
     /// Figures of each hop, all flows together; the first is hop 1.
-    pub tallies: Vec<Tally>,
+    pub figures: Vec<EchoFold>,
     /// What became of the probes of each flow, hop by hop.
-    pub flows: Vec<Vec<Outcome>>,
-    /// The probes of each hop by time, all flows together.
-    fates: Vec<Fates>,
-    interval_ns: u64,
+    pub flows: Vec<Vec<ProbeCounts>>,
     /// The hop whose sizes are searched, and for about how many nanoseconds yet.
     pub searching: Option<(u8, u64)>,
 }
 
 /// Probes of one flow to one hop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Outcome {
-    /// How many.
+pub struct ProbeCounts {
     pub sent: u64,
-    /// How many of them were answered.
     pub answered: u64,
-    /// Of how many nobody knows whether they were.
+    /// Of so many nobody knows whether they were.
     pub unsure: u64,
 }
 
-impl Outcome {
+impl ProbeCounts {
     /// Of a hop's probes, whatever their flow.
     pub fn of(counts: &Counts) -> Self {
         Self { sent: counts.sent, answered: counts.answered(), unsure: counts.unsure }
@@ -61,6 +49,11 @@ impl Outcome {
         self.sent.saturating_sub(self.answered)
     }
 
+    /// The share that was lost; none where that is not known.
+    pub fn loss_ratio(&self) -> Option<f64> {
+        (self.sent > 0 && self.unsure == 0).then(|| self.most_lost() as f64 / self.sent as f64)
+    }
+
     /// It grows as the hop's did.
     fn grow(&mut self, before: Self, after: Self) {
         let grown =
@@ -73,29 +66,30 @@ impl Outcome {
     }
 }
 
-/// The path itself.
+impl std::iter::Sum for ProbeCounts {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            sent: sum.sent + one.sent,
+            answered: sum.answered + one.answered,
+            unsure: sum.unsure + one.unsure,
+        })
+    }
+}
+
+/// The path itself, as a kept run remembers it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shape {
+pub struct PathShape {
     /// The first is hop 1.
     pub hops: Vec<Hop>,
     /// Of each flow, the hop at which it ends.
     pub ends: Vec<Option<u8>>,
-    /// Answers of which nobody can know to which packet they belong.
+    /// Answers that are about none of the packets, for all that is known.
     pub unmatched: u64,
-    /// Answers about packets that were never sent, for all that is known.
-    #[serde(default)]
-    pub strange: u64,
-    /// Whether answers of which nobody can know that were taken for those of the only packet under way.
-    #[serde(default)]
-    pub trusted: bool,
     /// Whether all was asked about sizes that is.
-    #[serde(default)]
     pub surveyed: bool,
     /// The hop at which the search for sizes was left, since it took too long.
-    #[serde(default)]
     pub search_left: Option<u8>,
     /// Who says of the probes themselves that they are too big, and what is not.
-    #[serde(default)]
     pub too_big: Option<(IpAddr, u32)>,
 }
 
@@ -103,81 +97,84 @@ pub struct Shape {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hop {
     /// Who answered there, in the order in which they were first seen.
-    pub who: Vec<Who>,
+    pub responders: Vec<Responder>,
     /// The largest packet that is known to get there, in bytes.
     pub mtu: Option<u32>,
-    /// Why it is less than at the hop before.
-    pub narrow: Option<Narrow>,
+    /// Who says why it is less than at the hop before.
+    pub mtu_said_by: Option<IpAddr>,
+    /// Larger ones vanish, and nobody says why.
+    pub larger_vanish: bool,
     /// It answers none that are larger, and those behind it do.
     pub answers_less: bool,
     /// Marked packets are never answered there, unmarked ones right behind them are.
-    #[serde(default)]
-    pub marks_vanish: bool,
+    pub marked_vanish: bool,
 }
 
 impl Hop {
     /// Whether packets arrived there at this address.
     pub fn arrived_at(&self, address: IpAddr) -> bool {
-        self.who.iter().any(|who| who.address == address && who.arrived)
+        self.responders.iter().any(|one| one.address == address && one.arrived)
     }
-}
-
-/// Why no larger packet gets to a hop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Narrow {
-    /// This router said so.
-    Said(IpAddr),
-    /// They vanish.
-    Vanish,
 }
 
 /// Somebody who answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Who {
-    /// The address.
+pub struct Responder {
     pub address: IpAddr,
     /// The flows that came there, from 0.
     pub flows: BTreeSet<u16>,
     /// TTL of its answers when they came here.
-    pub back_ttl: Option<u8>,
+    pub answer_ttl: Option<u8>,
     /// Whether packets arrived there: it answered as the end of a path does, and not as a router on the way.
-    #[serde(default = "yes")]
     pub arrived: bool,
     /// The code with which it says that it sends no further.
-    pub stops: Option<u8>,
+    pub unreachable_code: Option<u8>,
     /// TOS bytes, as sent and as they came there.
     pub marks: BTreeSet<(u8, u8)>,
-    /// MPLS labels: number, class, TTL.
-    pub labels: Vec<(u32, u8, u8)>,
+    pub mpls: Vec<MplsLabel>,
 }
 
-/// Of runs that were kept before that was known, whoever has the end's address.
-fn yes() -> bool {
-    true
+/// A label of MPLS that a packet bore.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MplsLabel {
+    pub label: u32,
+    pub class: u8,
+    pub ttl: u8,
 }
 
-impl Who {
+impl Responder {
+    fn new(address: IpAddr) -> Self {
+        Self {
+            address,
+            flows: BTreeSet::new(),
+            answer_ttl: None,
+            arrived: false,
+            unreachable_code: None,
+            marks: BTreeSet::new(),
+            mpls: Vec::new(),
+        }
+    }
+
     /// Over how many hops its answers came, its own included, if it sent them with one of the usual TTLs: 64, 128 or 255.
-    pub fn back_hops(&self) -> Option<u8> {
-        let ttl = self.back_ttl?;
+    pub fn hops_back(&self) -> Option<u8> {
+        let ttl = self.answer_ttl?;
         let first = [64, 128, 255].into_iter().find(|first| *first >= ttl)?;
         Some(first - ttl + 1)
     }
 }
 
-impl Known {
+impl PathHops {
     /// Nothing yet, of so many flows.
-    pub fn new(flows: u16, interval_ns: u64) -> Self {
+    pub fn new(flows: u16) -> Self {
         let flows = usize::from(flows);
-        let shape = Shape { ends: vec![None; flows], ..Shape::default() };
-        let flows = vec![Vec::new(); flows];
-        Self { shape, tallies: Vec::new(), flows, fates: Vec::new(), interval_ns, searching: None }
+        let shape = PathShape { ends: vec![None; flows], ..PathShape::default() };
+        Self { shape, figures: Vec::new(), flows: vec![Vec::new(); flows], searching: None }
     }
 
     /// What a kept run remembers; its samples are still to come.
-    pub fn again(shape: Shape, interval_ns: u64) -> Self {
+    pub fn of_shape(shape: PathShape) -> Self {
         let flows = u16::try_from(shape.ends.len()).unwrap_or(u16::MAX);
-        Self { shape, ..Self::new(flows, interval_ns) }
+        Self { shape, ..Self::new(flows) }
     }
 
     /// Takes what the probe tells; whether the shape is another one now.
@@ -185,62 +182,50 @@ impl Known {
         match news {
             News::Samples { flow, ttl, samples } => {
                 samples.iter().for_each(|sample| self.sample(*flow, *ttl, sample));
-                false
+                return false;
             }
-            News::Answer(answer) => self.answer(answer),
+            News::Answer(answer) => return self.answer(answer),
             News::Sizes(sizes) => {
                 self.searching = None;
                 for (index, size) in sizes.iter().enumerate() {
                     self.size(index, size);
                 }
-                true
             }
-            News::Surveyed => {
-                self.shape.surveyed = true;
-                true
-            }
+            News::Surveyed => self.shape.surveyed = true,
             News::Searching { ttl, left_ns } => {
                 self.searching = Some((*ttl, *left_ns));
-                false
+                return false;
             }
             News::SearchLeft { ttl } => {
                 (self.searching, self.shape.search_left) = (None, Some(*ttl));
-                true
             }
             News::TooBig { by, mtu } => {
                 let first = (*by, *mtu);
-                *self.shape.too_big.get_or_insert(first) == first
+                return *self.shape.too_big.get_or_insert(first) == first;
             }
             News::Ends { flow, ttl } => {
                 if let Some(end) = self.shape.ends.get_mut(usize::from(*flow)) {
                     *end = *ttl;
                 }
-                true
             }
-            News::Unmatched(Unmatched { short, strange, trusted }) => {
-                (self.shape.unmatched, self.shape.strange) = (*short, *strange);
-                self.shape.trusted = *trusted;
-                true
-            }
+            News::Unmatched(count) => self.shape.unmatched = *count,
         }
+        true
     }
 
     /// Takes what became of a probe.
     pub fn sample(&mut self, flow: u16, ttl: u8, sample: &EchoSample) {
         let index = usize::from(ttl).saturating_sub(1);
-        let interval_ns = self.interval_ns;
-        if self.tallies.len() <= index {
-            self.tallies.resize_with(index + 1, || Tally::new(interval_ns));
-            self.fates.resize_with(index + 1, Fates::default);
+        if self.figures.len() <= index {
+            self.figures.resize_with(index + 1, EchoFold::bounded);
         }
-        self.fates[index].take(flow, sample);
-        let tally = &mut self.tallies[index];
-        let before = Outcome::of(&tally.fold.counts());
-        tally.take(sample);
-        let after = Outcome::of(&tally.fold.counts());
+        let fold = &mut self.figures[index];
+        let before = ProbeCounts::of(&fold.counts());
+        fold.take(sample);
+        let after = ProbeCounts::of(&fold.counts());
         let Some(hops) = self.flows.get_mut(usize::from(flow)) else { return };
         if hops.len() <= index {
-            hops.resize(index + 1, Outcome::default());
+            hops.resize(index + 1, ProbeCounts::default());
         }
         // What was lost and came late counts as answered then.
         hops[index].grow(before, after);
@@ -254,41 +239,38 @@ impl Known {
     }
 
     fn answer(&mut self, answer: &HopAnswer) -> bool {
-        let hop = self.hop(usize::from(answer.ttl).saturating_sub(1));
-        let place = match hop.who.iter().position(|who| who.address == answer.from) {
-            Some(place) => place,
-            None if hop.who.len() == MOST_ADDRESSES => return false,
+        let responders = &mut self.hop(usize::from(answer.ttl).saturating_sub(1)).responders;
+        let at = match responders.iter().position(|one| one.address == answer.from) {
+            Some(at) => at,
+            None if responders.len() == MOST_ADDRESSES => return false,
             None => {
-                hop.who.push(Who {
-                    address: answer.from,
-                    flows: BTreeSet::new(),
-                    back_ttl: None,
-                    arrived: false,
-                    stops: None,
-                    marks: BTreeSet::new(),
-                    labels: Vec::new(),
-                });
-                hop.who.len() - 1
+                responders.push(Responder::new(answer.from));
+                responders.len() - 1
             }
         };
-        let who = &mut hop.who[place];
-        let before = who.clone();
-        who.flows.insert(answer.flow);
-        who.back_ttl = answer.back_ttl.or(who.back_ttl);
+        let responder = &mut responders[at];
+        let before = responder.clone();
+        responder.flows.insert(answer.flow);
+        responder.answer_ttl = answer.back_ttl.or(responder.answer_ttl);
         match answer.said {
-            None | Some(Meaning::NoPort) => who.arrived = true,
-            Some(Meaning::Unreachable(code)) => who.stops = Some(code),
+            None | Some(Meaning::NoPort) => responder.arrived = true,
+            Some(Meaning::Unreachable(code)) => responder.unreachable_code = Some(code),
             Some(_) => {}
         }
         if let Some((sent, came)) = answer.marks
-            && who.marks.len() < MOST_ADDRESSES
+            && responder.marks.len() < MOST_ADDRESSES
         {
-            who.marks.insert((sent.byte(), came.byte()));
+            responder.marks.insert((sent.byte(), came.byte()));
         }
         if !answer.labels.is_empty() {
-            who.labels = answer.labels.iter().map(|l| (l.label, l.class, l.ttl)).collect();
+            let label = |l: &quell_wire::icmp_error::Label| MplsLabel {
+                label: l.label,
+                class: l.class,
+                ttl: l.ttl,
+            };
+            responder.mpls = answer.labels.iter().map(label).collect();
         }
-        *who != before
+        *responder != before
     }
 
     fn size(&mut self, index: usize, size: &HopSize) {
@@ -298,11 +280,12 @@ impl Known {
         let hop = self.hop(index);
         hop.mtu = size.bytes;
         hop.answers_less = size.answers_less;
-        hop.marks_vanish = size.marks_vanish;
-        hop.narrow = size.limit.map(|limit| match limit {
-            Limit::Said(by) => Narrow::Said(by),
-            Limit::Vanish => Narrow::Vanish,
-        });
+        hop.marked_vanish = size.marks_vanish;
+        hop.larger_vanish = size.limit == Some(SizeLimit::Vanish);
+        hop.mtu_said_by = match size.limit {
+            Some(SizeLimit::Said(by)) => Some(by),
+            _ => None,
+        };
     }
 
     /// The farthest end of a flow; where one does not end, the farthest hop at which anybody answered but who did at an end.
@@ -314,24 +297,25 @@ impl Known {
         }
         let at_end: Vec<IpAddr> = ends()
             .filter_map(|ttl| self.at(ttl))
-            .flat_map(|hop| hop.who.iter().map(|who| who.address))
+            .flat_map(|hop| hop.responders.iter().map(|one| one.address))
             .collect();
-        let others = |hop: &Hop| hop.who.iter().any(|who| !at_end.contains(&who.address));
+        let others = |hop: &Hop| hop.responders.iter().any(|one| !at_end.contains(&one.address));
         self.shape.hops.iter().rposition(others).map_or(0, |index| index + 1).max(farthest)
     }
 
     /// The hops that there are, with the number of each, who answered there and what became of its probes.
     pub fn hops(&self) -> impl Iterator<Item = (usize, &Hop, Counts)> {
         static NOBODY: Hop = Hop {
-            who: Vec::new(),
+            responders: Vec::new(),
             mtu: None,
-            narrow: None,
+            mtu_said_by: None,
+            larger_vanish: false,
             answers_less: false,
-            marks_vanish: false,
+            marked_vanish: false,
         };
         (0..self.length()).map(|index| {
             let hop = self.shape.hops.get(index).unwrap_or(&NOBODY);
-            let counts = self.tallies.get(index).map(|t| t.fold.counts()).unwrap_or_default();
+            let counts = self.figures.get(index).map(EchoFold::counts).unwrap_or_default();
             (index + 1, hop, counts)
         })
     }
@@ -351,16 +335,8 @@ impl Known {
         self.shape.hops.get(usize::from(ttl).checked_sub(1)?)
     }
 
-    /// Whether a limit of this hop's answers explains what has none there, as far as can be known; beside a survey or not.
-    pub fn may_be_limited(&self, hop: usize, survey: bool) -> bool {
-        let fates = hop.checked_sub(1).and_then(|index| self.fates.get(index));
-        // In the first round of a flow two probes are ahead of the one that finds the end; a survey asks for the marks and for a size.
-        let unseen = (2 * self.flows.len()).saturating_sub(1) + if survey { 2 } else { 0 };
-        fates.is_none_or(|fates| fates.may_be_limited(unseen))
-    }
-
     /// What became of a flow's probes at a hop; of none where there is no such hop.
-    pub fn outcome(&self, flow: usize, hop: usize) -> Outcome {
+    pub fn counts(&self, flow: usize, hop: usize) -> ProbeCounts {
         let found = || self.flows.get(flow)?.get(hop.checked_sub(1)?).copied();
         found().unwrap_or_default()
     }

@@ -1,10 +1,7 @@
 //! One call of `quell path`: what is sent where.
 
-use crate::failure::Failure;
-use crate::host;
-use clap::ValueEnum;
 use nix::errno::Errno;
-use quell_probe::path::{PathProbe, PathSpec, Sent};
+use quell_probe::path::{PathProbe, PathSpec, ProbeKind};
 use quell_probe::{Patience, ProbeError};
 use quell_sys::socket::Way;
 use quell_units::{Span, Tos};
@@ -15,39 +12,46 @@ use std::net::{IpAddr, SocketAddr};
 pub const UDP_PORT: u16 = 33_434;
 
 /// What is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Method {
-    /// ICMP echo
+pub enum ProbeMethod {
+    /// ICMP echo.
     Icmp,
-    /// UDP datagrams to a port where nobody should listen
+    /// Datagrams to a port where nobody should listen.
     Udp,
-    /// SYNs of TCP; an open or closed port answers
+    /// SYNs; an open or closed port answers.
     Tcp,
 }
 
-impl Method {
+impl ProbeMethod {
     /// For a person.
     pub fn name(self) -> &'static str {
         match self {
-            Method::Icmp => "ICMP",
-            Method::Udp => "UDP",
-            Method::Tcp => "TCP SYN",
+            Self::Icmp => "ICMP",
+            Self::Udp => "UDP",
+            Self::Tcp => "TCP SYN",
+        }
+    }
+
+    fn kind(self) -> ProbeKind {
+        match self {
+            Self::Icmp => ProbeKind::Icmp,
+            Self::Udp => ProbeKind::Udp,
+            Self::Tcp => ProbeKind::Tcp,
         }
     }
 }
 
 /// What is asked for, with addresses. A kept run remembers it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Session {
+pub struct PathSession {
     /// The host as it was named.
     pub host: String,
     /// Where that is; the port is 0 for ICMP.
     pub to: SocketAddr,
     /// Other addresses of the host.
     pub others: Vec<IpAddr>,
-    /// What is sent.
-    pub method: Method,
+    pub method: ProbeMethod,
     /// Of each flow its own port, or identifier for ICMP.
     pub ports: Vec<u16>,
     /// From one round to the next.
@@ -64,8 +68,7 @@ pub struct Session {
 
 /// What only the probe needs.
 #[derive(Debug, Clone)]
-pub struct Wishes {
-    /// How many flows.
+pub struct PathWishes {
     pub flows: u16,
     /// The first one's own port.
     pub port: u16,
@@ -75,36 +78,48 @@ pub struct Wishes {
     pub most_hops: u8,
     /// How long an answer is waited for.
     pub wait: Option<Span>,
-    /// By which own address and device packets leave.
+    /// By which own address and device packets leave, as was chosen.
     pub way: Way,
+    /// The device of a link-local address.
+    pub zone: Option<String>,
 }
 
-impl Session {
+/// Why a path can't be probed.
+#[derive(Debug)]
+pub enum PathError {
+    /// What was asked for can't be: which option, where it is one, and why.
+    Wrong(String),
+    /// ICMP is not allowed to this user.
+    Forbidden,
+    System(ProbeError),
+}
+
+impl PathSession {
+    pub fn flows(&self) -> u16 {
+        u16::try_from(self.ports.len()).unwrap_or(u16::MAX)
+    }
+
     /// Opens the sockets. Where nobody chose what is sent and ICMP is not allowed, UDP is taken.
-    pub fn prepare(&mut self, wishes: &Wishes, chosen: bool) -> Result<PathProbe, Failure> {
+    pub fn prepare(&mut self, wishes: &PathWishes, chosen: bool) -> Result<PathProbe, PathError> {
         let probe = match self.open(wishes) {
-            Err(error) if !chosen && self.method == Method::Icmp && is_forbidden(&error) => {
-                self.method = Method::Udp;
+            Err(error) if !chosen && self.method == ProbeMethod::Icmp && is_forbidden(&error) => {
+                self.method = ProbeMethod::Udp;
                 self.to.set_port(UDP_PORT);
                 self.open(wishes)
             }
             opened => opened,
         };
-        let probe = probe.map_err(|error| self.refused(&error, wishes))?;
+        let probe = probe.map_err(|error| self.refused(error, wishes))?;
         self.ports = probe.ports();
         self.sees_marks = probe.sees_marks();
         Ok(probe)
     }
 
-    fn open(&self, wishes: &Wishes) -> Result<PathProbe, ProbeError> {
-        let device = wishes.way.device.clone().or_else(|| host::zone(&self.to));
+    fn open(&self, wishes: &PathWishes) -> Result<PathProbe, ProbeError> {
+        let device = wishes.way.device.clone().or_else(|| wishes.zone.clone());
         PathProbe::open(PathSpec {
             to: self.to,
-            sent: match self.method {
-                Method::Icmp => Sent::Icmp,
-                Method::Udp => Sent::Udp,
-                Method::Tcp => Sent::Tcp,
-            },
+            sent: self.method.kind(),
             flows: wishes.flows,
             port: wishes.port,
             interval: Span::from_nanos(self.interval_ns),
@@ -118,26 +133,19 @@ impl Session {
         })
     }
 
-    /// Why it can't begin, and what to do.
-    fn refused(&self, error: &ProbeError, wishes: &Wishes) -> Failure {
-        match error {
-            ProbeError::Parameter { .. } => Failure::usage(error),
-            _ if self.method == Method::Icmp && is_forbidden(error) => Failure::system(
-                "ICMP is not allowed to this user. One of these helps:\n  \
-                 sudo sysctl net.ipv4.ping_group_range='0 2147483647'   (ping sockets for everybody)\n  \
-                 quell path --method udp HOST, or --method tcp          (need no rights)",
-            ),
+    fn refused(&self, error: ProbeError, wishes: &PathWishes) -> PathError {
+        use Errno::{EADDRNOTAVAIL, EAFNOSUPPORT, EINVAL, ENODEV};
+        match &error {
+            ProbeError::Parameter { .. } => PathError::Wrong(error.to_string()),
+            _ if self.method == ProbeMethod::Icmp && is_forbidden(&error) => PathError::Forbidden,
             // What was named with -I can't be.
             ProbeError::System(system)
                 if wishes.way != Way::default()
-                    && matches!(
-                        system.errno,
-                        Errno::ENODEV | Errno::EADDRNOTAVAIL | Errno::EAFNOSUPPORT | Errno::EINVAL
-                    ) =>
+                    && [ENODEV, EADDRNOTAVAIL, EAFNOSUPPORT, EINVAL].contains(&system.errno) =>
             {
-                Failure::usage(format!("-I: {error}"))
+                PathError::Wrong(format!("-I: {error}"))
             }
-            ProbeError::System(_) => Failure::system(error),
+            ProbeError::System(_) => PathError::System(error),
         }
     }
 }
