@@ -36,16 +36,13 @@ pub struct Check {
     pub group: CheckGroup,
     /// What is wrong when it speaks.
     pub title: &'static str,
-    /// What it reads.
     pub evidence: &'static str,
-    /// When it speaks.
     pub rule: &'static str,
     /// How much that matters; some findings of it may matter less or more.
     pub severity: Severity,
     pub why: &'static str,
     /// What to do in general, the best first.
     pub remedies: &'static [&'static str],
-    /// Who says so.
     pub source: &'static str,
     /// Looks. Errors with the reason why it could not.
     #[serde(skip)]
@@ -95,7 +92,6 @@ impl Check {
     }
 }
 
-/// What a check came to.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome", content = "detail")]
 pub enum CheckOutcome {
@@ -104,7 +100,6 @@ pub enum CheckOutcome {
     Fine,
     /// There is nothing here that it could be about: why.
     NotApplicable(String),
-    /// It could not look: why.
     CouldNotLook(String),
 }
 
@@ -114,7 +109,6 @@ impl CheckOutcome {
         if findings.is_empty() { Self::Fine } else { Self::Found(findings) }
     }
 
-    /// What was found.
     pub fn findings(&self) -> &[Finding] {
         match self {
             Self::Found(findings) => findings,

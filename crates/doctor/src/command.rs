@@ -35,12 +35,9 @@ const MOST: usize = 512;
 
 /// Which command, and how long it may take.
 pub struct CommandPlan {
-    /// As it was given.
     pub shown: String,
-    /// The program and its arguments.
     pub words: Vec<String>,
     pub limit: Span,
-    /// Ends it.
     pub stop: Arc<Bell>,
 }
 
@@ -53,7 +50,6 @@ pub struct CommandReport {
     pub failed: Option<String>,
     pub looks: u32,
     pub moved: Vec<CounterMove>,
-    /// Of all CPUs.
     pub cpu_busy_percent: Option<f64>,
     pub softirq_percent: Option<f64>,
     /// The longest queue of each device.

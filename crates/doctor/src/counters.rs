@@ -3,14 +3,12 @@
 use quell_host::Snapshot;
 use serde::Serialize;
 
-/// A counter that moved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CounterMove {
     /// Where: "sent again", "connections", "dropped: socket", "dropped: queue eth0 fq" ….
     pub place: String,
     /// What, by its name where it was read.
     pub name: String,
-    /// By how much.
     pub count: u64,
 }
 

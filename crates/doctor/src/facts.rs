@@ -10,16 +10,12 @@ use quell_host::{Device, Reading, Snapshot};
 use quell_netlink::sock_diag::{DiagSocket, SocketMemory, TcpInfo, TcpState};
 use std::collections::BTreeMap;
 
-/// The facts of a host.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
-    /// A while before.
     pub before: Option<&'a Snapshot>,
-    /// Now.
     pub now: &'a Snapshot,
     /// What was seen of connections in between.
     pub stalls: &'a AckStalls,
-    /// Whose sockets, by inode.
     pub owners: &'a BTreeMap<u32, Owner>,
     /// Context switches a second before the command that was watched; none where none was.
     pub quiet_switches: Option<f64>,
@@ -32,7 +28,6 @@ pub struct Facts<'a> {
 pub struct CounterReading {
     /// Since the kernel, or this network namespace, started.
     pub total: u64,
-    /// While we watched.
     pub watched: u64,
 }
 
@@ -45,16 +40,12 @@ pub struct Threshold {
     pub per_hour: f64,
 }
 
-/// A connection now and before.
 #[derive(Debug, Clone, Copy)]
 pub struct Connection<'a> {
-    /// Now.
     pub now: &'a DiagSocket,
-    /// What TCP knows now.
     pub info: &'a TcpInfo,
     /// What it knew before; none for one that is new.
     pub earlier: Option<&'a TcpInfo>,
-    /// What its buffers held before.
     pub earlier_memory: Option<SocketMemory>,
     /// Seconds between the two.
     pub seconds: f64,
@@ -71,7 +62,6 @@ impl CounterReading {
         Self { total: now, watched }
     }
 
-    /// The sum of two.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -282,14 +272,12 @@ const MOST_FOLLOWED: usize = 256;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AckStalls {
-    /// Looks in all.
     pub looks: u32,
     /// By the kernel's number for the socket.
     pub seen: BTreeMap<u64, u32>,
 }
 
 impl AckStalls {
-    /// Takes a look.
     pub fn look(&mut self, sockets: &Sockets) {
         self.looks += 1;
         for socket in sockets.tcp.iter().filter(|socket| waits(socket)) {

@@ -27,7 +27,6 @@ pub use facts::{AckStalls, Facts};
 pub use peer_flows::PeerPlan;
 pub use run::{DoctorError, Plan, Report, Sink, Source, run};
 
-/// The check of this name.
 pub fn named(name: &str) -> Option<&'static Check> {
     CATALOGUE.iter().copied().find(|check| check.name == name)
 }

@@ -9,13 +9,11 @@ use serde::Serialize;
 /// Packets that are taken at a look. What comes faster waits in the kernel, and is counted as missed where there is no room for it.
 const MOST_A_LOOK: usize = 20_000;
 
-/// What is dropped, so far.
 pub(crate) struct Monitor {
     monitor: DropMonitor,
     drops: DroppedPackets,
 }
 
-/// What was dropped.
 #[derive(Debug, Serialize)]
 pub struct DropReport {
     /// Those with most packets first.

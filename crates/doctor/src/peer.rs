@@ -34,19 +34,15 @@ pub struct PeerReport {
 pub struct BothEnds {
     /// This end's view of the connection.
     pub here: EndView,
-    /// The other end's.
     pub there: EndView,
     /// Own address of a UDP flow, and where the other end sees it come from. None where no hello got there and back.
     pub udp: Option<(SocketAddr, SocketAddr)>,
-    /// What gets there.
     pub to_there: PacketSizes,
-    /// What gets here.
     pub to_here: PacketSizes,
     /// What of ICMP echo gets there and back; none where this end may not ask, or nothing of any size comes back.
     pub echo: Option<PacketSizes>,
 }
 
-/// What gets through one way.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct PacketSizes {
     /// Sizes of the IP packets of UDP that were sent, unfragmented, each several times; ascending.
@@ -64,13 +60,10 @@ pub struct PacketSizes {
 /// What became of the probes of one flow.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct StampFlow {
-    /// Their source port.
     pub port: u16,
     /// The TOS or traffic class byte with which they were sent.
     pub tos: u8,
-    /// How many were sent.
     pub sent: u32,
-    /// How many came back.
     pub answered: u32,
     /// The TOS bytes with which they came back, and how many with each.
     pub returned: BTreeMap<u8, u32>,

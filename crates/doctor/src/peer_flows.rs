@@ -22,7 +22,6 @@ use std::os::fd::AsFd;
 
 /// Who is at the other end.
 pub struct PeerPlan {
-    /// As it was named.
     pub name: String,
     pub to: SocketAddr,
     /// What to try besides where it does not answer; begins a line of its own.
@@ -82,7 +81,6 @@ fn unreachable(plan: &PeerPlan, flow: &ProbeFlow) -> DoctorError {
     DoctorError::Failed(format!("--peer {}: {why}{}", plan.name, plan.hint))
 }
 
-/// Nothing came back.
 fn silent<'a>(plan: &PeerPlan, mut flows: impl Iterator<Item = &'a ProbeFlow>) -> DoctorError {
     let PeerPlan { name, to, hint, .. } = plan;
     let refused = flows.find_map(|flow| flow.refused.clone());
@@ -154,7 +152,6 @@ fn collect(
     Ok(())
 }
 
-/// One flow.
 struct ProbeFlow {
     socket: Udp,
     ssid: u16,

@@ -19,7 +19,6 @@ use std::path::{Path, PathBuf};
 /// Times between looks at the connections, in milliseconds: uneven, so that what repeats itself is not always met at the same point.
 pub(crate) const LOOKS_MS: [u64; 6] = [170, 160, 190, 150, 180, 150];
 
-/// What is to be examined.
 pub struct Plan {
     pub checks: Vec<&'static Check>,
     pub source: Source,
@@ -28,7 +27,6 @@ pub struct Plan {
     pub peer: Option<PeerPlan>,
 }
 
-/// Where the facts come from.
 pub enum Source {
     /// This host, for a second.
     Now,
@@ -38,13 +36,11 @@ pub enum Source {
     Recorded(PathBuf),
 }
 
-/// Hears how far it is.
 pub trait Sink {
     /// What is done now; `takes_long` where that is a second or more.
     fn progress(&mut self, words: &str, takes_long: bool);
 }
 
-/// What was found.
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub seconds: f64,
@@ -55,7 +51,6 @@ pub struct Report {
     pub peer: Option<PeerReport>,
 }
 
-/// Why nothing could be examined.
 #[derive(Debug, thiserror::Error)]
 pub enum DoctorError {
     #[error(transparent)]
@@ -72,7 +67,6 @@ pub enum DoctorError {
 pub(crate) struct Examination {
     pub before: Option<Snapshot>,
     pub now: Snapshot,
-    /// Of connections, between the two.
     pub stalls: AckStalls,
     pub command: Option<CommandReport>,
     /// Context switches a second before the command.
@@ -80,7 +74,6 @@ pub(crate) struct Examination {
     pub seconds: f64,
 }
 
-/// Examines.
 pub fn run(plan: &Plan, sink: &mut dyn Sink) -> Result<Report, DoctorError> {
     let peer = plan.peer.as_ref().map(|peer| peer_flows::ask(peer, sink)).transpose()?;
     let seen = match &plan.source {

@@ -33,14 +33,12 @@ const FIRST_NS: u64 = 1_000_000_000;
 /// What is watched, and until when.
 pub struct WatchPlan {
     pub checks: Vec<&'static Check>,
-    /// Findings from this severity on.
     pub severity: Severity,
     /// From one look to the next.
     pub every: Span,
     pub limit: Option<Span>,
     /// Ends it when this check finds something.
     pub until: Option<&'static str>,
-    /// Ends it.
     pub stop: Arc<Bell>,
 }
 
@@ -69,7 +67,6 @@ pub enum WatchEvent {
     Ended(WatchReport),
 }
 
-/// How it ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WatchReport {
     pub why: WatchEnd,
@@ -158,7 +155,6 @@ fn began(verdicts: &[CheckVerdict], plan: &WatchPlan) -> WatchEvent {
     }
 }
 
-/// One look after the other.
 struct Looks<'a> {
     stop: &'a Bell,
     alarm: Alarm,

@@ -5,12 +5,10 @@ use serde::{Deserialize, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
 
-/// One thing that was seen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     /// Its name where it was read, as "ListenOverflows".
     pub name: String,
-    /// Its value.
     pub value: Value,
     /// Its unit; empty for counts and texts.
     pub unit: Cow<'static, str>,
@@ -29,18 +27,9 @@ fn says_nothing(words: &Option<String>) -> bool {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
-    /// Counted, exact.
     Count(u64),
-    /// So many of so many.
-    Part {
-        /// How many.
-        part: u64,
-        /// Of how many.
-        of: u64,
-    },
-    /// Measured or calculated.
+    Part { part: u64, of: u64 },
     Number(f64),
-    /// Anything else.
     Text(String),
 }
 
@@ -50,7 +39,6 @@ impl Evidence {
         Self::of(name, Value::Count(value), "", source)
     }
 
-    /// A count with a unit.
     pub fn amount(
         name: impl Into<String>,
         value: u64,
@@ -60,7 +48,6 @@ impl Evidence {
         Self::of(name, Value::Count(value), unit, source)
     }
 
-    /// So many of so many.
     pub fn part(
         name: impl Into<String>,
         part: u64,
@@ -71,7 +58,6 @@ impl Evidence {
         Self::of(name, Value::Part { part, of }, unit, source)
     }
 
-    /// A measured or calculated number.
     pub fn number(
         name: impl Into<String>,
         value: f64,

@@ -20,7 +20,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing; nothing is wrong.
     Note,
     /// Costs speed, or will when there is load.
     Warning,
@@ -32,7 +31,6 @@ impl Severity {
     /// All, the least first.
     pub const ALL: [Self; 3] = [Self::Note, Self::Warning, Self::Serious];
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Note => "note",
@@ -51,14 +49,12 @@ impl std::str::FromStr for Severity {
     }
 }
 
-/// Something that is wrong.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// The check that found it, as "listen-overflow".
     pub id: String,
     /// What it is about: a device, a connection, a setting, "this host".
     pub subject: String,
-    /// How much it matters.
     pub severity: Severity,
     /// Whether what was seen leaves no other cause.
     #[serde(default = "is_sure")]
@@ -67,7 +63,6 @@ pub struct Finding {
     pub says: String,
     /// What was seen, with where it was read.
     pub evidence: Vec<Evidence>,
-    /// Why it matters here.
     pub why: String,
     /// What to do, the best first.
     pub remedies: Vec<Remedy>,
@@ -80,7 +75,6 @@ fn is_sure() -> bool {
 }
 
 impl Finding {
-    /// Shows something that was seen.
     #[must_use]
     pub fn saw(mut self, evidence: Evidence) -> Self {
         self.evidence.push(evidence);

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// One thing to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Remedy {
@@ -11,30 +10,18 @@ pub enum Remedy {
     Sysctl {
         /// As "net/ipv4/tcp_sack".
         key: String,
-        /// The value.
         value: String,
     },
-    /// Switch an offload.
     Offload {
-        /// Of which device.
         device: String,
         /// By the kernel's name.
         feature: String,
-        /// On or off.
         on: bool,
     },
     /// Put another queue at a device's root.
-    Queue {
-        /// Which device.
-        device: String,
-        /// Its kind.
-        queue: String,
-    },
+    Queue { device: String, queue: String },
     /// A command for something that Quell does not do itself.
-    Command {
-        /// As it is typed.
-        line: String,
-    },
+    Command { line: String },
     /// Something that only a person can do.
     Advice {
         /// In a sentence without its full stop.

@@ -10,7 +10,7 @@ use crate::FlowPlan;
 use quell_model::task::{PingStream, UdpEcho};
 use quell_model::{EchoSample, EchoStatus, Event, Fact, Subject, Told};
 use quell_probe::numbered::Numbered;
-use quell_probe::{Options, Patience, Ping, ProbeError, UdpEchoClient};
+use quell_probe::{Patience, Ping, ProbeError, ProbeOptions, UdpEchoClient};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
 use quell_sys::wait::Bell;
@@ -325,7 +325,8 @@ fn run(
     let patience = patience.for_packets_every(interval);
     let linger = Span::from_nanos(patience.most_ns());
     let patience = Some(patience);
-    let options = Options { count, patience, way: plan.way.clone(), ..Options::default() };
+    let options =
+        ProbeOptions { count, patience, way: plan.way.clone(), ..ProbeOptions::default() };
     // Of the class of the flow: that queue is what matters.
     let tos = Tos::from_byte(plan.tos & !3);
     let unanswered = AtomicU64::new(0);

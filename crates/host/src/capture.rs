@@ -52,16 +52,13 @@ const MOST_DRIVERS: usize = 256;
 /// Most interrupts of a device that are looked at.
 const MOST_INTERRUPTS: usize = 512;
 
-/// How much is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
-    /// All.
     Full,
     /// What moves: counters, queues, sockets; no settings and no hardware.
     Moving,
 }
 
-/// Reads the host now.
 pub fn take(depth: Depth) -> Snapshot {
     let mut texts = Texts::default();
     let files = counters::FILES.iter().chain(&FILES);
@@ -227,7 +224,6 @@ fn tcp() -> Reading<Fold> {
     Ok(fold)
 }
 
-/// Reads the sockets now.
 pub fn sockets() -> Reading<Sockets> {
     let mut fold = tcp()?;
     // After a refusal a new conversation is needed.

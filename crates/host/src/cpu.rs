@@ -5,9 +5,7 @@ use crate::{Reading, Snapshot};
 /// What a CPU did since its start, in clock ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuTicks {
-    /// In all.
     pub all: u64,
-    /// Idle, or waiting for disks.
     pub idle: u64,
     /// In softirqs, where the network's work is done.
     pub softirq: u64,
@@ -16,7 +14,6 @@ pub struct CpuTicks {
 /// What a CPU's packet processing counted (`softnet_seq_show` of `net/core/net-procfs.c`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Softnet {
-    /// Packets.
     pub processed: u64,
     /// Packets dropped since the backlog was full.
     pub dropped: u64,
@@ -67,12 +64,10 @@ fn behind(text: &str, word: &str) -> Option<u64> {
 }
 
 impl Snapshot {
-    /// Its CPUs.
     pub fn cpus(&self) -> Reading<Vec<CpuTicks>> {
         self.texts.get("/proc/stat").and_then(ticks)
     }
 
-    /// Packet processing, by CPU.
     pub fn softnet(&self) -> Reading<Vec<Softnet>> {
         self.texts.get("/proc/net/softnet_stat").map(softnet)
     }

@@ -19,7 +19,6 @@ pub struct CpuTimes {
     pub all_ticks: u64,
 }
 
-/// The CPU between two looks.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct CpuShare {
     /// This process in user space, in percent of one CPU.
@@ -31,7 +30,6 @@ pub struct CpuShare {
 }
 
 impl CpuTimes {
-    /// Those of now.
     pub fn now() -> Self {
         let mut times = Self { at_ns: monotonic_ns(), ..Self::default() };
         if let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) {

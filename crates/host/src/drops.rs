@@ -12,7 +12,6 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// Most rows that are kept.
 pub const MOST: usize = 512;
 
-/// What was dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct DropRow {
     /// Why, by the kernel's word, as "NO_SOCKET"; none of kernels before 5.17.
@@ -25,7 +24,6 @@ pub struct DropRow {
     pub flow: String,
 }
 
-/// All that was dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DroppedPackets {
     rows: HashMap<DropRow, u64>,
@@ -34,7 +32,6 @@ pub struct DroppedPackets {
 }
 
 impl DroppedPackets {
-    /// Takes a packet.
     pub fn take(&mut self, packet: DroppedPacket) {
         let flow = flow(packet.protocol, &packet.head);
         let DroppedPacket { reason, place, device, .. } = packet;

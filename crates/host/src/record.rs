@@ -19,22 +19,11 @@ const LARGEST: u64 = 64 << 20;
 /// Why a folder could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// A file.
     #[error("{path}: {error}")]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// What the system said.
-        error: io::Error,
-    },
+    File { path: PathBuf, error: io::Error },
     /// A file that holds no facts.
     #[error("{path}: {error}")]
-    Json {
-        /// Which.
-        path: PathBuf,
-        /// What is wrong in it.
-        error: serde_json::Error,
-    },
+    Json { path: PathBuf, error: serde_json::Error },
 }
 
 fn at(path: &Path) -> impl FnOnce(io::Error) -> RecordError + '_ {

@@ -20,11 +20,9 @@ pub const OLD: &str = "/etc/sysctl.conf";
 /// A line of a file that sets something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetBy {
-    /// The file.
     pub file: String,
     /// Which line of it, from 1.
     pub line: usize,
-    /// To what.
     pub value: String,
 }
 

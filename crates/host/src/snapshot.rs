@@ -7,30 +7,23 @@ use quell_netlink::link::Link;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A host at one time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// When, in nanoseconds of the monotonic clock.
     pub at_ns: u64,
-    /// Files.
     #[serde(skip)]
     pub texts: Texts,
-    /// Interfaces, by name.
     pub devices: Reading<BTreeMap<String, Device>>,
-    /// Their queues.
     pub queues: Reading<Vec<QueueCounters>>,
     /// Why some of the hardware's facts are missing.
     pub hardware_unseen: Vec<String>,
-    /// Sockets.
     pub sockets: Reading<Sockets>,
 }
 
-/// An interface.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Device {
     /// What the kernel tells of each.
     pub link: Link,
-    /// What its driver tells.
     pub hardware: Hardware,
     /// Its driver's own counters, of hardware only.
     pub counters: BTreeMap<String, u64>,
@@ -38,22 +31,17 @@ pub struct Device {
     pub bus: BTreeMap<String, String>,
 }
 
-/// A queue of an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueCounters {
-    /// Its interface.
     pub device: String,
-    /// Its kind.
     pub kind: String,
     /// As "1:" or "1:10".
     pub parent: String,
     /// Whether no other queue is above it.
     pub root: bool,
-    /// Packets that went through.
     pub packets: u64,
     /// Packets that it dropped, those of queues below included where it is classful.
     pub drops: u64,
-    /// Packets that wait.
     pub backlog_packets: u64,
     /// Bytes that wait.
     pub backlog_bytes: u64,
@@ -88,17 +76,14 @@ impl Snapshot {
         first.ok_or_else(|| "/proc/uptime holds no number".to_owned())
     }
 
-    /// The interfaces.
     pub fn devices(&self) -> Reading<&BTreeMap<String, Device>> {
         self.devices.as_ref().map_err(String::clone)
     }
 
-    /// The queues.
     pub fn queues(&self) -> Reading<&[QueueCounters]> {
         self.queues.as_deref().map_err(String::clone)
     }
 
-    /// The sockets.
     pub fn sockets(&self) -> Reading<&Sockets> {
         self.sockets.as_ref().map_err(String::clone)
     }

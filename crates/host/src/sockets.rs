@@ -31,7 +31,6 @@ pub struct Sockets {
     pub udp_unseen: Option<String>,
 }
 
-/// Folds sockets one by one.
 #[derive(Debug, Default)]
 pub struct Fold {
     states: HashMap<TcpState, u64>,
@@ -83,7 +82,6 @@ impl Few {
 }
 
 impl Fold {
-    /// Takes a TCP socket.
     pub fn tcp(&mut self, socket: DiagSocket) {
         *self.states.entry(socket.state).or_default() += 1;
         if socket.state == TcpState::Listen {
@@ -106,7 +104,6 @@ impl Fold {
         self.tcp.offer(KEPT, key, socket);
     }
 
-    /// Takes a UDP socket.
     pub fn udp(&mut self, socket: DiagSocket) {
         let drops = socket.memory.map_or(0, |memory| memory.drops);
         let key = (u8::from(drops > 0), drops.into(), socket.receive_queue.into());
@@ -115,7 +112,6 @@ impl Fold {
         }
     }
 
-    /// What was seen.
     pub fn finish(self) -> Sockets {
         let most = self.destinations.into_iter().max_by_key(|(to, count)| (*count, *to));
         Sockets {
@@ -134,9 +130,7 @@ impl Fold {
 /// A process that holds a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
-    /// Its number.
     pub pid: u32,
-    /// Its name.
     pub name: String,
 }
 

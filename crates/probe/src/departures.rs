@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 const MOST: usize = 1024;
 
 #[derive(Debug, Clone, Copy)]
-struct Packet {
+struct QueuedPacket {
     id: u32,
     seq: u64,
     queue_ns: u64,
@@ -19,7 +19,7 @@ struct Packet {
 
 /// The packets that were seen at the queue.
 #[derive(Debug, Default)]
-pub(crate) struct Departures(VecDeque<Packet>);
+pub(crate) struct Departures(VecDeque<QueuedPacket>);
 
 impl Departures {
     /// Our packet `seq` is the kernel's `id`, and came to the queue.
@@ -27,7 +27,7 @@ impl Departures {
         if self.0.len() >= MOST {
             self.0.pop_front();
         }
-        self.0.push_back(Packet { id, seq, queue_ns: stamp_ns, wire_ns: None });
+        self.0.push_back(QueuedPacket { id, seq, queue_ns: stamp_ns, wire_ns: None });
     }
 
     /// A packet came to the driver: which, and how long it waited before, in nanoseconds.

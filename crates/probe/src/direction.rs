@@ -36,38 +36,29 @@ const SLACK_NS: i64 = 50_000;
 /// Packets and answers that are remembered where no stretch comes to an end.
 const MOST: usize = 1 << 16;
 
-/// Where a packet was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LostWhere {
-    /// Before the reflector.
     Up,
-    /// Behind it.
     Down,
-    /// It can't be told.
     Unknown,
 }
 
 /// A packet as it was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packet {
-    /// Its number.
+pub struct NumberedPacket {
     pub seq: u64,
-    /// When it was sent.
     pub t_ns: i64,
 }
 
 /// How many packets were certainly lost on each way. What else was lost is unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Before the reflector.
     pub up: u64,
-    /// Behind it.
     pub down: u64,
 }
 
-/// A packet that was answered.
 #[derive(Debug, Clone, Copy)]
-struct Answer {
+struct CountedAnswer {
     seq: u64,
     t_ns: i64,
 }
@@ -79,13 +70,12 @@ enum Why {
     Lost,
     /// It was given up, and may belong to an earlier count of the reflector.
     Blind,
-    /// It may still be answered.
     Waiting,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Missing {
-    packet: Packet,
+    packet: NumberedPacket,
     why: Why,
 }
 
@@ -126,11 +116,11 @@ impl Stretch {
 
 /// What is known of the packets that were answered.
 #[derive(Debug, Clone, Default)]
-pub struct Counts {
+pub struct ReflectorCounts {
     /// The reflector's numbers below are settled.
     base: u64,
     /// The reflector's number → the packet.
-    answers: BTreeMap<u64, Answer>,
+    answers: BTreeMap<u64, CountedAnswer>,
     /// From each of these times on, packets that are sent get a number above this one.
     floors: VecDeque<(i64, u64)>,
     /// Packets that were given up and are not settled, ascending.
@@ -151,14 +141,13 @@ pub struct Counts {
     enough: usize,
 }
 
-impl Counts {
-    /// Nothing was answered.
+impl ReflectorCounts {
     pub fn new() -> Self {
         Self::default()
     }
 
     /// A packet was answered for the first time, after `rtt_ns`, and was the reflector's number `order`.
-    pub fn answered(&mut self, packet: Packet, rtt_ns: u64, order: u64) {
+    pub fn answered(&mut self, packet: NumberedPacket, rtt_ns: u64, order: u64) {
         let is_late = self.over.is_some_and(|over| packet.seq <= over);
         let is_of_this_count = self.is_of_this_count(packet.t_ns);
         match self.lost.binary_search_by_key(&packet.seq, |m| m.packet.seq) {
@@ -181,14 +170,14 @@ impl Counts {
     }
 
     /// The same packet was answered again.
-    pub fn answered_again(&mut self, packet: Packet, rtt_ns: u64, order: u64) {
+    pub fn answered_again(&mut self, packet: NumberedPacket, rtt_ns: u64, order: u64) {
         // The same number is a copy of the answer, another one that of the packet.
         self.copied |= order >= self.base && !self.answers.contains_key(&order);
         self.enter(packet, rtt_ns, order);
     }
 
-    fn enter(&mut self, packet: Packet, rtt_ns: u64, order: u64) {
-        let Packet { seq, t_ns } = packet;
+    fn enter(&mut self, packet: NumberedPacket, rtt_ns: u64, order: u64) {
+        let NumberedPacket { seq, t_ns } = packet;
         let rtt_ns = i64::try_from(rtt_ns).unwrap_or(i64::MAX);
         self.longest_ns = self.longest_ns.max(rtt_ns);
         let at_ns = t_ns.saturating_add(rtt_ns).saturating_add(SLACK_NS);
@@ -197,7 +186,7 @@ impl Counts {
             self.uncounted = false;
             self.begin_anew(at_ns, order);
         } else if order >= self.base {
-            self.answers.insert(order, Answer { seq, t_ns });
+            self.answers.insert(order, CountedAnswer { seq, t_ns });
             let (last_ns, last) = self.floors.back().copied().unwrap_or((i64::MIN, 0));
             if self.floors.is_empty() || order > last {
                 self.floors.push_back((at_ns.max(last_ns), order));
@@ -206,7 +195,7 @@ impl Counts {
     }
 
     /// Whether the reflector had given a higher number before it can have got the packet: it counts upward, so that it began anew.
-    fn is_before(&self, packet: Packet, order: u64) -> bool {
+    fn is_before(&self, packet: NumberedPacket, order: u64) -> bool {
         self.floor(packet.t_ns).is_some_and(|floor| order <= floor)
             && self.answers.get(&order).is_none_or(|a| a.seq != packet.seq)
     }
@@ -233,7 +222,11 @@ impl Counts {
 
     /// The patience of `over` is over: they are in order of sending, and behind all those before. `waiting` may still be answered, in
     /// order of sending too. Tells the directions of `over`.
-    pub fn gave_up(&mut self, over: &[Packet], waiting: &[Packet]) -> Vec<LostWhere> {
+    pub fn gave_up(
+        &mut self,
+        over: &[NumberedPacket],
+        waiting: &[NumberedPacket],
+    ) -> Vec<LostWhere> {
         if self.uncounted {
             return vec![LostWhere::Unknown; over.len()];
         }
@@ -266,7 +259,7 @@ impl Counts {
     }
 
     /// Forgets what was answered and is not needed any more: to be called now and then. `waiting` may still be answered.
-    pub fn tidy(&mut self, waiting: &[Packet]) {
+    pub fn tidy(&mut self, waiting: &[NumberedPacket]) {
         if self.answers.len() > self.enough {
             self.gave_up(&[], waiting);
             self.enough = 2 * self.answers.len() + 1024;
@@ -274,7 +267,7 @@ impl Counts {
     }
 
     /// The losses that are certain, of packets that were given up. `waiting` may still be answered.
-    pub fn losses(&self, waiting: &[Packet]) -> Losses {
+    pub fn losses(&self, waiting: &[NumberedPacket]) -> Losses {
         let packets = self.missing(waiting);
         let (stretches, has_surplus) = self.stretches(&packets);
         stretches.iter().fold(self.settled, |sum, stretch| {
@@ -283,14 +276,14 @@ impl Counts {
         })
     }
 
-    fn missing(&self, waiting: &[Packet]) -> Vec<Missing> {
+    fn missing(&self, waiting: &[NumberedPacket]) -> Vec<Missing> {
         let waiting = waiting.iter().map(|p| Missing { packet: *p, why: Why::Waiting });
         self.lost.iter().copied().chain(waiting).collect()
     }
 
     /// The stretches in order, and whether there are places that none of these packets can have taken.
     fn stretches(&self, packets: &[Missing]) -> (Vec<Stretch>, bool) {
-        let map = Places::of(self);
+        let map = EmptyPlaces::of(self);
         let reach = self.longest_ns.saturating_add(SLACK_NS);
         let mut stretches: Vec<Stretch> = Vec::new();
         let (mut has_surplus, mut covered) = (false, 0);
@@ -364,7 +357,7 @@ impl Counts {
 }
 
 /// The places that are empty, counted from the oldest that is not settled.
-struct Places {
+struct EmptyPlaces {
     orders: Vec<u64>,
     /// How many are empty below each of the orders.
     below: Vec<u64>,
@@ -374,8 +367,8 @@ struct Places {
     empty: u64,
 }
 
-impl Places {
-    fn of(counts: &Counts) -> Self {
+impl EmptyPlaces {
+    fn of(counts: &ReflectorCounts) -> Self {
         let orders: Vec<u64> = counts.answers.keys().copied().collect();
         let below: Vec<u64> =
             orders.iter().zip(0..).map(|(order, n)| order - counts.base - n).collect();
@@ -415,8 +408,8 @@ mod tests {
 
     const MS: i64 = 1_000_000;
 
-    fn packet(seq: u64) -> Packet {
-        Packet { seq, t_ns: seq as i64 * 20 * MS }
+    fn packet(seq: u64) -> NumberedPacket {
+        NumberedPacket { seq, t_ns: seq as i64 * 20 * MS }
     }
 
     /// What a network does to packets: shares of 1, and delays in milliseconds.
@@ -481,7 +474,7 @@ mod tests {
             }
         }
         answers.sort_unstable();
-        let mut counts = Counts::new();
+        let mut counts = ReflectorCounts::new();
         let mut said = vec![None; count as usize];
         let mut answered = vec![false; count as usize];
         let (mut next_answer, mut first, mut sent) = (0, 0u64, 0u64);
@@ -503,7 +496,7 @@ mod tests {
             while first < sent && packet(first).t_ns + patience * MS <= now {
                 first += 1;
             }
-            let open = |range: std::ops::Range<u64>| -> Vec<Packet> {
+            let open = |range: std::ops::Range<u64>| -> Vec<NumberedPacket> {
                 range.filter(|s| !answered[*s as usize]).map(packet).collect()
             };
             let (over, waiting) = (open(from..first), open(first..sent));
@@ -537,7 +530,7 @@ mod tests {
     #[test]
     fn an_overtaken_packet_whose_answer_is_lost_is_not_said_to_be_lost_on_the_way_there() {
         // 2 came to the reflector after 3, as its number 3, and that answer was lost: the places are 0 1 _ 2 at the sender.
-        let mut counts = Counts::new();
+        let mut counts = ReflectorCounts::new();
         for (seq, order) in [(0, 0), (1, 1), (3, 2), (4, 4), (5, 5), (20, 6)] {
             counts.answered(packet(seq), 60 * MS as u64, order);
         }
@@ -577,7 +570,7 @@ mod tests {
 
     #[test]
     fn behind_the_last_answer_nothing_is_known() {
-        let mut counts = Counts::new();
+        let mut counts = ReflectorCounts::new();
         let over = [packet(0), packet(1)];
         assert_eq!(counts.gave_up(&over, &[]), [Unknown, Unknown]);
         assert_eq!(counts.losses(&[]), Losses::default());
@@ -587,7 +580,7 @@ mod tests {
     fn a_reflector_that_counts_anew_makes_what_was_open_unknown_and_is_believed_from_then_on() {
         // Whether the old numbers are still remembered, or settled long ago.
         for is_settled in [false, true] {
-            let mut counts = Counts::new();
+            let mut counts = ReflectorCounts::new();
             let rtt = 10 * MS as u64;
             for seq in 0..100 {
                 counts.answered(packet(seq), rtt, seq);
@@ -611,7 +604,7 @@ mod tests {
 
     #[test]
     fn what_was_lost_while_the_reflector_did_not_count_stays_unknown_when_it_does() {
-        let mut counts = Counts::new();
+        let mut counts = ReflectorCounts::new();
         counts.answered_uncounted();
         for seq in (10..100).filter(|s| *s != 50) {
             counts.answered(packet(seq), 10 * MS as u64, seq - 10 - u64::from(seq > 50));
@@ -624,7 +617,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_comes_after_all_is_no_longer_a_loss() {
-        let mut counts = Counts::new();
+        let mut counts = ReflectorCounts::new();
         let rtt = 10 * MS as u64;
         for seq in (0..100).filter(|s| *s != 50) {
             counts.answered(packet(seq), rtt, seq);
@@ -637,7 +630,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_comes_before_anything_was_said_of_its_packet_is_no_loss_either() {
-        let mut counts = Counts::new();
+        let mut counts = ReflectorCounts::new();
         for seq in 0..99 {
             counts.answered(packet(seq), 10 * MS as u64, seq);
         }
@@ -653,7 +646,7 @@ mod tests {
     fn a_copy_that_took_a_place_before_a_packet_was_sent_may_have_taken_one_behind_it_too() {
         // The reflector got packet 2 twice, and the answer to one of the two was lost: of its empty places one is of no packet.
         for (copied, said) in [(None, Down), (Some(2), Unknown)] {
-            let mut counts = Counts::new();
+            let mut counts = ReflectorCounts::new();
             for seq in (0..60).filter(|s| *s != 50) {
                 let copies = u64::from(copied.is_some_and(|packet| seq > packet));
                 counts.answered(packet(seq), 10 * MS as u64, seq + copies);
@@ -666,7 +659,7 @@ mod tests {
 
     #[test]
     fn what_is_settled_is_forgotten() {
-        let mut counts = Counts::new();
+        let mut counts = ReflectorCounts::new();
         let mut most = 0;
         for seq in 0..100_000 {
             if seq % 10 != 3 {
@@ -682,13 +675,13 @@ mod tests {
 
     #[test]
     fn losses_without_an_end_take_bounded_memory() {
-        let mut counts = Counts::new();
+        let mut counts = ReflectorCounts::new();
         counts.answered(packet(0), u64::MAX, 0);
         for seq in 1..400_000 {
             if seq % 2 == 0 {
                 counts.answered(packet(seq), 10 * MS as u64, seq);
             } else if seq % 1000 == 1 {
-                let over: Vec<Packet> =
+                let over: Vec<NumberedPacket> =
                     (seq.saturating_sub(500)..seq).filter(|s| s % 2 == 1).map(packet).collect();
                 counts.gave_up(&over, &[]);
             }
@@ -730,16 +723,16 @@ mod tests {
         fn a_reflector_that_counts_nonsense_makes_no_panic(
             events in prop::collection::vec((any::<u64>(), any::<u64>(), any::<u64>(), 0u8..3), 0..60),
         ) {
-            let mut counts = Counts::new();
+            let mut counts = ReflectorCounts::new();
             let mut next = 0u64;
             for (seq, rtt, order, kind) in events {
-                let packet = Packet { seq, t_ns: seq as i64 };
+                let packet = NumberedPacket { seq, t_ns: seq as i64 };
                 match kind {
                     0 => counts.answered(packet, rtt, order),
                     1 => counts.answered_again(packet, rtt, order),
                     _ => {
                         next += 1;
-                        counts.gave_up(&[Packet { seq: next, t_ns: next as i64 }], &[packet]);
+                        counts.gave_up(&[NumberedPacket { seq: next, t_ns: next as i64 }], &[packet]);
                     }
                 }
             }

@@ -23,7 +23,7 @@
 //! the end that the quickest reply could not be here; of all others without a reply nobody knows, and they may be lost.
 
 use crate::Patience;
-use crate::direction::{self, Counts, Losses, LostWhere};
+use crate::direction::{Losses, LostWhere, NumberedPacket, ReflectorCounts};
 use nix::errno::Errno;
 use quell_model::{EchoSample, EchoStatus};
 use std::collections::VecDeque;
@@ -31,14 +31,12 @@ use std::collections::VecDeque;
 /// Packets that were given up and are known again when a reply comes after all.
 const MOST_GIVEN_UP: usize = 1 << 16;
 
-/// What a reply tells.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Reply {
+pub struct EchoReply {
     /// Round-trip time in nanoseconds.
     pub rtt_ns: u64,
     /// One-way delays in nanoseconds.
     pub up_ns: Option<i64>,
-    /// And back.
     pub down_ns: Option<i64>,
     /// The reflector's own count.
     pub up_order: Option<u64>,
@@ -69,10 +67,8 @@ impl Refusal {
     }
 }
 
-/// How a packet was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sent {
-    /// When.
+pub struct SendRecord {
     pub t_ns: i64,
     /// What [`Ledger::sent`] was given for the caller.
     pub epoch: u64,
@@ -80,9 +76,8 @@ pub struct Sent {
     pub queued_ns: Option<u64>,
 }
 
-/// Where a packet stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum PacketState {
     Waiting,
     /// An error came from the path, which anybody may have sent; an answer may still come.
     Blamed,
@@ -90,22 +85,22 @@ enum State {
     Failed,
 }
 
-impl State {
+impl PacketState {
     fn is_open(self) -> bool {
-        matches!(self, State::Waiting | State::Blamed)
+        matches!(self, PacketState::Waiting | PacketState::Blamed)
     }
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Packet {
+struct LedgerPacket {
     t_ns: i64,
     epoch: u64,
     late_ns: u64,
     queued_ns: Option<u64>,
-    state: State,
+    state: PacketState,
 }
 
-impl Packet {
+impl LedgerPacket {
     fn row(&self, seq: u64, bytes: u32, status: EchoStatus) -> EchoSample {
         EchoSample {
             queued_ns: self.queued_ns,
@@ -115,22 +110,21 @@ impl Packet {
     }
 }
 
-/// One stream's packets.
 #[derive(Debug)]
 pub struct Ledger {
     patience: Patience,
     bytes: u32,
     /// Number of the first packet in `packets`; all before are settled.
     first: u64,
-    packets: VecDeque<Packet>,
+    packets: VecDeque<LedgerPacket>,
     /// Packets that were given up and not answered since, ascending, with what was said of them.
-    given_up: VecDeque<(u64, Packet, EchoStatus)>,
+    given_up: VecDeque<(u64, LedgerPacket, EchoStatus)>,
     waiting: usize,
     /// The quickest and the slowest answer that may be to what was sent first took so long.
     least_ns: u64,
     longest_ns: u64,
     arrived: u64,
-    counts: Counts,
+    counts: ReflectorCounts,
     /// Losses that are certain, once it is finished.
     settled: Option<Losses>,
     /// Packets of which the rows tell the direction.
@@ -151,7 +145,7 @@ impl Ledger {
             least_ns: u64::MAX,
             longest_ns: 0,
             arrived: 0,
-            counts: Counts::new(),
+            counts: ReflectorCounts::new(),
             settled: None,
             told: Losses::default(),
             rows: Vec::new(),
@@ -191,14 +185,15 @@ impl Ledger {
 
     /// The next packet was sent at `t_ns`, `late_ns` after it was due. `epoch` is kept for the caller: see [`Ledger::sent_at`].
     pub fn sent(&mut self, t_ns: i64, epoch: u64, late_ns: u64) {
-        let state = State::Waiting;
-        self.packets.push_back(Packet { t_ns, epoch, late_ns, queued_ns: None, state });
+        let state = PacketState::Waiting;
+        self.packets.push_back(LedgerPacket { t_ns, epoch, late_ns, queued_ns: None, state });
         self.waiting += 1;
     }
 
     /// The next packet was not sent.
     pub fn refused(&mut self, t_ns: i64, late_ns: u64, why: Refusal) {
-        let packet = Packet { t_ns, epoch: 0, late_ns, queued_ns: None, state: State::Failed };
+        let packet =
+            LedgerPacket { t_ns, epoch: 0, late_ns, queued_ns: None, state: PacketState::Failed };
         let status = match why {
             Refusal::NoRoom => EchoStatus::NotSent,
             Refusal::Error => EchoStatus::Error,
@@ -215,20 +210,19 @@ impl Ledger {
     }
 
     /// How a packet was sent, as long as it is remembered.
-    pub fn sent_at(&self, seq: u64) -> Option<Sent> {
+    pub fn sent_at(&self, seq: u64) -> Option<SendRecord> {
         let packet = match seq.checked_sub(self.first) {
             Some(place) => self.packets.get(usize::try_from(place).ok()?)?,
             None => &self.given_up[self.place_given_up(seq)?].1,
         };
-        Some(Sent { t_ns: packet.t_ns, epoch: packet.epoch, queued_ns: packet.queued_ns })
+        Some(SendRecord { t_ns: packet.t_ns, epoch: packet.epoch, queued_ns: packet.queued_ns })
     }
 
     fn place_given_up(&self, seq: u64) -> Option<usize> {
         self.given_up.binary_search_by_key(&seq, |(given_up, ..)| *given_up).ok()
     }
 
-    /// A reply came.
-    pub fn reply(&mut self, seq: u64, reply: Reply) {
+    pub fn reply(&mut self, seq: u64, reply: EchoReply) {
         let down_order = reply.down_order.unwrap_or(self.arrived);
         self.arrived += 1;
         let is_late = reply.rtt_ns > self.patience.wait_ns();
@@ -236,12 +230,12 @@ impl Ledger {
             Some(_) => {
                 let Some(packet) = self.packet(seq) else { return };
                 let status = match packet.state {
-                    State::Waiting | State::Blamed if is_late => EchoStatus::Late,
-                    State::Waiting | State::Blamed => EchoStatus::Ok,
-                    State::Answered => EchoStatus::Duplicate,
-                    State::Failed => return,
+                    PacketState::Waiting | PacketState::Blamed if is_late => EchoStatus::Late,
+                    PacketState::Waiting | PacketState::Blamed => EchoStatus::Ok,
+                    PacketState::Answered => EchoStatus::Duplicate,
+                    PacketState::Failed => return,
                 };
-                packet.state = State::Answered;
+                packet.state = PacketState::Answered;
                 let packet = *packet;
                 self.waiting -= usize::from(status != EchoStatus::Duplicate);
                 (packet, status)
@@ -254,7 +248,7 @@ impl Ledger {
             }
         };
         self.took(reply.rtt_ns);
-        let counted = direction::Packet { seq, t_ns: packet.t_ns };
+        let counted = NumberedPacket { seq, t_ns: packet.t_ns };
         match reply.up_order {
             None => self.counts.answered_uncounted(),
             Some(order) if status == EchoStatus::Duplicate => {
@@ -273,7 +267,7 @@ impl Ledger {
         });
     }
 
-    /// Counts that a row tells a direction, or no longer does.
+    /// ReflectorCounts that a row tells a direction, or no longer does.
     fn tell(&mut self, status: EchoStatus, by: i64) {
         match status {
             EchoStatus::LostUp => self.told.up = self.told.up.saturating_add_signed(by),
@@ -284,8 +278,8 @@ impl Ledger {
 
     /// An error came from the path about a packet: that is what became of it, unless it is answered in time. Whether it was still waited for.
     pub fn blamed(&mut self, seq: u64) -> bool {
-        let packet = self.packet(seq).filter(|p| p.state == State::Waiting);
-        packet.map(|packet| packet.state = State::Blamed).is_some()
+        let packet = self.packet(seq).filter(|p| p.state == PacketState::Waiting);
+        packet.map(|packet| packet.state = PacketState::Blamed).is_some()
     }
 
     /// An error is what became of a packet, and no answer can come; whether it was still waited for.
@@ -293,7 +287,7 @@ impl Ledger {
         let Some(packet) = self.packet(seq).filter(|p| p.state.is_open()) else {
             return false;
         };
-        packet.state = State::Failed;
+        packet.state = PacketState::Failed;
         let packet = *packet;
         self.waiting -= 1;
         self.rows.push(packet.row(seq, self.bytes, EchoStatus::Error));
@@ -326,8 +320,10 @@ impl Ledger {
 
     /// What was still waited for is no longer.
     fn ended(&mut self, seq: u64, status: EchoStatus) {
-        let Some(packet) = self.packet(seq).filter(|p| p.state == State::Waiting) else { return };
-        packet.state = State::Failed;
+        let Some(packet) = self.packet(seq).filter(|p| p.state == PacketState::Waiting) else {
+            return;
+        };
+        packet.state = PacketState::Failed;
         let packet = *packet;
         self.waiting -= 1;
         self.rows.push(packet.row(seq, self.bytes, status));
@@ -348,7 +344,7 @@ impl Ledger {
     /// Packets at the front whose patience is over at `now_ns`.
     fn over(&self, now_ns: i64) -> usize {
         let patience_ns = i64::try_from(self.patience.wait_ns()).unwrap_or(i64::MAX);
-        let is_over = |p: &&Packet| p.t_ns.saturating_add(patience_ns) <= now_ns;
+        let is_over = |p: &&LedgerPacket| p.t_ns.saturating_add(patience_ns) <= now_ns;
         self.packets.iter().take_while(is_over).count()
     }
 
@@ -379,7 +375,7 @@ impl Ledger {
             self.give_up_blamed(&packet);
             let seq = self.first;
             self.first += 1;
-            if packet.state != State::Waiting {
+            if packet.state != PacketState::Waiting {
                 continue;
             }
             self.waiting -= 1;
@@ -398,19 +394,19 @@ impl Ledger {
     }
 
     /// The time of the first packet is over: if there was an error about it, that is what became of it.
-    fn give_up_blamed(&mut self, packet: &Packet) {
-        if packet.state == State::Blamed {
+    fn give_up_blamed(&mut self, packet: &LedgerPacket) {
+        if packet.state == PacketState::Blamed {
             self.waiting -= 1;
             self.rows.push(packet.row(self.first, self.bytes, EchoStatus::Error));
         }
     }
 
     /// Packets that are not given up and have no answer, in order.
-    fn unanswered(&self) -> Vec<direction::Packet> {
+    fn unanswered(&self) -> Vec<NumberedPacket> {
         (self.first..)
             .zip(&self.packets)
-            .filter(|(_, p)| p.state == State::Waiting)
-            .map(|(seq, p)| direction::Packet { seq, t_ns: p.t_ns })
+            .filter(|(_, p)| p.state == PacketState::Waiting)
+            .map(|(seq, p)| NumberedPacket { seq, t_ns: p.t_ns })
             .collect()
     }
 
@@ -425,7 +421,7 @@ impl Ledger {
         });
         while let Some(packet) = self.packets.pop_front() {
             self.give_up_blamed(&packet);
-            if packet.state == State::Waiting {
+            if packet.state == PacketState::Waiting {
                 let status = self.without_a_reply(&packet, now_ns);
                 self.rows.push(packet.row(self.first, self.bytes, status));
             }
@@ -451,7 +447,7 @@ impl Ledger {
     }
 
     /// What is said of a packet that may be lost or only late: it does not count where none that was sent then could be answered by now.
-    fn without_a_reply(&self, packet: &Packet, now_ns: i64) -> EchoStatus {
+    fn without_a_reply(&self, packet: &LedgerPacket, now_ns: i64) -> EchoStatus {
         let least_ns = i64::try_from(self.least_ns).unwrap_or(i64::MAX);
         match packet.t_ns.saturating_add(least_ns) > now_ns {
             true => EchoStatus::Unfinished,
@@ -475,7 +471,7 @@ impl Ledger {
         std::mem::take(&mut self.rows)
     }
 
-    fn packet(&mut self, seq: u64) -> Option<&mut Packet> {
+    fn packet(&mut self, seq: u64) -> Option<&mut LedgerPacket> {
         let place = usize::try_from(seq.checked_sub(self.first)?).ok()?;
         self.packets.get_mut(place)
     }

@@ -42,7 +42,7 @@ pub mod tcp;
 pub mod udp;
 
 pub use listener::Listener;
-pub use options::{Options, TimedBy};
+pub use options::{ProbeOptions, TimedBy};
 pub use patience::Patience;
 pub use ping::Ping;
 pub use reflector::Reflector;
@@ -61,7 +61,6 @@ pub enum ProbeError {
     /// What was asked for can't be.
     #[error("stream `{stream}`: {why}")]
     Parameter {
-        /// The stream.
         stream: String,
         /// What is wrong and what would be right.
         why: String,

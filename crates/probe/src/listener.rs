@@ -5,7 +5,6 @@ use quell_sys::socket::stream::{accept, listen};
 use quell_sys::wait::{Bell, came, readable, wait};
 use std::net::{SocketAddr, TcpListener};
 
-/// A port that is open.
 #[derive(Debug)]
 pub struct Listener(TcpListener);
 

@@ -5,7 +5,6 @@
 
 use quell_model::EchoSample;
 
-/// Answers of a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Numbered {
     with: u64,

@@ -34,7 +34,7 @@ impl TimedBy {
 
 /// Wishes for one stream. The default has none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct ProbeOptions {
     /// It ends after this many packets, if that is before the task's duration.
     pub count: Option<u64>,
     /// From which own address, and by which device.
@@ -42,13 +42,12 @@ pub struct Options {
     /// Whether the other end may have a clock of its own, which is then told as the fact `stream/NAME/clocks` = `apart`, unless the
     /// destination is this host's own address.
     pub other_clock: bool,
-    /// Who times sending.
     pub timed_by: TimedBy,
     /// How long replies are waited for, instead of the task's linger.
     pub patience: Option<Patience>,
 }
 
-impl Options {
+impl ProbeOptions {
     /// How long replies are waited for: in virtual time, where waiting costs nothing, the task's linger; else that is the most, and
     /// what the round trips ask for is waited for.
     pub(crate) fn patience(&self, linger: Span, interval: Span) -> Patience {
@@ -60,7 +59,6 @@ impl Options {
     }
 }
 
-/// Refuses an interval of nothing.
 pub(crate) fn check_interval(stream: &str, interval: Span) -> Result<(), ProbeError> {
     if interval.is_zero() {
         let why = "the interval is zero; take at least 1us".into();

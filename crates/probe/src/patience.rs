@@ -26,7 +26,6 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// So long, whatever is seen.
     pub fn exactly(wait: Span) -> Self {
         Self::between(wait, wait)
     }

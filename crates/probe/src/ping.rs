@@ -2,8 +2,8 @@
 
 use crate::options::{FLUSH, check_interval};
 use crate::prober::{Driver, ProbeStream, StreamSpec};
-use crate::stream_socket::{Answer, Datagrams, Observed};
-use crate::{Emit, Options, ProbeError};
+use crate::stream_socket::{Datagrams, EchoAnswer, Observed};
+use crate::{Emit, ProbeError, ProbeOptions};
 use nix::errno::Errno;
 use quell_model::task::PingStream;
 use quell_stats::Rng;
@@ -26,7 +26,7 @@ static SOCKETS: AtomicU16 = AtomicU16::new(0);
 /// A ping task that is ready to start.
 #[derive(Debug)]
 pub struct Ping {
-    streams: Vec<(PingStream, Options, EchoLine)>,
+    streams: Vec<(PingStream, ProbeOptions, EchoLine)>,
     flush: Span,
     seed: u64,
 }
@@ -54,12 +54,12 @@ impl Ping {
     ///
     /// Errors when a parameter can't be, when neither ping sockets nor raw ones are allowed, or when there is no route.
     pub fn prepare(streams: &[PingStream], seed: u64) -> Result<Self, ProbeError> {
-        let plain: Vec<_> = streams.iter().map(|s| (s.clone(), Options::default())).collect();
+        let plain: Vec<_> = streams.iter().map(|s| (s.clone(), ProbeOptions::default())).collect();
         Self::open(&plain, seed)
     }
 
     /// The same, with wishes for each stream.
-    pub fn open(streams: &[(PingStream, Options)], seed: u64) -> Result<Self, ProbeError> {
+    pub fn open(streams: &[(PingStream, ProbeOptions)], seed: u64) -> Result<Self, ProbeError> {
         let streams = streams.iter().map(|(stream, options)| {
             check(stream)?;
             let socket = open(stream.to, stream.tos.byte(), &options.way)?;
@@ -163,9 +163,9 @@ impl Datagrams for EchoLine {
         self.socket.send(&self.known.request(seq, self.known.size))
     }
 
-    fn read(&mut self, _arrival: &Arrival, bytes: &[u8], next: u64) -> Option<Answer> {
+    fn read(&mut self, _arrival: &Arrival, bytes: &[u8], next: u64) -> Option<EchoAnswer> {
         let seq = self.known.answered(self.socket.message(bytes)?, next)?;
-        Some(Answer { seq, ..Answer::default() })
+        Some(EchoAnswer { seq, ..EchoAnswer::default() })
     }
 
     fn blamed(&self, error: &PathError, next: u64) -> Option<u64> {

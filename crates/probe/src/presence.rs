@@ -13,9 +13,8 @@
 
 use quell_wire::stamp::Presence;
 
-/// What a stream's answers showed.
 #[derive(Debug, Default)]
-pub(crate) struct Shown {
+pub(crate) struct UnansweredCount {
     mark: u32,
     /// The most that was told.
     told: u64,
@@ -28,7 +27,7 @@ pub(crate) struct Shown {
     counts: bool,
 }
 
-impl Shown {
+impl UnansweredCount {
     /// What the next packet brings back: 0 before the first answer.
     pub fn mark(&self) -> u32 {
         self.mark
@@ -79,7 +78,7 @@ mod tests {
 
     /// Of a hundred packets, of which these had answers.
     fn shown(answers: &[(u64, bool, Vec<u8>)]) -> u64 {
-        let mut shown = Shown::default();
+        let mut shown = UnansweredCount::default();
         answers.iter().for_each(|(seq, numbered, bytes)| shown.answered(*seq, *numbered, bytes));
         shown.unanswered(100)
     }
@@ -93,7 +92,7 @@ mod tests {
         let late = [(90, false, told(Some(30))), (60, false, told(Some(20)))];
         assert_eq!(shown(&late), 30 + 9);
         assert_eq!(shown(&[(50, false, told(None)), (60, true, told(Some(3)))]), 50 + 3 + 39);
-        let mut shown = Shown::default();
+        let mut shown = UnansweredCount::default();
         assert_eq!(shown.mark(), 0);
         shown.answered(0, true, &told(Some(0)));
         assert_eq!(shown.mark(), 9);

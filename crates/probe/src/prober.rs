@@ -15,8 +15,10 @@
 
 use crate::clocks::Clocks;
 use crate::direction::Losses;
-use crate::ledger::{Ledger, Refusal, Reply};
-use crate::stream_socket::{Answer, CLOCKS_APART_NS, MOST_BATCHES, Seen, StreamSocket, When};
+use crate::ledger::{EchoReply, Ledger, Refusal};
+use crate::stream_socket::{
+    CLOCKS_APART_NS, EchoAnswer, MOST_BATCHES, SocketEvent, StreamSocket, When,
+};
 use crate::{Emit, Patience, ProbeError};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
@@ -37,14 +39,13 @@ const MICROSECOND_NS: u64 = 1_000;
 /// Replies taken in one call.
 const BATCH: usize = 16;
 
-/// One stream of a probe.
 pub(crate) struct ProbeStream<L> {
     name: String,
     line: L,
     pace: Pace,
     ledger: Ledger,
     /// What was seen and is not entered yet.
-    seen: Vec<Seen>,
+    seen: Vec<SocketEvent>,
     clocks: Clocks,
     /// Errors by kind.
     errors: BTreeMap<String, u64>,
@@ -54,7 +55,6 @@ pub(crate) struct ProbeStream<L> {
     last_ns: u64,
 }
 
-/// What all streams have.
 pub(crate) struct StreamSpec {
     pub name: String,
     pub interval_ns: u64,
@@ -157,7 +157,6 @@ impl<L: StreamSocket> ProbeStream<L> {
         }
     }
 
-    /// Takes what came.
     fn receive(&mut self, has_errors: bool, inbox: &mut Inbox, window: &Window, wall: &mut Wall) {
         if has_errors {
             self.line.errors(self.ledger.next(), &mut self.seen);
@@ -178,29 +177,31 @@ impl<L: StreamSocket> ProbeStream<L> {
         let mut seen = std::mem::take(&mut self.seen);
         for seen in seen.drain(..) {
             match seen {
-                Seen::Reply { answer, when } => self.reply(answer, when, now_ns, window, wall),
-                Seen::Failed { seq, errno, from_path: true } => {
+                SocketEvent::Reply { answer, when } => {
+                    self.reply(answer, when, now_ns, window, wall)
+                }
+                SocketEvent::Failed { seq, errno, from_path: true } => {
                     if self.ledger.blamed(seq) {
                         self.blamed.insert(seq, errno);
                     }
                 }
-                Seen::Failed { seq, errno, from_path: false } => {
+                SocketEvent::Failed { seq, errno, from_path: false } => {
                     self.blamed.remove(&seq);
                     if self.ledger.error(seq) {
                         self.count(errno);
                     }
                 }
-                Seen::Left { seq, queued_ns } => self.ledger.queued(seq, queued_ns),
-                Seen::Abandoned { seq } => self.ledger.abandoned(seq),
-                Seen::Undecided { took_ns } => self.ledger.saw(took_ns),
-                Seen::Lost { seq } => self.ledger.lost(seq),
-                Seen::Unsure { seq, took_ns } => self.ledger.unsure(seq, took_ns),
+                SocketEvent::Left { seq, queued_ns } => self.ledger.queued(seq, queued_ns),
+                SocketEvent::Abandoned { seq } => self.ledger.abandoned(seq),
+                SocketEvent::Undecided { took_ns } => self.ledger.saw(took_ns),
+                SocketEvent::Lost { seq } => self.ledger.lost(seq),
+                SocketEvent::Unsure { seq, took_ns } => self.ledger.unsure(seq, took_ns),
             }
         }
         self.seen = seen;
     }
 
-    fn reply(&mut self, answer: Answer, when: When, now_ns: u64, window: &Window, wall: &Wall) {
+    fn reply(&mut self, answer: EchoAnswer, when: When, now_ns: u64, window: &Window, wall: &Wall) {
         let Some(sent) = self.ledger.sent_at(answer.seq) else { return };
         let sent_ns = window.origin_ns.saturating_add_signed(sent.t_ns);
         let reply = match when {
@@ -223,7 +224,7 @@ impl<L: StreamSocket> ProbeStream<L> {
                     (None, Some(_)) => self.clocks.received_by_kernel += 1,
                     (None, None) => self.clocks.received_by_program += 1,
                 }
-                Reply {
+                EchoReply {
                     rtt_ns: by_device.unwrap_or(rtt_ns),
                     up_ns: delays.map(|d| d.0),
                     down_ns: delays.map(|d| d.1),
@@ -243,7 +244,7 @@ impl<L: StreamSocket> ProbeStream<L> {
                 }
                 let seen_late_ns = rtt_ns.map(|_| by_us - rtt);
                 let down_order = answer.down_order;
-                Reply { rtt_ns: rtt, seen_late_ns, down_order, ..Reply::default() }
+                EchoReply { rtt_ns: rtt, seen_late_ns, down_order, ..EchoReply::default() }
             }
         };
         self.ledger.reply(answer.seq, reply);
@@ -303,7 +304,6 @@ impl<L: StreamSocket> ProbeStream<L> {
     }
 }
 
-/// Streams that run together.
 pub(crate) struct Driver<L> {
     pub streams: Vec<ProbeStream<L>>,
     /// Bytes of the largest reply.
@@ -377,7 +377,7 @@ fn ready<L: StreamSocket>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stream_socket::{Answer, When};
+    use crate::stream_socket::{EchoAnswer, When};
     use quell_model::EchoStatus;
     use std::os::fd::{AsFd, BorrowedFd};
     use std::sync::Mutex;
@@ -390,20 +390,25 @@ mod tests {
             self.0.as_fd()
         }
 
-        fn send(&mut self, seq: u64, _: u64, _: &mut Vec<Seen>) -> Result<Option<u64>, Errno> {
+        fn send(
+            &mut self,
+            seq: u64,
+            _: u64,
+            _: &mut Vec<SocketEvent>,
+        ) -> Result<Option<u64>, Errno> {
             self.1.push(seq);
             self.0.ring();
             Ok(None)
         }
 
-        fn receive(&mut self, _: &mut Inbox, _: u64, seen: &mut Vec<Seen>) -> bool {
+        fn receive(&mut self, _: &mut Inbox, _: u64, seen: &mut Vec<SocketEvent>) -> bool {
             let when = When::Measured { rtt_ns: Some(7_000), seen_ns: monotonic_ns() };
-            let answered = self.1.drain(..).map(|seq| Answer { seq, ..Answer::default() });
-            seen.extend(answered.map(|answer| Seen::Reply { answer, when }));
+            let answered = self.1.drain(..).map(|seq| EchoAnswer { seq, ..EchoAnswer::default() });
+            seen.extend(answered.map(|answer| SocketEvent::Reply { answer, when }));
             false
         }
 
-        fn errors(&mut self, _: u64, _: &mut Vec<Seen>) {}
+        fn errors(&mut self, _: u64, _: &mut Vec<SocketEvent>) {}
     }
 
     #[test]

@@ -20,7 +20,6 @@ const BATCH: usize = 8;
 /// Largest datagram.
 const LARGEST: usize = 65_535;
 
-/// A reflector that listens.
 #[derive(Debug)]
 pub struct Reflector {
     socket: Udp,
@@ -38,7 +37,6 @@ impl Reflector {
         })
     }
 
-    /// Where it listens.
     pub fn local(&self) -> Result<SocketAddr, ProbeError> {
         Ok(self.socket.local()?)
     }
@@ -55,7 +53,6 @@ impl Reflector {
         }
     }
 
-    /// Answers what waits.
     fn answer(&mut self) {
         // An error here is about an answer whose asker is gone: nobody needs to know.
         let got = self.inbox.receive(self.socket.as_fd()).unwrap_or(0);

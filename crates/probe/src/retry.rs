@@ -35,7 +35,6 @@ pub enum FirstSyn {
     Lost,
 }
 
-/// A connect that was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connect {
     /// How long after the first SYN the answer came, in nanoseconds.

@@ -31,7 +31,7 @@ const UNCOUNTED: u32 = 16;
 /// A session that was silent for so long makes room.
 const IDLE_NS: u64 = 60_000_000_000;
 
-type Key = (SocketAddr, u16);
+type SessionKey = (SocketAddr, u16);
 
 #[derive(Debug, Clone, Copy)]
 struct Session {
@@ -57,11 +57,10 @@ impl Session {
 /// The sessions that a reflector knows.
 #[derive(Debug)]
 pub struct Sessions {
-    /// So many are kept.
     most: usize,
-    sessions: HashMap<Key, Session>,
+    sessions: HashMap<SessionKey, Session>,
     /// The same by the numbers of their last packets, the one that was silent longest first.
-    by_age: BTreeMap<u64, Key>,
+    by_age: BTreeMap<u64, SessionKey>,
     of_source: Groups,
     of_network: Groups,
     packets: u64,
@@ -208,7 +207,7 @@ impl Sessions {
         number
     }
 
-    fn enter(&mut self, key: Key, session: Session) {
+    fn enter(&mut self, key: SessionKey, session: Session) {
         let last = session.touched.0;
         self.sessions.insert(key, session);
         self.by_age.insert(last, key);
@@ -243,7 +242,7 @@ impl Sessions {
     }
 
     /// Its last packet is no longer that.
-    fn forget(&mut self, key: Key, last: u64) {
+    fn forget(&mut self, key: SessionKey, last: u64) {
         self.by_age.remove(&last);
         self.of_source.leave(source(key.0), last);
         self.of_network.leave(network(key.0), last);
@@ -269,7 +268,7 @@ fn network(from: SocketAddr) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::direction::{Counts, Losses, Packet};
+    use crate::direction::{Losses, NumberedPacket, ReflectorCounts};
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -394,11 +393,11 @@ mod tests {
     /// What a client with a ping each 10 ms knows of the directions, over an empty path that takes 1 ms, where the reflector leaves some
     /// packets unanswered and the network loses the answers of some.
     fn directions(refuses: impl Fn(u64) -> bool, loses: impl Fn(u64) -> bool) -> (Losses, u64) {
-        let (mut sessions, mut counts) = (Sessions::new(), Counts::new());
+        let (mut sessions, mut counts) = (Sessions::new(), ReflectorCounts::new());
         let from = at("10.0.0.1:5");
         let mut lost = 0;
         for seq in 0..400 {
-            let packet = Packet { seq, t_ns: seq as i64 * 10_000_000 };
+            let packet = NumberedPacket { seq, t_ns: seq as i64 * 10_000_000 };
             let number = sessions.number(from, 0, packet.t_ns as u64);
             if refuses(seq) {
                 sessions.left_unanswered(from, 0);

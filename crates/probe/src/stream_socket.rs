@@ -19,9 +19,8 @@ pub(crate) const CLOCKS_APART_NS: u64 = 20_000;
 
 /// What a reply says beside its times.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Answer {
+pub(crate) struct EchoAnswer {
     pub seq: u64,
-    /// The reflector's count.
     pub up_order: Option<u64>,
     /// The reflector's wall clock when it received and when it sent.
     pub reflected_ns: Option<(u64, u64)>,
@@ -31,7 +30,7 @@ pub(crate) struct Answer {
     pub down_order: Option<u64>,
 }
 
-impl Answer {
+impl EchoAnswer {
     /// One-way delays of a packet that was sent and came back at these times of our wall clock. None where the reflector's times
     /// can't be: it sent before it received, took longer than all of it, or, by the clock that is ours too, was not in between.
     pub fn delays(&self, sent_ns: u64, back_ns: u64) -> Option<(i64, i64)> {
@@ -49,7 +48,6 @@ impl Answer {
     }
 }
 
-/// When a reply came.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum When {
     /// When the kernel received it, by the wall clock, and how long the device's clock counted between departure and arrival; none
@@ -59,38 +57,59 @@ pub(crate) enum When {
     Measured { rtt_ns: Option<u64>, seen_ns: u64 },
 }
 
-/// What became of a packet.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Seen {
-    /// It was answered.
-    Reply { answer: Answer, when: When },
+pub(crate) enum SocketEvent {
+    Reply {
+        answer: EchoAnswer,
+        when: When,
+    },
     /// An error came back; from the path, which anybody may have sent, or else for good.
-    Failed { seq: u64, errno: Errno, from_path: bool },
+    Failed {
+        seq: u64,
+        errno: Errno,
+        from_path: bool,
+    },
     /// It left this host, after so long in its own queue.
-    Left { seq: u64, queued_ns: u64 },
+    Left {
+        seq: u64,
+        queued_ns: u64,
+    },
     /// There was no room to wait any longer for what becomes of it.
-    Abandoned { seq: u64 },
+    Abandoned {
+        seq: u64,
+    },
     /// An answer came after so long; to what will be decided later.
-    Undecided { took_ns: u64 },
+    Undecided {
+        took_ns: u64,
+    },
     /// It is lost, although an answer came.
-    Lost { seq: u64 },
+    Lost {
+        seq: u64,
+    },
     /// It was answered, and nobody can know whether it was lost before; after so long, where the answer may be to what was sent first.
-    Unsure { seq: u64, took_ns: Option<u64> },
+    Unsure {
+        seq: u64,
+        took_ns: Option<u64>,
+    },
 }
 
-/// One stream's socket.
 pub(crate) trait StreamSocket {
     /// What is readable when something came.
     fn fd(&self) -> BorrowedFd<'_>;
     /// Sends packet `seq`; `sent_ns` is the wall clock now. When the kernel had it before its queue, by the wall clock, where it says
     /// so at once.
-    fn send(&mut self, seq: u64, sent_ns: u64, seen: &mut Vec<Seen>) -> Result<Option<u64>, Errno>;
+    fn send(
+        &mut self,
+        seq: u64,
+        sent_ns: u64,
+        seen: &mut Vec<SocketEvent>,
+    ) -> Result<Option<u64>, Errno>;
     /// Takes what came; whether there may be more. `next` is the first number not sent yet.
-    fn receive(&mut self, inbox: &mut Inbox, next: u64, seen: &mut Vec<Seen>) -> bool;
+    fn receive(&mut self, inbox: &mut Inbox, next: u64, seen: &mut Vec<SocketEvent>) -> bool;
     /// Takes the errors that came back.
-    fn errors(&mut self, next: u64, seen: &mut Vec<Seen>);
+    fn errors(&mut self, next: u64, seen: &mut Vec<SocketEvent>);
     /// Decides what became of packets before `seq` that were answered by now, and of which it was not clear.
-    fn decide(&mut self, _seq: u64, _now_ns: u64, _seen: &mut Vec<Seen>) {}
+    fn decide(&mut self, _seq: u64, _now_ns: u64, _seen: &mut Vec<SocketEvent>) {}
     /// Packets that are not settled of which that is not decided.
     fn undecided(&self) -> usize {
         0
@@ -112,7 +131,7 @@ pub(crate) trait Datagrams {
     /// Sends packet `seq`; `sent_ns` is the wall clock now.
     fn send(&mut self, seq: u64, sent_ns: u64) -> Result<(), Errno>;
     /// Reads what came; none when it is not a reply of this stream.
-    fn read(&mut self, arrival: &Arrival, bytes: &[u8], next: u64) -> Option<Answer>;
+    fn read(&mut self, arrival: &Arrival, bytes: &[u8], next: u64) -> Option<EchoAnswer>;
     /// What is to be known of the stream beside its rows, as key and value.
     fn facts(&self) -> Vec<(quell_model::Told, String)> {
         Vec::new()
@@ -141,7 +160,7 @@ impl<D: Datagrams> Observed<D> {
     fn told(
         &mut self,
         next: u64,
-        seen: &mut Vec<Seen>,
+        seen: &mut Vec<SocketEvent>,
         sending: Option<(u64, u64)>,
     ) -> Option<u64> {
         let mut at_queue = None;
@@ -150,7 +169,7 @@ impl<D: Datagrams> Observed<D> {
             ErrorQueueEntry::Error(error) => {
                 let (errno, from_path) = (error.errno, error.from_path);
                 let seq = line.blamed(&error, next);
-                seen.extend(seq.map(|seq| Seen::Failed { seq, errno, from_path }));
+                seen.extend(seq.map(|seq| SocketEvent::Failed { seq, errno, from_path }));
             }
             ErrorQueueEntry::Sent(Departure { id, stage: Stage::Queue, stamp_ns }) => {
                 // What was held up on its way to the queue, until an address was resolved, comes later: we timed it.
@@ -161,7 +180,7 @@ impl<D: Datagrams> Observed<D> {
             }
             ErrorQueueEntry::Sent(Departure { id, stage: Stage::Driver, stamp_ns }) => {
                 let left = departures.at_driver(id, stamp_ns);
-                seen.extend(left.map(|(seq, queued_ns)| Seen::Left { seq, queued_ns }));
+                seen.extend(left.map(|(seq, queued_ns)| SocketEvent::Left { seq, queued_ns }));
             }
             ErrorQueueEntry::Sent(Departure { id, stage: Stage::Hardware, stamp_ns }) => {
                 departures.on_wire(id, stamp_ns);
@@ -176,7 +195,12 @@ impl<D: Datagrams> StreamSocket for Observed<D> {
         self.line.fd()
     }
 
-    fn send(&mut self, seq: u64, sent_ns: u64, seen: &mut Vec<Seen>) -> Result<Option<u64>, Errno> {
+    fn send(
+        &mut self,
+        seq: u64,
+        sent_ns: u64,
+        seen: &mut Vec<SocketEvent>,
+    ) -> Result<Option<u64>, Errno> {
         self.line.send(seq, sent_ns)?;
         if !self.is_stamped {
             return Ok(None);
@@ -184,7 +208,7 @@ impl<D: Datagrams> StreamSocket for Observed<D> {
         Ok(self.told(seq + 1, seen, Some((seq, sent_ns.saturating_sub(CLOCKS_APART_NS)))))
     }
 
-    fn receive(&mut self, inbox: &mut Inbox, next: u64, seen: &mut Vec<Seen>) -> bool {
+    fn receive(&mut self, inbox: &mut Inbox, next: u64, seen: &mut Vec<SocketEvent>) -> bool {
         let Ok(got) = inbox.receive(self.line.fd()) else {
             // The error itself stands in the queue, with its packet; datagrams behind it make the socket readable again.
             self.errors(next, seen);
@@ -195,12 +219,12 @@ impl<D: Datagrams> StreamSocket for Observed<D> {
             let left = || self.departures.wire_ns(answer.seq);
             let wire_ns = arrival.hardware_ns.and_then(|came| came.checked_sub(left()?));
             let when = When::Stamped { stamp_ns: arrival.stamp_ns, wire_ns };
-            seen.push(Seen::Reply { answer, when });
+            seen.push(SocketEvent::Reply { answer, when });
         }
         got == inbox.capacity()
     }
 
-    fn errors(&mut self, next: u64, seen: &mut Vec<Seen>) {
+    fn errors(&mut self, next: u64, seen: &mut Vec<SocketEvent>) {
         self.told(next, seen, None);
     }
 

@@ -19,8 +19,8 @@
 use crate::options::check_interval;
 use crate::prober::{Driver, ProbeStream, StreamSpec};
 use crate::retry::{Connect, ConnectTimes, FirstSyn};
-use crate::stream_socket::{Answer, Seen, StreamSocket, When};
-use crate::{Emit, Options, ProbeError};
+use crate::stream_socket::{EchoAnswer, SocketEvent, StreamSocket, When};
+use crate::{Emit, ProbeError, ProbeOptions};
 use nix::errno::Errno;
 use quell_model::Told;
 use quell_model::task::TcpPingStream;
@@ -40,7 +40,7 @@ const MOST_LATE: u64 = 256;
 /// A task of TCP connects that is ready to start.
 #[derive(Debug)]
 pub struct TcpPing {
-    streams: Vec<(TcpPingStream, Options, ConnectSocket)>,
+    streams: Vec<(TcpPingStream, ProbeOptions, ConnectSocket)>,
     flush: Span,
     seed: u64,
 }
@@ -61,7 +61,6 @@ struct ConnectSocket {
     retried: Retried,
     /// Those that were answered after their SYN was sent again, as they came, until it is decided what that means.
     undecided: Vec<Undecided>,
-    /// Answers so far.
     arrived: u64,
 }
 
@@ -96,12 +95,12 @@ impl Retried {
 impl TcpPing {
     /// Makes ready. Errors when a parameter can't be.
     pub fn prepare(streams: &[TcpPingStream], seed: u64) -> Result<Self, ProbeError> {
-        let plain: Vec<_> = streams.iter().map(|s| (s.clone(), Options::default())).collect();
+        let plain: Vec<_> = streams.iter().map(|s| (s.clone(), ProbeOptions::default())).collect();
         Self::open(&plain, seed)
     }
 
     /// The same, with wishes for each stream.
-    pub fn open(streams: &[(TcpPingStream, Options)], seed: u64) -> Result<Self, ProbeError> {
+    pub fn open(streams: &[(TcpPingStream, ProbeOptions)], seed: u64) -> Result<Self, ProbeError> {
         let most_late = MOST_LATE / (streams.len() as u64).max(1);
         let streams = streams.iter().map(|(stream, options)| {
             check_interval(&stream.stream, stream.interval)?;
@@ -150,13 +149,13 @@ impl TcpPing {
 }
 
 impl ConnectSocket {
-    fn read(&mut self, ended: EndedAttempt) -> Option<Seen> {
+    fn read(&mut self, ended: EndedAttempt) -> Option<SocketEvent> {
         match ended.end {
             AttemptEnd::Open | AttemptEnd::Refused => {}
             // The kernel sent it again and again, and gave up.
             AttemptEnd::Failed(Errno::ETIMEDOUT) => return None,
             AttemptEnd::Failed(errno) => {
-                return Some(Seen::Failed { seq: ended.id, errno, from_path: false });
+                return Some(SocketEvent::Failed { seq: ended.id, errno, from_path: false });
             }
         }
         let order = self.arrived;
@@ -171,31 +170,31 @@ impl ConnectSocket {
         self.times.again(&connect);
         self.undecided.push(Undecided { ended, connect, order });
         // An answer to a later SYN tells nothing of how long one takes.
-        connect.may_be_to_first().then_some(Seen::Undecided { took_ns })
+        connect.may_be_to_first().then_some(SocketEvent::Undecided { took_ns })
     }
 
-    fn reply(&mut self, ended: &EndedAttempt, order: u64) -> Seen {
+    fn reply(&mut self, ended: &EndedAttempt, order: u64) -> SocketEvent {
         match ended.end {
             AttemptEnd::Open => self.open += 1,
             _ => self.refused += 1,
         }
-        let answer = Answer { seq: ended.id, down_order: Some(order), ..Answer::default() };
+        let answer = EchoAnswer { seq: ended.id, down_order: Some(order), ..EchoAnswer::default() };
         let when = When::Measured { rtt_ns: ended.rtt_ns, seen_ns: ended.seen_ns };
-        Seen::Reply { answer, when }
+        SocketEvent::Reply { answer, when }
     }
 
-    fn decided(&mut self, undecided: &Undecided) -> Seen {
+    fn decided(&mut self, undecided: &Undecided) -> SocketEvent {
         let (seq, took_ns) = (undecided.ended.id, undecided.connect.took_ns);
         match self.times.judge(&undecided.connect) {
             FirstSyn::Answered => self.reply(&undecided.ended, undecided.order),
             FirstSyn::Lost => {
                 self.retried.push(took_ns);
-                Seen::Lost { seq }
+                SocketEvent::Lost { seq }
             }
             FirstSyn::Unsure => {
                 self.retried.unsure += 1;
                 let took_ns = undecided.connect.may_be_to_first().then_some(took_ns);
-                Seen::Unsure { seq, took_ns }
+                SocketEvent::Unsure { seq, took_ns }
             }
         }
     }
@@ -210,19 +209,19 @@ impl StreamSocket for ConnectSocket {
         &mut self,
         seq: u64,
         _sent_ns: u64,
-        seen: &mut Vec<Seen>,
+        seen: &mut Vec<SocketEvent>,
     ) -> Result<Option<u64>, Errno> {
         // Where nobody answers and they come fast, the oldest make room.
         let room = seq.saturating_sub(MOST_OPEN);
         if room > self.oldest {
             self.oldest = room;
             let abandoned = self.attempts.give_up_before(room);
-            seen.extend(abandoned.into_iter().map(|seq| Seen::Abandoned { seq }));
+            seen.extend(abandoned.into_iter().map(|seq| SocketEvent::Abandoned { seq }));
         }
         self.attempts.begin(seq).map(|()| None)
     }
 
-    fn receive(&mut self, _inbox: &mut Inbox, _next: u64, seen: &mut Vec<Seen>) -> bool {
+    fn receive(&mut self, _inbox: &mut Inbox, _next: u64, seen: &mut Vec<SocketEvent>) -> bool {
         let mut ended = std::mem::take(&mut self.ended);
         let more = self.attempts.ended(&mut ended);
         seen.extend(ended.drain(..).filter_map(|ended| self.read(ended)));
@@ -230,9 +229,9 @@ impl StreamSocket for ConnectSocket {
         more
     }
 
-    fn errors(&mut self, _next: u64, _seen: &mut Vec<Seen>) {}
+    fn errors(&mut self, _next: u64, _seen: &mut Vec<SocketEvent>) {}
 
-    fn decide(&mut self, seq: u64, now_ns: u64, seen: &mut Vec<Seen>) {
+    fn decide(&mut self, seq: u64, now_ns: u64, seen: &mut Vec<SocketEvent>) {
         let settled = self.settled;
         let is_due = |u: &Undecided| {
             // What was answered after it had been given up is waited with as long again: by then those behind it that tell of it are answered.

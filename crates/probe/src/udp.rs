@@ -1,10 +1,10 @@
 //! A UDP stream against a reflector: STAMP packets at a constant rate, with one-way delays and the direction of losses.
 
 use crate::options::{FLUSH, check_interval};
-use crate::presence::Shown;
+use crate::presence::UnansweredCount;
 use crate::prober::{Driver, ProbeStream, StreamSpec};
-use crate::stream_socket::{Answer, Datagrams, Observed};
-use crate::{Emit, Options, ProbeError};
+use crate::stream_socket::{Datagrams, EchoAnswer, Observed};
+use crate::{Emit, ProbeError, ProbeOptions};
 use nix::errno::Errno;
 use quell_model::Told;
 use quell_model::task::UdpEcho;
@@ -33,7 +33,7 @@ const REMEMBERED: usize = 1 << 16;
 #[derive(Debug)]
 pub struct UdpEchoClient {
     /// With the seed of each stream's sending times.
-    streams: Vec<(UdpEcho, Options, StampLine, u64)>,
+    streams: Vec<(UdpEcho, ProbeOptions, StampLine, u64)>,
     flush: Span,
 }
 
@@ -44,7 +44,7 @@ struct StampLine {
     packet: Vec<u8>,
     stamps: Stamps,
     reflected: Reflected,
-    shown: Shown,
+    shown: UnansweredCount,
     /// Whether the reflector has a clock of its own.
     is_apart: bool,
 }
@@ -52,12 +52,12 @@ struct StampLine {
 impl UdpEchoClient {
     /// Opens the socket. Errors when a parameter can't be, or there is no route.
     pub fn prepare(echo: &UdpEcho, seed: u64) -> Result<Self, ProbeError> {
-        let ready = ready(echo, &Options::default(), &Rng::new(seed))?;
+        let ready = ready(echo, &ProbeOptions::default(), &Rng::new(seed))?;
         Ok(Self { streams: vec![ready], flush: FLUSH })
     }
 
     /// Several streams at once, with wishes for each.
-    pub fn open(streams: &[(UdpEcho, Options)], seed: u64) -> Result<Self, ProbeError> {
+    pub fn open(streams: &[(UdpEcho, ProbeOptions)], seed: u64) -> Result<Self, ProbeError> {
         let rng = Rng::new(seed);
         let streams =
             streams.iter().map(|(echo, options)| ready(echo, options, &rng.derive(&echo.stream)));
@@ -90,15 +90,15 @@ impl UdpEchoClient {
 
 fn ready(
     echo: &UdpEcho,
-    options: &Options,
+    options: &ProbeOptions,
     rng: &Rng,
-) -> Result<(UdpEcho, Options, StampLine, u64), ProbeError> {
+) -> Result<(UdpEcho, ProbeOptions, StampLine, u64), ProbeError> {
     let line = StampLine::open(echo, options)?;
     Ok((echo.clone(), options.clone(), line, rng.derive("pace").u64()))
 }
 
 impl StampLine {
-    fn open(echo: &UdpEcho, options: &Options) -> Result<Self, ProbeError> {
+    fn open(echo: &UdpEcho, options: &ProbeOptions) -> Result<Self, ProbeError> {
         check_interval(&echo.stream, echo.interval)?;
         if (echo.size as usize) < stamp::BASE || echo.size > LARGEST {
             let least = stamp::BASE;
@@ -114,7 +114,7 @@ impl StampLine {
         let packet = SenderPacket::template(echo.size as usize);
         let is_apart = options.other_clock && socket.local()?.ip() != echo.to.ip();
         let (stamps, reflected) = (Stamps::default(), Reflected::default());
-        let shown = Shown::default();
+        let shown = UnansweredCount::default();
         Ok(Self { socket, ssid, packet, stamps, reflected, shown, is_apart })
     }
 }
@@ -132,7 +132,7 @@ impl Datagrams for StampLine {
         self.socket.send(&self.packet)
     }
 
-    fn read(&mut self, _arrival: &Arrival, bytes: &[u8], next: u64) -> Option<Answer> {
+    fn read(&mut self, _arrival: &Arrival, bytes: &[u8], next: u64) -> Option<EchoAnswer> {
         let packet = ReflectorPacket::read(bytes).filter(|p| p.ssid == self.ssid)?;
         let seq = sent_number(packet.sender_seq, next)?;
         let is_ours =
@@ -140,12 +140,12 @@ impl Datagrams for StampLine {
         is_ours(self.stamps.of(seq)).then_some(())?;
         let up_order = self.reflected.number(&packet);
         self.shown.answered(seq, up_order.is_some(), bytes);
-        Some(Answer {
+        Some(EchoAnswer {
             seq,
             up_order,
             reflected_ns: Some((packet.received_ns, packet.sent_ns)),
             is_apart: self.is_apart,
-            ..Answer::default()
+            ..EchoAnswer::default()
         })
     }
 
@@ -182,7 +182,6 @@ impl Stamps {
         self.sent_ns.push_back(sent_ns);
     }
 
-    /// The number of the next.
     fn next(&self) -> u64 {
         self.first + self.sent_ns.len() as u64
     }

@@ -2,7 +2,7 @@
 
 use quell_model::task::{PingStream, TcpPingStream, UdpEcho};
 use quell_model::{EchoSample, EchoStatus, Event};
-use quell_probe::{Listener, Options, Ping, Reflector, TcpPing, TimedBy, UdpEchoClient};
+use quell_probe::{Listener, Ping, ProbeOptions, Reflector, TcpPing, TimedBy, UdpEchoClient};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
 use quell_sys::socket::Way;
@@ -21,8 +21,8 @@ fn window(millis: u64) -> Window {
 }
 
 /// So many packets, however long this machine takes for them: a window may end while a busy one holds its sender up.
-fn packets(count: u64) -> Options {
-    Options { count: Some(count), ..Options::default() }
+fn packets(count: u64) -> ProbeOptions {
+    ProbeOptions { count: Some(count), ..ProbeOptions::default() }
 }
 
 /// Longer than any of these takes.
@@ -295,8 +295,14 @@ fn an_open_port_and_a_closed_one_answer_tcp_connects_and_are_told_apart() {
 #[test]
 fn a_count_ends_a_stream_and_rows_come_as_often_as_they_are_asked_for() {
     let streams = [
-        (ping_to("few", "127.0.0.1", 56), Options { count: Some(10), ..Options::default() }),
-        (ping_to("more", "127.0.0.1", 56), Options { count: Some(60), ..Options::default() }),
+        (
+            ping_to("few", "127.0.0.1", 56),
+            ProbeOptions { count: Some(10), ..ProbeOptions::default() },
+        ),
+        (
+            ping_to("more", "127.0.0.1", 56),
+            ProbeOptions { count: Some(60), ..ProbeOptions::default() },
+        ),
     ];
     let (rows, handed) = (Rows::default(), AtomicUsize::new(0));
     let ping = Ping::open(&streams, 1).unwrap().flushing_every(Span::from_millis(20));
@@ -318,7 +324,7 @@ fn several_udp_streams_of_one_client_each_have_their_own_session() {
         device: Some("lo".into()),
         ..Way::default()
     };
-    let options = Options { count: Some(20), way, ..Options::default() };
+    let options = ProbeOptions { count: Some(20), way, ..ProbeOptions::default() };
     let named = |name: &str| (UdpEcho { stream: name.into(), ..echo_to(to) }, options.clone());
     let (stop, never) = (Bell::new().unwrap(), Bell::new().unwrap());
     let rows = Rows::default();
@@ -337,8 +343,9 @@ fn several_udp_streams_of_one_client_each_have_their_own_session() {
 
 #[test]
 fn the_kernel_times_both_ends_unless_it_is_asked_not_to() {
-    let own = Options { count: Some(20), timed_by: TimedBy::Program, ..Options::default() };
-    let kernel = Options { timed_by: TimedBy::Kernel, ..own.clone() };
+    let own =
+        ProbeOptions { count: Some(20), timed_by: TimedBy::Program, ..ProbeOptions::default() };
+    let kernel = ProbeOptions { timed_by: TimedBy::Kernel, ..own.clone() };
     let streams =
         [(ping_to("own", "127.0.0.1", 56), own), (ping_to("kernel", "127.0.0.1", 56), kernel)];
     let facts = Mutex::new(BTreeMap::new());

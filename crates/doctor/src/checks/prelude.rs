@@ -6,7 +6,6 @@ pub(super) use crate::peer::{BothEnds, PacketSizes, StampFlow};
 pub(super) use quell_cause::{Cause, ConnectionFacts, LossFacts};
 pub(super) use quell_finding::{Evidence, Finding, Remedy, Severity};
 
-/// What a look gives.
 pub(super) type CheckResult = Result<CheckOutcome, String>;
 
 /// Judges the sum of counters: beyond the limit it is one finding about this host, with every counter as evidence.
@@ -52,7 +51,6 @@ pub(super) fn unseen(facts: &Facts<'_>) -> CheckResult {
     }
 }
 
-/// What needs the other end.
 pub(super) fn needs_peer() -> CheckResult {
     Ok(CheckOutcome::NotApplicable("needs --peer: both ends have to be looked at".to_owned()))
 }
@@ -129,7 +127,6 @@ pub(super) fn waiting_where(
     Ok(CheckOutcome::of(findings.into_iter().take(MOST).map(|(_, finding)| finding).collect()))
 }
 
-/// What tells of a queue.
 pub(super) fn round_trips(c: &Connection<'_>, _: &ConnectionFacts) -> Vec<Evidence> {
     let least = f64::from(c.info.min_rtt.unwrap_or(0)) / 1e3;
     vec![

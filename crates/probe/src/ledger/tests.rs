@@ -19,8 +19,8 @@ fn stream(count: i64) -> Ledger {
     ledger
 }
 
-fn reply(up_order: u64) -> Reply {
-    Reply { rtt_ns: 5_000_000, up_order: Some(up_order), ..Reply::default() }
+fn reply(up_order: u64) -> EchoReply {
+    EchoReply { rtt_ns: 5_000_000, up_order: Some(up_order), ..EchoReply::default() }
 }
 
 fn statuses(ledger: &mut Ledger) -> Vec<(u64, EchoStatus)> {
@@ -31,7 +31,7 @@ fn statuses(ledger: &mut Ledger) -> Vec<(u64, EchoStatus)> {
 fn each_packet_gets_one_row_and_each_further_reply_one_more() {
     let mut ledger = stream(3);
     for seq in [0, 2, 1, 1] {
-        ledger.reply(seq, Reply::default());
+        ledger.reply(seq, EchoReply::default());
     }
     let rows = ledger.take();
     let got: Vec<_> = rows.iter().map(|r| (r.seq, r.status, r.down_order)).collect();
@@ -54,7 +54,7 @@ fn what_was_overtaken_by_five_seconds_is_waited_for_and_not_told_as_lost_on_the_
         ledger.sent(n * second, 0, 0);
         if ![1, 2].contains(&n) {
             let order = if n == 0 { 0 } else { n as u64 - 2 };
-            ledger.reply(n as u64, Reply { rtt_ns: 40 * MS as u64, ..reply(order) });
+            ledger.reply(n as u64, EchoReply { rtt_ns: 40 * MS as u64, ..reply(order) });
         }
         ledger.expire(n * second + 50 * MS);
     }
@@ -62,7 +62,7 @@ fn what_was_overtaken_by_five_seconds_is_waited_for_and_not_told_as_lost_on_the_
     let rows = statuses(&mut ledger);
     assert_eq!((told(&rows, 1), told(&rows, 2)), (Some(LostUp), Some(LostUp)));
     assert_eq!((ledger.waiting(), ledger.late_until()), (0, Some(2 * second + 3 * second)));
-    ledger.reply(1, Reply { rtt_ns: 5_040 * MS as u64, ..reply(4) });
+    ledger.reply(1, EchoReply { rtt_ns: 5_040 * MS as u64, ..reply(4) });
     assert!(ledger.late_until() > Some(12 * second), "as late as the other, and twice that");
     ledger.finish(6 * second + 50 * MS);
     let rows = statuses(&mut ledger);
@@ -96,9 +96,9 @@ fn a_reply_after_the_patience_says_that_the_packet_was_late_and_not_lost() {
     let mut ledger = stream(3);
     ledger.expire(115 * MS);
     assert_eq!(statuses(&mut ledger), [(0, Lost), (1, Lost)]);
-    ledger.reply(0, Reply { rtt_ns: 116_000_000, ..Reply::default() });
-    ledger.reply(0, Reply::default());
-    ledger.reply(2, Reply::default());
+    ledger.reply(0, EchoReply { rtt_ns: 116_000_000, ..EchoReply::default() });
+    ledger.reply(0, EchoReply::default());
+    ledger.reply(2, EchoReply::default());
     let rows = ledger.take();
     let got: Vec<_> = rows.iter().map(|r| (r.seq, r.status, r.t_ns, r.rtt_ns)).collect();
     assert_eq!(
@@ -116,7 +116,7 @@ fn an_answer_is_late_by_its_own_round_trip_whenever_the_program_woke() {
         let mut ledger = stream(4);
         ledger.expire(woke_ms * MS);
         for (seq, rtt_ms, _) in answers {
-            ledger.reply(seq, Reply { rtt_ns: rtt_ms * MS as u64, ..Reply::default() });
+            ledger.reply(seq, EchoReply { rtt_ns: rtt_ms * MS as u64, ..EchoReply::default() });
         }
         assert_eq!(ledger.waiting(), 0);
         let mut rows = ledger.take();
@@ -136,7 +136,7 @@ fn a_late_reply_takes_back_the_direction_that_was_told() {
     }
     ledger.expire(130 * MS);
     assert_eq!(ledger.take().last().map(|r| (r.seq, r.status)), Some((2, LostDown)));
-    ledger.reply(2, Reply { rtt_ns: 130_000_000, ..reply(2) });
+    ledger.reply(2, EchoReply { rtt_ns: 130_000_000, ..reply(2) });
     assert_eq!(statuses(&mut ledger), [(2, Late)]);
     ledger.finish(500 * MS);
     assert_eq!(ledger.more_losses(), None, "6 and 7 are lost, and nobody knows where");
@@ -152,7 +152,7 @@ fn directions_that_were_taken_back_are_not_counted_in_the_end() {
     let lost = |r: &EchoSample| r.status == LostDown;
     assert_eq!(ledger.take().iter().filter(|r| lost(r)).count(), 2);
     for seq in [2, 4] {
-        ledger.reply(seq, Reply { rtt_ns: 130_000_000, ..reply(seq) });
+        ledger.reply(seq, EchoReply { rtt_ns: 130_000_000, ..reply(seq) });
     }
     // Of 20 and 21 one was lost on each way.
     for seq in (14..40).filter(|s| ![20, 21].contains(s)) {
@@ -168,7 +168,7 @@ fn the_patience_grows_with_the_round_trips() {
     for n in 0..30 {
         ledger.sent(n * 10 * MS, 0, 0);
     }
-    ledger.reply(0, Reply { rtt_ns: 90_000_000, ..Reply::default() });
+    ledger.reply(0, EchoReply { rtt_ns: 90_000_000, ..EchoReply::default() });
     ledger.expire(150 * MS);
     assert_eq!(statuses(&mut ledger), [(0, Ok)], "twice 90 ms are waited for");
     ledger.expire(190 * MS);
@@ -201,7 +201,7 @@ fn what_could_not_be_awaited_is_unfinished_not_lost() {
 fn what_was_given_up_before_an_answer_as_slow_as_the_others_could_come_is_not_lost() {
     let late = |seq, rtt_ns| {
         move |ledger: &mut Ledger| {
-            ledger.reply(seq, Reply { rtt_ns, ..Reply::default() });
+            ledger.reply(seq, EchoReply { rtt_ns, ..EchoReply::default() });
         }
     };
     let story = |answers: &[&dyn Fn(&mut Ledger)]| {
@@ -227,7 +227,7 @@ fn what_was_given_up_before_an_answer_as_slow_as_the_others_could_come_is_not_lo
 fn an_answer_to_what_was_sent_again_does_not_show_that_the_path_is_slow() {
     let story = |decide: &dyn Fn(&mut Ledger)| {
         let mut ledger = stream(10);
-        ledger.reply(0, Reply { rtt_ns: 20_000_000, ..Reply::default() });
+        ledger.reply(0, EchoReply { rtt_ns: 20_000_000, ..EchoReply::default() });
         ledger.saw(150_000_000);
         ledger.expire(200 * MS);
         decide(&mut ledger);
@@ -262,7 +262,7 @@ fn of_those_sent_at_the_same_time_none_is_left_out_for_having_no_reply_yet() {
         for (at_ns, seq, rtt_ms) in replies {
             if at_ns <= end_ns {
                 ledger.expire(at_ns);
-                ledger.reply(seq, Reply { rtt_ns: rtt_ms * MS as u64, ..Reply::default() });
+                ledger.reply(seq, EchoReply { rtt_ns: rtt_ms * MS as u64, ..EchoReply::default() });
             }
         }
         ledger.finish(end_ns);
@@ -287,7 +287,7 @@ fn errors_are_rows_of_their_packets_and_end_the_waiting() {
     }
     ledger.error(1);
     ledger.error(1);
-    ledger.reply(2, Reply::default());
+    ledger.reply(2, EchoReply::default());
     assert_eq!(statuses(&mut ledger), [(2, Error), (3, NotSent), (4, NotSent), (1, Error)]);
     assert_eq!(ledger.waiting(), 1);
     assert_eq!(ledger.next(), 5);
@@ -300,13 +300,13 @@ fn an_answer_that_comes_in_time_behind_an_error_is_an_answer() {
         assert!(ledger.blamed(seq));
     }
     assert!(!ledger.blamed(0), "it is told once");
-    ledger.reply(0, Reply { rtt_ns: 300_000, ..Reply::default() });
-    ledger.reply(1, Reply { rtt_ns: 101_000_000, ..Reply::default() });
+    ledger.reply(0, EchoReply { rtt_ns: 300_000, ..EchoReply::default() });
+    ledger.reply(1, EchoReply { rtt_ns: 101_000_000, ..EchoReply::default() });
     assert_eq!(statuses(&mut ledger), [(0, Ok), (1, Late)]);
     assert_eq!(ledger.waiting(), 2, "one with an error, one without");
     ledger.expire(125 * MS);
     assert_eq!(statuses(&mut ledger), [(2, Error)], "nothing else came of it");
-    ledger.reply(2, Reply { rtt_ns: 110_000_000, ..Reply::default() });
+    ledger.reply(2, EchoReply { rtt_ns: 110_000_000, ..EchoReply::default() });
     assert!(ledger.blamed(3));
     assert_eq!((ledger.take(), ledger.waiting()), (vec![], 1));
     ledger.finish(126 * MS);
@@ -316,10 +316,10 @@ fn an_answer_that_comes_in_time_behind_an_error_is_an_answer() {
 #[test]
 fn what_is_decided_later_than_it_came_has_its_place_in_the_order_of_arrival() {
     let mut ledger = stream(4);
-    ledger.reply(1, Reply { down_order: Some(1), ..Reply::default() });
+    ledger.reply(1, EchoReply { down_order: Some(1), ..EchoReply::default() });
     ledger.saw(80_000_000);
     assert_eq!((ledger.expiring_before(99 * MS), ledger.expiring_before(110 * MS)), (0, 2));
-    ledger.reply(0, Reply { down_order: Some(0), ..Reply::default() });
+    ledger.reply(0, EchoReply { down_order: Some(0), ..EchoReply::default() });
     ledger.unsure(2, Some(80_000_000));
     ledger.lost(3);
     let rows = ledger.take();
@@ -342,8 +342,8 @@ fn what_was_given_up_and_is_answered_perhaps_when_it_was_sent_again_is_unsure_an
 #[test]
 fn replies_to_packets_that_were_never_sent_are_nothing() {
     let mut ledger = stream(1);
-    ledger.reply(1, Reply::default());
-    ledger.reply(u64::MAX, Reply::default());
+    ledger.reply(1, EchoReply::default());
+    ledger.reply(u64::MAX, EchoReply::default());
     ledger.error(7);
     assert_eq!(ledger.take(), []);
 }
@@ -357,7 +357,7 @@ fn what_is_known_of_a_packets_leaving_stands_in_its_row_whatever_became_of_it() 
     ledger.queued(1, 3_000);
     ledger.queued(0, 2_000);
     ledger.queued(9, 1_000);
-    ledger.reply(0, Reply::default());
+    ledger.reply(0, EchoReply::default());
     ledger.finish(200 * MS);
     let rows: Vec<_> = ledger.take().iter().map(|r| (r.seq, r.queued_ns, r.sent_late_ns)).collect();
     assert_eq!(rows, [(0, Some(2_000), Some(0)), (1, Some(3_000), Some(7)), (2, None, Some(0))]);

@@ -13,7 +13,7 @@ use super::rounds::{Pacing, RoundStep, Rounds};
 use super::sockets::{FlowSocket, HopPacket, HopReply, ReplyKind};
 use super::survey::{SizeAnswer, Sizes, Survey, SurveyQuestion};
 use super::{HopAnswer, MARKED, News, PathProbe, PathSpec, ProbeKind};
-use crate::ledger::{Ledger, Refusal, Reply};
+use crate::ledger::{EchoReply, Ledger, Refusal};
 use crate::retry::HopConnects;
 use crate::stream_socket::MOST_BATCHES;
 use crate::{Patience, ProbeError};
@@ -55,11 +55,9 @@ const LARGEST: usize = 2048;
 /// The open question of the survey.
 #[derive(Debug, Clone, Copy)]
 struct Question {
-    /// Its packet.
     number: u64,
     /// The smaller one right behind it.
     beside: Option<u64>,
-    /// Whether that was answered.
     beside_came: bool,
 }
 
@@ -71,12 +69,10 @@ struct Driver<'a> {
     surveyor: usize,
     rounds: Rounds,
     survey: Option<Survey>,
-    /// The question that is open.
     asked: Option<Question>,
     /// When the last question left, and how much later than usual the next one does.
     asked_ns: u64,
     uneven_ns: u64,
-    /// When the rounds were over.
     over_ns: Option<u64>,
     /// Who said last of an ordinary probe that it is too big, and what were not.
     too_big: Option<(IpAddr, u32)>,
@@ -563,7 +559,7 @@ impl Driver<'_> {
         if let Some(seq) = under.seq {
             self.answered(&under, seq, rtt_ns, came.again);
             let seen_late_ns = stamp.map(|_| now_ns.saturating_sub(received_ns));
-            let reply = Reply { rtt_ns, seen_late_ns, ..Reply::default() };
+            let reply = EchoReply { rtt_ns, seen_late_ns, ..EchoReply::default() };
             if let Some(ledger) = self.ledgers.get_mut(&(under.flow, under.ttl)) {
                 match said {
                     // Nothing more is heard of a SYN with an error.

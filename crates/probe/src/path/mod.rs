@@ -37,14 +37,12 @@ pub const MARKED: Tos = Tos::from_byte(0xba);
 /// Raw sockets of this process tell their replies apart by identifiers that count up from here.
 static FLOWS: AtomicU16 = AtomicU16::new(0);
 
-/// What is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeKind {
     /// ICMP echo requests.
     Icmp,
     /// UDP datagrams to a port where nobody listens.
     Udp,
-    /// SYNs of TCP.
     Tcp,
 }
 
@@ -53,7 +51,6 @@ pub enum ProbeKind {
 pub struct PathSpec {
     /// The other end; the port counts for UDP and TCP.
     pub to: SocketAddr,
-    /// What is sent.
     pub sent: ProbeKind,
     /// How many flows, 1 to [`MOST_FLOWS`].
     pub flows: u16,
@@ -67,7 +64,6 @@ pub struct PathSpec {
     pub size: u32,
     /// TOS or traffic class byte; TCP keeps the ECN bits for itself.
     pub tos: Tos,
-    /// The farthest hop.
     pub most_hops: u8,
     /// How long an answer is waited for.
     pub patience: Patience,
@@ -86,10 +82,8 @@ pub enum News {
         flow: u16,
         /// The hop, from 1.
         ttl: u8,
-        /// The probes.
         samples: Vec<EchoSample>,
     },
-    /// A hop answered.
     Answer(HopAnswer),
     /// What the survey knows so far of the first flow's hops; the first is hop 1.
     Sizes(Vec<HopSize>),
@@ -97,26 +91,21 @@ pub enum News {
     Surveyed,
     /// The sizes that get to a hop are searched, which takes about so long yet.
     Searching {
-        /// The hop.
         ttl: u8,
         /// Nanoseconds.
         left_ns: u64,
     },
     /// That search took too long, and was left at this hop.
     SearchLeft {
-        /// The hop.
         ttl: u8,
     },
     /// Somebody says of a probe, which asked for no size, that it is too big.
     TooBig {
-        /// Who.
         by: IpAddr,
         /// What is not, as that router has it.
         mtu: u32,
     },
-    /// Where a flow ends.
     Ends {
-        /// The flow.
         flow: u16,
         /// The hop at which the other end, or somebody who sends no further, answered.
         ttl: Option<u8>,
@@ -125,14 +114,12 @@ pub enum News {
     Unmatched(u64),
 }
 
-/// An answer of a hop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HopAnswer {
     /// The flow, from 0.
     pub flow: u16,
     /// The hop, from 1.
     pub ttl: u8,
-    /// Who answered.
     pub from: IpAddr,
     /// What was said: none is the other end's own answer.
     pub said: Option<Meaning>,

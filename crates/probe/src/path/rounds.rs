@@ -18,44 +18,38 @@ const BELIED: u64 = 3;
 /// So often an end does not answer by chance at a hop beyond the first that comes to it, and never there.
 const OFTEN: u64 = 5;
 
-/// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoundStep {
     /// Send a probe now; it was due at that time.
-    Send { flow: u16, ttl: u8, due_ns: u64 },
-    /// Nothing before this time.
+    Send {
+        flow: u16,
+        ttl: u8,
+        due_ns: u64,
+    },
     Until(u64),
     /// Nothing before a probe that is under way was answered or given up.
     Answer,
-    /// All was sent.
     Done,
 }
 
-/// Who answered at a hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnsweredBy {
-    /// A router on the way.
     Router,
     /// A router that says that it sends no further.
     Stop,
-    /// The end.
     End,
 }
 
-/// How probes are sent.
 #[derive(Debug, Clone, Copy)]
 pub struct Pacing {
     /// From one round to the next.
     pub interval_ns: u64,
     /// The first probe.
     pub start_ns: u64,
-    /// After this no round begins.
     pub end_ns: u64,
     /// Rounds of each flow.
     pub count: Option<u64>,
-    /// How many flows.
     pub flows: u16,
-    /// The farthest hop.
     pub most_hops: u8,
 }
 
@@ -65,7 +59,6 @@ struct FlowEnd {
     /// The hops behind the last router at which its end answered, and how often it did there: where the way's length varies, these are several, and
     /// one is known when a router was where the nearest is.
     seen: BTreeMap<u8, u64>,
-    /// The farthest hop that answered.
     farthest: u8,
     /// The farthest at which it was not the end.
     router: u8,
@@ -90,7 +83,6 @@ impl FlowEnd {
         self.stops.iter().copied().find(|stop| !is_belied(*stop))
     }
 
-    /// How often it did there.
     fn times(&self) -> u64 {
         self.seen.values().next().copied().unwrap_or(0)
     }
@@ -155,7 +147,6 @@ impl Rounds {
         RoundStep::Send { flow, ttl, due_ns }
     }
 
-    /// A hop answered.
     pub fn answered(&mut self, flow: u16, ttl: u8, at: AnsweredBy) {
         let round = self.round;
         let Some(end) = self.ends.get_mut(usize::from(flow)) else { return };

@@ -32,10 +32,8 @@ pub struct HopPacket {
     pub size: usize,
 }
 
-/// What came back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HopReply {
-    /// Of which packet.
     pub about: Quote,
     /// Who sent it; none where this host itself said so.
     pub from: Option<IpAddr>,
@@ -61,10 +59,8 @@ pub struct RepeatedSyn {
     pub is_disturbed: bool,
 }
 
-/// What it says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyKind {
-    /// The other end answered.
     Answer,
     /// An error.
     Error(Meaning),
@@ -80,7 +76,6 @@ pub enum SynCollision {
     Any,
 }
 
-/// A flow's socket.
 #[derive(Debug)]
 pub enum FlowSocket {
     Udp { socket: Udp, flow: UdpFlow },
@@ -391,7 +386,6 @@ impl FlowSocket {
 /// What is known of a quoted SYN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SynIdentity {
-    /// Which packet it is.
     Number(u64),
     /// When it left, in nanoseconds of the monotonic clock, to the millisecond.
     At(u64),
@@ -422,7 +416,6 @@ fn milliseconds(ns: u64) -> u32 {
 pub enum QuotedPacket {
     /// By its sequence number and timestamp, of TCP.
     Syn(QuotedSyn),
-    /// By its number.
     Number(u64),
 }
 

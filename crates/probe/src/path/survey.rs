@@ -44,13 +44,10 @@ const USUAL: [u32; 20] = [
 pub struct Sizes {
     /// What every link carries: 68 for IPv4 (RFC 791), 1280 for IPv6 (RFC 8200).
     pub least: u32,
-    /// The smallest probe.
     pub small: u32,
-    /// The largest one.
     pub most: u32,
 }
 
-/// A question to a hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SurveyQuestion {
     /// Which TOS byte arrives there? And an unmarked packet right behind the marked one?
@@ -59,29 +56,27 @@ pub enum SurveyQuestion {
     Size { ttl: u8, bytes: u32, beside: Option<u32> },
 }
 
-/// What came of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SizeAnswer {
-    /// The hop answered.
     Answered,
     /// Somebody says that it is too big, and what is not: a router, or this host where nobody is named.
-    TooBig { by: Option<IpAddr>, mtu: u32 },
+    TooBig {
+        by: Option<IpAddr>,
+        mtu: u32,
+    },
     /// The hop answered the smaller packet of the two alone.
     Beside,
-    /// Nothing came.
     Silence,
 }
 
 /// Why no larger packet gets to a hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SizeLimit {
-    /// This router said so.
     Said(IpAddr),
     /// Larger ones vanish, and nobody says why: a path MTU black hole (RFC 2923, section 2.1).
     Vanish,
 }
 
-/// What a hop showed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HopSize {
     /// The largest packet that is known to get there, in bytes of the whole IP packet.
@@ -112,7 +107,6 @@ enum SurveyState {
     Again,
 }
 
-/// The survey of one path.
 #[derive(Debug)]
 pub struct Survey {
     sizes: Sizes,

@@ -13,7 +13,7 @@ use clap::ValueEnum;
 use nix::errno::Errno;
 use quell_model::Event;
 use quell_model::task::{PingStream, TcpPingStream, UdpEcho};
-use quell_probe::{Emit, Options, Patience, Ping, ProbeError, TcpPing, UdpEchoClient};
+use quell_probe::{Emit, Patience, Ping, ProbeError, ProbeOptions, TcpPing, UdpEchoClient};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
 use quell_sys::socket::option::largest_datagram;
@@ -144,8 +144,8 @@ impl Session {
         prober.map_err(|error| self.refused(&error))
     }
 
-    fn streams<T>(&self, of: impl Fn(&Target) -> T) -> Vec<(T, Options)> {
-        let options = |target: &Target| Options {
+    fn streams<T>(&self, of: impl Fn(&Target) -> T) -> Vec<(T, ProbeOptions)> {
+        let options = |target: &Target| ProbeOptions {
             count: self.count,
             // An address of one link leaves by that link.
             way: Way {
@@ -154,7 +154,7 @@ impl Session {
             },
             other_clock: !self.one_clock,
             patience: Some(self.patience()),
-            ..Options::default()
+            ..ProbeOptions::default()
         };
         self.targets.iter().map(|t| (of(t), options(t))).collect()
     }

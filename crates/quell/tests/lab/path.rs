@@ -428,11 +428,7 @@ fn a_router_that_clears_the_tos_byte_is_found() {
     let (said, code) = path_in(&chain(SECOND, THIRD), clear, &["-c", "3", "-m", "udp", "{b}"]);
     assert_eq!(code, Some(0), "{said:#}");
     let finding = &said["findings"][0];
-    assert_eq!(
-        (&finding["id"], &finding["hop"]),
-        (&"dscp-changed".into(), &3.into()),
-        "{said:#}"
-    );
+    assert_eq!((&finding["id"], &finding["hop"]), (&"dscp-changed".into(), &3.into()), "{said:#}");
     let text = finding["text"].as_str().unwrap();
     assert!(text.contains("DSCP EF becomes CS0, ECN ect0 becomes not-ect"), "{text}");
     assert_eq!(kinds(&said).len(), 1, "{said:#}");

@@ -16,7 +16,6 @@ use std::os::fd::AsFd;
 pub(super) struct QuotedMark {
     which: QuotedWhich,
     meaning: Meaning,
-    /// Who quotes it.
     from: IpAddr,
     /// TOS byte and TTL as they came there.
     tos: Tos,
@@ -25,11 +24,9 @@ pub(super) struct QuotedMark {
     stamp_ns: Option<u64>,
 }
 
-/// Which packet was quoted.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum QuotedWhich {
     Number(u64),
-    /// A SYN of this flow.
     Syn(usize, QuotedSyn),
 }
 

@@ -2,7 +2,7 @@
 
 use super::under::PacketUnderWay;
 use super::{Driver, LEAST_GATE_NS, MOST_GATE_NS};
-use crate::ledger::Reply;
+use crate::ledger::EchoReply;
 use crate::path::ProbeKind;
 use crate::path::sockets::{BEFORE_AGAIN_NS, QUICK_NS, RepeatedSyn, SynCollision};
 use crate::retry::{Connect, FirstSyn, SynProbe};
@@ -82,7 +82,7 @@ impl Driver<'_> {
             match first {
                 FirstSyn::Answered => {
                     let rtt_ns = connect.took_ns;
-                    ledger.reply(probe.seq, Reply { rtt_ns, ..Reply::default() });
+                    ledger.reply(probe.seq, EchoReply { rtt_ns, ..EchoReply::default() });
                 }
                 FirstSyn::Lost => ledger.lost(probe.seq),
                 FirstSyn::Unsure => {

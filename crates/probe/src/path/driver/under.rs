@@ -6,7 +6,6 @@ use quell_units::Tos;
 use quell_wire::icmp_error::Meaning;
 use std::net::IpAddr;
 
-/// A packet under way.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PacketUnderWay {
     pub flow: u16,
