@@ -60,21 +60,21 @@ struct HopReport {
     loss_ratio: Option<f64>,
     loss_at_least: Option<f64>,
     loss_at_most: Option<f64>,
-    /// Where it is known.
+    /// Where that of each answer is known.
     rtt_ms: Option<RttReport>,
     rtt_at_least_ms: Option<RttReport>,
     rtt_at_most_ms: Option<RttReport>,
     jitter_ms: Option<f64>,
 }
 
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 struct RttReport {
-    min: Option<f64>,
-    mean: Option<f64>,
-    p50: Option<f64>,
-    p90: Option<f64>,
-    p99: Option<f64>,
-    max: Option<f64>,
+    min: f64,
+    mean: f64,
+    p50: f64,
+    p90: f64,
+    p99: f64,
+    max: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -150,23 +150,12 @@ impl HopReport {
         let least = way.as_ref().and_then(|way| way.delays_ms);
         let most = way.as_ref().and_then(|way| way.delays_at_most_ms).or(least);
         let of = |of: Spread| RttReport {
-            min: Some(of.min),
-            mean: Some(of.mean),
-            p50: Some(of.p50),
-            p90: Some(of.p90),
-            p99: Some(of.p99),
-            max: Some(of.max),
-        };
-        let same = |least: RttReport, most: RttReport| {
-            let same = |a: Option<f64>, b| a.filter(|_| a == b);
-            RttReport {
-                min: same(least.min, most.min),
-                mean: same(least.mean, most.mean),
-                p50: same(least.p50, most.p50),
-                p90: same(least.p90, most.p90),
-                p99: same(least.p99, most.p99),
-                max: same(least.max, most.max),
-            }
+            min: of.min,
+            mean: of.mean,
+            p50: of.p50,
+            p90: of.p90,
+            p99: of.p99,
+            max: of.max,
         };
         let (least, most) = (least.map(of), most.map(of));
         Self {
@@ -187,7 +176,7 @@ impl HopReport {
             loss_ratio: counts.loss_ratio(),
             loss_at_least: counts.loss_range().map(|(least, _)| least),
             loss_at_most: counts.loss_range().map(|(_, most)| most),
-            rtt_ms: least.zip(most).map(|(least, most)| same(least, most)),
+            rtt_ms: least.filter(|_| least == most),
             rtt_at_least_ms: least,
             rtt_at_most_ms: most,
             jitter_ms: way.and_then(|way| way.jitter_ms),

@@ -162,11 +162,12 @@ impl ConnectSocket {
         self.arrived += 1;
         if ended.repeated == 0 {
             let took_ns = ended.seen_ns.saturating_sub(ended.begun_ns);
-            self.times.certain(ended.rtt_ns.unwrap_or(took_ns));
+            self.times.certain(ended.begun_ns, ended.rtt_ns.unwrap_or(took_ns));
             return Some(self.reply(&ended, order));
         }
         let took_ns = ended.seen_ns.saturating_sub(ended.begun_ns);
-        let connect = Connect { took_ns, is_to_first: ended.is_answer_to_first() };
+        let is_to_first = ended.is_answer_to_first();
+        let connect = Connect { begun_ns: ended.begun_ns, took_ns, is_to_first };
         self.times.again(&connect);
         self.undecided.push(Undecided { ended, connect, order });
         // An answer to a later SYN tells nothing of how long one takes.

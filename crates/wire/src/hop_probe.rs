@@ -2,26 +2,22 @@
 //!
 //! ```text
 //!   UDP    ports: the flow's, always        payload: the path's secret (64 bit), number (32 bit), zeros …
-//!          checksum: all that some ICMP errors quote of that; what follows from the secret, too
 //!   ICMP   identifier: the flow's           sequence: the number's low 16 bits
 //!          checksum: always the same, since a word of the payload takes back what the sequence number adds
 //!          payload: !sequence, flow, the path's secret (64 bit), zeros …
-//!   SYN    ports: the flow's                known by its sequence number, and when it was sent by its timestamp
+//!   SYN    ports: the flow's                one at a time
 //! ```
 //!
 //! Routers that spread packets over several links look at addresses and ports, and of ICMP at identifier and checksum: where these stay the
-//! same, so does the way ("Avoiding traceroute anomalies with Paris traceroute", Augustin et al., IMC 2006). With the secret nobody can foresee
-//! the checksum, which is all of it that some ICMP errors quote.
+//! same, so does the way ("Avoiding traceroute anomalies with Paris traceroute", Augustin et al., IMC 2006).
 
 use crate::icmp;
-use crate::read::{be16, be32};
-use std::net::{IpAddr, SocketAddr};
+use crate::read::be32;
+use std::net::SocketAddr;
 
 /// Bytes of payload that secret and number need.
 pub const LEAST: usize = 12;
 const SECRET: usize = 8;
-/// UDP in the pseudo header of its checksum.
-const UDP: u8 = 17;
 
 /// Which packet it is that somebody quotes or sends back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,28 +63,6 @@ impl UdpFlow {
     pub fn quoted_before(&self, payload: &[u8], extended: bool, next: u64) -> Quote {
         let is_filled = extended && payload.iter().all(|byte| *byte == 0);
         if is_filled { Quote::Short } else { self.quoted(payload, next) }
-    }
-
-    pub fn checksum(&self, number: u64, size: usize) -> u16 {
-        let payload = self.datagram(number, size);
-        let length = (payload.len() + 8) as u16;
-        let mut bytes = Vec::with_capacity(payload.len() + 48);
-        for end in [self.from, self.to] {
-            match end.ip() {
-                IpAddr::V4(ip) => bytes.extend(ip.octets()),
-                IpAddr::V6(ip) => bytes.extend(ip.octets()),
-            }
-        }
-        bytes.extend([0, UDP]);
-        for word in [length, self.from.port(), self.to.port(), length, 0] {
-            bytes.extend(word.to_be_bytes());
-        }
-        bytes.extend(payload);
-        // None at all is what zero says (RFC 768).
-        match icmp::checksum(&bytes) {
-            0 => u16::MAX,
-            sum => sum,
-        }
     }
 }
 
@@ -140,41 +114,10 @@ impl EchoFlow {
     }
 }
 
-/// Payload length and checksum that a UDP header tells of a quoted packet.
-pub fn of_udp(header: &[u8]) -> Option<(usize, u16)> {
-    Some((usize::from(be16(header, 4)?).checked_sub(8)?, be16(header, 6)?))
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QuotedSyn {
-    /// Its sequence number, the same each time that the kernel sends it again.
-    pub sequence: u32,
-    /// Its timestamp (RFC 7323, section 3.2), another one each time; none where it has none, or too little is quoted.
-    pub stamp: Option<u32>,
-}
-
-pub fn of_tcp(header: &[u8]) -> Option<QuotedSyn> {
-    Some(QuotedSyn { sequence: be32(header, 4)?, stamp: timestamp(header) })
-}
-
-fn timestamp(header: &[u8]) -> Option<u32> {
-    let length = usize::from(*header.get(12)? >> 4) * 4;
-    let mut options = header.get(20..length.min(header.len()))?;
-    while let [kind, rest @ ..] = options {
-        options = match (kind, rest) {
-            (0, _) => return None,
-            (1, rest) => rest,
-            (8, [10, value @ ..]) => return be32(value, 0),
-            (_, [length, ..]) => options.get(usize::from(*length).max(2)..)?,
-            _ => return None,
-        };
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::read::be16;
 
     fn flow(flow: u16) -> EchoFlow {
         EchoFlow { ipv6: false, identifier: 0x1234, flow, secret: 0xfeed_beef_0102_0304 }
@@ -247,51 +190,9 @@ mod tests {
             }
         }
         assert_eq!(udp().quoted(&[], 70_001), Quote::Short);
-        assert_ne!(forged.checksum(70_000, 56), udp().checksum(70_000, 56));
         // Zeros stand before an extension where the packet is not quoted so far.
         assert_eq!(udp().quoted_before(&[0; 100], true, 9), Quote::Short);
         assert_eq!(udp().quoted_before(&[0; 100], false, 9), Quote::Wrong);
         assert_eq!(udp().quoted_before(&[7; 100], true, 9), Quote::Wrong);
-    }
-
-    #[test]
-    fn the_checksum_is_that_of_the_whole_packet() {
-        // By hand: c000+0207 + c633+6409 + 0011 + 0014+80e8+829a+0014 + feed+beef+0102+0304+0000+0005.
-        let sum = udp().checksum(5, 0);
-        assert_eq!(sum, 0x4e16);
-        let header = [0x80, 0xe8, 0x82, 0x9a, 0, 64, 0x12, 0x34];
-        assert_eq!(of_udp(&header), Some((56, 0x1234)));
-        assert_eq!(of_udp(&header[..7]), None);
-        assert_eq!(of_udp(&[0; 8]), None, "no UDP header counts less than itself");
-        let six = UdpFlow {
-            from: "[2001:db8::1]:7".parse().unwrap(),
-            to: "[2001:db8::2]:9".parse().unwrap(),
-            ..udp()
-        };
-        assert_ne!(six.checksum(1, 56), six.checksum(2, 56));
-    }
-
-    #[test]
-    fn a_quoted_syn_is_known_by_its_number_and_by_its_time_where_that_is_quoted() {
-        // As Linux sends it: largest segment, SACK with timestamp, window scale.
-        let mut syn = vec![0; 40];
-        syn[4..8].copy_from_slice(&7u32.to_be_bytes());
-        syn[12] = 0xa0;
-        syn[20..24].copy_from_slice(&[2, 4, 5, 180]);
-        syn[24..28].copy_from_slice(&[4, 2, 8, 10]);
-        syn[28..32].copy_from_slice(&99u32.to_be_bytes());
-        syn[36..40].copy_from_slice(&[1, 3, 3, 7]);
-        assert_eq!(of_tcp(&syn), Some(QuotedSyn { sequence: 7, stamp: Some(99) }));
-        // As little as RFC 792 asks for, and any other part of it.
-        for length in 0..32 {
-            let whole = (length >= 8).then_some(QuotedSyn { sequence: 7, stamp: None });
-            assert_eq!(of_tcp(&syn[..length]), whole, "{length}");
-        }
-        // Options without end, of no length, and none at all.
-        for (place, value) in [(21, 0), (21, 255), (20, 0), (12, 0x50), (12, 0)] {
-            let mut broken = syn.clone();
-            broken[place] = value;
-            assert_eq!(of_tcp(&broken).unwrap().sequence, 7);
-        }
     }
 }

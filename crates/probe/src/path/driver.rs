@@ -222,12 +222,7 @@ impl Driver<'_> {
         for index in ready {
             self.take(index);
         }
-        for mark in marks {
-            if let Some(number) = self.which(&mark) {
-                self.came_late(number, &mark);
-                self.marked(number, &mark);
-            }
-        }
+        marks.iter().for_each(|mark| self.marked(mark));
         Ok(!stopped)
     }
 

@@ -1,6 +1,5 @@
 //! The sockets of one flow: what is sent has a TTL of its own, what comes back is told in one form.
 
-use crate::retry::is_first;
 use crate::stream_socket::MOST_BATCHES;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
@@ -9,13 +8,10 @@ use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::hops::{self, SynEnd};
 use quell_sys::socket::option::{set_tos, set_ttl};
 use quell_sys::socket::{EchoSocket, ErrorQueue, Inbox, PathError, Syn, Udp, Way, errors};
-use quell_wire::hop_probe::{self, EchoFlow, Quote, QuotedSyn, UdpFlow};
+use quell_wire::hop_probe::{EchoFlow, Quote, UdpFlow};
 use quell_wire::icmp_error::{self, IcmpError, Label, Meaning};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
-
-/// Milliseconds by which two looks at the same clock of timestamps may differ.
-const APART: u32 = 5;
 
 /// So long after a SYN the kernel sends it again soon: then it is looked whether anything came for it, and one to a hop that keeps silent is given up.
 pub const BEFORE_AGAIN_NS: u64 = 950_000_000;
@@ -90,10 +86,6 @@ pub struct Syns {
     way: Way,
     port: u16,
     open: Option<OpenSyn>,
-    /// Timestamps of SYNs less the monotonic clock, in milliseconds.
-    clock: StampClock,
-    /// The last packet that an error was about, and the sequence number by which the kernel knew it.
-    known: Option<(u64, u32)>,
 }
 
 /// A SYN that waits for an answer.
@@ -104,16 +96,6 @@ struct OpenSyn {
     syn: Syn,
     /// Whether nothing had come when that was looked at; none before.
     was_quiet: Option<bool>,
-}
-
-/// By which clock the kernel stamps SYNs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum StampClock {
-    Unknown,
-    /// So much ahead of the monotonic clock.
-    Ahead(u32),
-    /// None that we know.
-    Strange,
 }
 
 impl FlowSocket {
@@ -143,14 +125,7 @@ impl FlowSocket {
     pub fn tcp(to: SocketAddr, way: &Way, port: u16) -> Result<Self, SysError> {
         let found = hops::udp(to, way, port)?.local()?;
         let port = if port == 0 { found.port() } else { port };
-        Ok(Self::Tcp(Syns {
-            to,
-            way: way.clone(),
-            port,
-            open: None,
-            clock: StampClock::Unknown,
-            known: None,
-        }))
+        Ok(Self::Tcp(Syns { to, way: way.clone(), port, open: None }))
     }
 
     /// The port or identifier by which routers know the flow.
@@ -194,8 +169,6 @@ impl FlowSocket {
                 let now_ns = monotonic_ns();
                 let syn = Syn::send(syns.to, syns.port, ttl, tos, &syns.way)
                     .map_err(|error| error.errno)?;
-                let before = milliseconds(monotonic_ns());
-                syns.clock = syns.clock.looked_at(syn.stamp(), before);
                 syns.open = Some(OpenSyn { number, sent_ns: now_ns, syn, was_quiet: None });
                 Ok(now_ns)
             }
@@ -301,21 +274,18 @@ impl FlowSocket {
     }
 
     /// Which packet of this flow a raw socket saw quoted, if any.
-    pub fn recognise(&self, error: &IcmpError<'_>, next: u64) -> Option<QuotedPacket> {
+    pub fn recognise(&self, error: &IcmpError<'_>, next: u64) -> Option<u64> {
         let rest = error.quoted.rest;
         match (self, error.quoted.protocol) {
             (Self::Udp { flow, .. }, 17)
                 if error.quoted.ports()? == (flow.from.port(), flow.to.port()) =>
             {
                 match flow.quoted_before(rest.get(8..)?, error.extension.is_some(), next) {
-                    Quote::Number(number) => Some(QuotedPacket::Number(number)),
+                    Quote::Number(number) => Some(number),
                     Quote::Short | Quote::Wrong => None,
                 }
             }
-            (Self::Echo { flow, .. }, 1 | 58) => flow.quoted(rest, next).map(QuotedPacket::Number),
-            (Self::Tcp(syns), 6) if error.quoted.ports()? == (syns.port, syns.to.port()) => {
-                hop_probe::of_tcp(rest).map(QuotedPacket::Syn)
-            }
+            (Self::Echo { flow, .. }, 1 | 58) => flow.quoted(rest, next),
             _ => None,
         }
     }
@@ -329,15 +299,9 @@ impl Syns {
         let again = |is_to_first, is_disturbed| {
             (handshake.repeated > 0).then_some(RepeatedSyn { is_to_first, is_disturbed })
         };
-        // Taking it from the queue clears the socket's own (`sock_dequeue_err_skb`, net/core/skbuff.c).
+        // Taking it from the queue clears the socket's own (`sock_dequeue_err_skb`, net/core/skbuff.c). Which of them it quotes nobody knows.
         if let Some(found) = error {
-            let quoted = hop_probe::of_tcp(&found.quoted);
-            self.known = quoted.map(|quoted| (*number, quoted.sequence)).or(self.known);
-            let left_ns = quoted.and_then(|quoted| self.left(quoted, now_ns));
-            let is_to_first = left_ns.map(|left_ns| is_first(left_ns, *sent_ns));
-            // Who quotes the first SYN answers it: no server sends such an answer again.
-            let is_disturbed = is_to_first.is_none() && handshake.received > 0;
-            let again = again(is_to_first, is_disturbed).filter(|_| is_to_first != Some(true));
+            let again = again(None, handshake.received > 0);
             return HopReply { again, ..from_path(found, Quote::Number(*number)) };
         }
         let about = Quote::Number(*number);
@@ -360,63 +324,6 @@ impl Syns {
             }
         }
     }
-
-    /// When a quoted SYN left, in nanoseconds of the monotonic clock, to the millisecond.
-    fn left(&self, quoted: QuotedSyn, now_ns: u64) -> Option<u64> {
-        let StampClock::Ahead(ahead) = self.clock else { return None };
-        let age_ms = milliseconds(now_ns).wrapping_add(ahead).wrapping_sub(quoted.stamp?);
-        // It can't have left later than now, but for the rounding.
-        let age_ms = if age_ms > u32::MAX / 2 { 0 } else { age_ms };
-        now_ns.checked_sub(u64::from(age_ms) * 1_000_000)
-    }
-}
-
-impl FlowSocket {
-    /// The packet of this flow whose sequence number a quoted SYN has, if the kernel told of it; else when that left.
-    pub fn known(&self, quoted: QuotedSyn, now_ns: u64) -> Option<SynIdentity> {
-        let Self::Tcp(syns) = self else { return None };
-        let known = syns.known.filter(|(_, sequence)| *sequence == quoted.sequence);
-        match known {
-            Some((number, _)) => Some(SynIdentity::Number(number)),
-            None => syns.left(quoted, now_ns).map(SynIdentity::At),
-        }
-    }
-}
-
-/// What is known of a quoted SYN.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SynIdentity {
-    Number(u64),
-    /// When it left, in nanoseconds of the monotonic clock, to the millisecond.
-    At(u64),
-}
-
-impl StampClock {
-    /// The kernel's is the monotonic one, with an offset for each pair of addresses (`tcp_time_stamp_raw`, include/net/tcp.h; `secure_tcp_ts_off`). One that
-    /// counts something else would be elsewhere the next time.
-    fn looked_at(self, stamp: Option<u32>, before_ms: u32) -> Self {
-        let Some(stamp) = stamp else { return Self::Strange };
-        let ahead = stamp.wrapping_sub(before_ms);
-        match self {
-            Self::Unknown => Self::Ahead(ahead),
-            Self::Ahead(was) if was.wrapping_sub(ahead).wrapping_add(APART) > 2 * APART => {
-                Self::Strange
-            }
-            same => same,
-        }
-    }
-}
-
-fn milliseconds(ns: u64) -> u32 {
-    (ns / 1_000_000) as u32
-}
-
-/// How a quoted packet is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QuotedPacket {
-    /// By its sequence number and timestamp, of TCP.
-    Syn(QuotedSyn),
-    Number(u64),
 }
 
 impl HopReply {
@@ -466,22 +373,4 @@ fn from_path(error: &PathError, about: Quote) -> HopReply {
 
 fn prepare(fd: BorrowedFd<'_>, ipv6: bool, ttl: u8, tos: u8) -> Result<(), Errno> {
     set_ttl(fd, ipv6, ttl).and_then(|()| set_tos(fd, ipv6, tos)).map_err(|e| e.errno)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_clock_of_stamps_that_does_not_go_with_ours_is_not_believed() {
-        let look = |looks: &[(u32, u32)]| {
-            looks.iter().fold(StampClock::Unknown, |clock, (stamp, ours)| {
-                clock.looked_at(Some(*stamp), *ours)
-            })
-        };
-        assert_eq!(look(&[(107, 7), (1108, 1007), (3106, 3007)]), StampClock::Ahead(100));
-        assert_eq!(look(&[(5, 10), (2000, 2005)]), StampClock::Ahead(u32::MAX - 4), "behind us");
-        assert_eq!(look(&[(107, 7), (1_000_107, 1007), (107, 7)]), StampClock::Strange);
-        assert_eq!(StampClock::Unknown.looked_at(None, 7), StampClock::Strange);
-    }
 }

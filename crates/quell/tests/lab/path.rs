@@ -272,7 +272,6 @@ fn answers_to_syns_that_come_after_a_second_are_late_and_not_lost() {
         ("delay = \"1000ms\", jitter = \"300ms\"", false),
         ("delay = \"800ms\", jitter = \"500ms\"", false),
         ("delay = \"1100ms\"", false),
-        ("delay = \"4s\"", false),
         ("delay = \"400ms\", jitter = \"300ms\"", true),
     ] {
         let topology = chain(SECOND, &format!("up = {{ {up} }}\ndown = {{ delay = \"5ms\" }}"));
@@ -284,9 +283,6 @@ fn answers_to_syns_that_come_after_a_second_are_late_and_not_lost() {
             assert_eq!((address(&said, hop), &row["lost"]), (by, &0.into()), "{up}: {said:#}");
             assert!(!is_sure || row["unsure"] == 0, "{up}: {said:#}");
         }
-        // A router quotes the SYN that it answers; where delays vary, one that was sent again may be there first.
-        let unsure = said["hops"][2]["unsure"].as_u64().expect("a count");
-        assert!(unsure <= if up.contains("jitter") { 4 } else { 0 }, "{up}: {said:#}");
         let kinds = kinds(&said);
         assert!(kinds.iter().all(|kind| *kind == "loss-unknown"), "{up}: {kinds:?}");
     }

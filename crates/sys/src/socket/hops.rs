@@ -152,13 +152,6 @@ impl Syn {
         Handshake::read(self.as_fd())
     }
 
-    /// The timestamp (RFC 7323) that a SYN would have now, in milliseconds since some time (`TCP_TIMESTAMP`, linux/tcp.h); those of all SYNs between two addresses
-    /// are of one clock.
-    pub fn stamp(&self) -> Option<u32> {
-        let stamp = get(self.as_fd(), libc::IPPROTO_TCP, libc::TCP_TIMESTAMP).ok()?;
-        Some(stamp as u32)
-    }
-
     /// Whether its end is known without waiting.
     pub fn ended_at_once(&self) -> bool {
         self.at_once.is_some()
@@ -231,7 +224,6 @@ mod tests {
             for _ in 0..3 {
                 let again = Syn::send(to, port, 64, 0, &Way::default()).unwrap();
                 assert_eq!(again.port(), Some(port));
-                assert!(again.stamp().is_some());
                 wait(&mut [writable(&again)]).unwrap();
                 assert_eq!(again.handshake().repeated, 0);
                 assert_eq!(again.end(), SynEnd::Reached);

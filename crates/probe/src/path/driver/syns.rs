@@ -108,7 +108,7 @@ impl Driver<'_> {
             *in_vain = None;
         }
         let is_to_first = again.map_or(Some(true), |again| again.is_to_first);
-        let connect = Connect { took_ns, is_to_first };
+        let connect = Connect { begun_ns: under.sent_ns, took_ns, is_to_first };
         if connect.may_be_to_first() {
             self.patience.saw(took_ns);
         }
@@ -120,7 +120,7 @@ impl Driver<'_> {
             return;
         }
         match again {
-            None => self.connects.times(under.ttl).certain(took_ns),
+            None => self.connects.times(under.ttl).certain(under.sent_ns, took_ns),
             Some(_) => {
                 let probe = SynProbe { flow: under.flow, ttl: under.ttl, seq };
                 self.connects.undecided(probe, connect);
