@@ -4,12 +4,11 @@
 //!   quiet second ─ snapshot ─ start ─ ten looks a second at queues and connections ─ end, or limit ─ snapshot
 //! ```
 
-use crate::DoctorError;
 use crate::counters::{CounterMove, cpu, moved};
+use crate::examination::{DoctorError, Examination};
 use crate::facts::AckStalls;
 use crate::packet_drops::{DropReport, Monitor};
 use crate::peer::or_why;
-use crate::run::Examination;
 use quell_host::capture::{Depth, backlogs, connections, take};
 use quell_netlink::sock_diag::DiagSocket;
 use quell_sys::clock::monotonic_ns;
@@ -87,7 +86,7 @@ impl Looks {
     }
 }
 
-pub(crate) fn watch(plan: &CommandPlan) -> Result<Examination, DoctorError> {
+pub(crate) fn watch(plan: &CommandPlan) -> Result<(Examination, CommandReport), DoctorError> {
     let mut alarm = Alarm::new()?;
     let quiet = take(Depth::Moving);
     alarm.set(Some(monotonic_ns() + QUIET_NS))?;
@@ -143,8 +142,8 @@ pub(crate) fn watch(plan: &CommandPlan) -> Result<Examination, DoctorError> {
         dropped,
     };
     let seconds = now.seconds_since(&quiet);
-    let (stalls, command) = (looks.stalls, Some(report));
-    Ok(Examination { before: Some(before), now, stalls, command, quiet_switches, seconds })
+    let stalls = looks.stalls;
+    Ok((Examination { before: Some(before), now, stalls, quiet_switches, seconds }, report))
 }
 
 enum CommandEnd {

@@ -1,7 +1,7 @@
 //! What makes a host slow: its facts, and a catalogue of checks over them.
 //!
 //! ```text
-//!   Plan ──► run ──► Snapshot before ─┐
+//!   DoctorPlan ──► run ──► Snapshot before ─┐
 //!                    looks between ───┼─ Facts ──► each Check of the CATALOGUE ──► CheckVerdict ──► Report
 //!                    Snapshot now ────┤
 //!                    PeerReport ──────┘            (one that has a cause's name finds that cause: crates/cause)
@@ -13,6 +13,7 @@ pub mod check;
 mod checks;
 pub mod command;
 pub mod counters;
+mod examination;
 pub mod facts;
 pub mod packet_drops;
 pub mod peer;
@@ -23,9 +24,10 @@ pub mod watch;
 
 pub use check::{Check, CheckGroup, CheckOutcome, CheckVerdict};
 pub use checks::CATALOGUE;
+pub use examination::{DoctorError, DoctorProgress};
 pub use facts::{AckStalls, Facts};
 pub use peer_flows::PeerPlan;
-pub use run::{DoctorError, Plan, Report, Sink, Source, run};
+pub use run::{DoctorPlan, Report, Source, run};
 
 pub fn named(name: &str) -> Option<&'static Check> {
     CATALOGUE.iter().copied().find(|check| check.name == name)

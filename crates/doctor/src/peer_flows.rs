@@ -5,8 +5,9 @@
 //!        └─ "unreachable", by ICMP: said at once                     └─ none: said
 //! ```
 
+use crate::examination::{DoctorError, DoctorProgress};
 use crate::peer::{PeerReport, StampFlow};
-use crate::{DoctorError, Sink, peer_views};
+use crate::peer_views;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::errors::{PathError, path_errors};
@@ -44,7 +45,10 @@ const OPENINGS: u32 = 3;
 const SIZE: usize = 160;
 
 /// Asks a host. Errors where no socket can be had, or nothing comes back.
-pub(crate) fn ask(plan: &PeerPlan, sink: &mut dyn Sink) -> Result<PeerReport, DoctorError> {
+pub(crate) fn ask(
+    plan: &PeerPlan,
+    sink: &mut dyn DoctorProgress,
+) -> Result<PeerReport, DoctorError> {
     let to = plan.to;
     let flows = CLASSES.iter().map(|tos| ProbeFlow::open(to, *tos));
     let mut flows = flows.collect::<Result<Vec<_>, SysError>>()?;
@@ -99,7 +103,7 @@ fn silent<'a>(plan: &PeerPlan, mut flows: impl Iterator<Item = &'a ProbeFlow>) -
 fn open_the_path(
     plan: &PeerPlan,
     alarm: &mut Alarm,
-    sink: &mut dyn Sink,
+    sink: &mut dyn DoctorProgress,
 ) -> Result<ProbeFlow, DoctorError> {
     let to = plan.to;
     let mut first = ProbeFlow::open(to, 0)?;

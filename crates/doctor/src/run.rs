@@ -1,6 +1,7 @@
 //! One examination: looks at this host for a second, while a command runs, or at what was recorded, and asks the other end of a path.
 
 use crate::command::{CommandPlan, CommandReport};
+use crate::examination::{DoctorError, DoctorProgress, Examination};
 use crate::facts::AckStalls;
 use crate::peer::PeerReport;
 use crate::peer_flows::{self, PeerPlan};
@@ -9,7 +10,6 @@ use quell_finding::{Finding, worst_first};
 use quell_host::capture::{Depth, connections, take};
 use quell_host::sockets::owners;
 use quell_host::{Snapshot, record};
-use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::{Alarm, readable, wait};
 use serde::Serialize;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// Times between looks at the connections, in milliseconds: uneven, so that what repeats itself is not always met at the same point.
 pub(crate) const LOOKS_MS: [u64; 6] = [170, 160, 190, 150, 180, 150];
 
-pub struct Plan {
+pub struct DoctorPlan {
     pub checks: Vec<&'static Check>,
     pub source: Source,
     /// Where to keep what was read.
@@ -36,11 +36,6 @@ pub enum Source {
     Recorded(PathBuf),
 }
 
-pub trait Sink {
-    /// What is done now; `takes_long` where that is a second or more.
-    fn progress(&mut self, words: &str, takes_long: bool);
-}
-
 #[derive(Debug, Serialize)]
 pub struct Report {
     pub seconds: f64,
@@ -51,35 +46,15 @@ pub struct Report {
     pub peer: Option<PeerReport>,
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum DoctorError {
-    #[error(transparent)]
-    System(#[from] SysError),
-    /// What was tried, and what came of it.
-    #[error("{0}")]
-    Failed(String),
-    /// A recorded folder that is none.
-    #[error("{0}")]
-    Unusable(String),
-}
-
-/// What was seen of this host.
-pub(crate) struct Examination {
-    pub before: Option<Snapshot>,
-    pub now: Snapshot,
-    pub stalls: AckStalls,
-    pub command: Option<CommandReport>,
-    /// Context switches a second before the command.
-    pub quiet_switches: Option<f64>,
-    pub seconds: f64,
-}
-
-pub fn run(plan: &Plan, sink: &mut dyn Sink) -> Result<Report, DoctorError> {
+pub fn run(plan: &DoctorPlan, sink: &mut dyn DoctorProgress) -> Result<Report, DoctorError> {
     let peer = plan.peer.as_ref().map(|peer| peer_flows::ask(peer, sink)).transpose()?;
-    let seen = match &plan.source {
-        Source::Now => look()?,
-        Source::During(command) => command::watch(command)?,
-        Source::Recorded(folder) => read(folder)?,
+    let (seen, during) = match &plan.source {
+        Source::Now => (look()?, None),
+        Source::During(command) => {
+            let (seen, report) = command::watch(command)?;
+            (seen, Some(report))
+        }
+        Source::Recorded(folder) => (read(folder)?, None),
     };
     if let Some(folder) = &plan.record {
         keep(&seen, folder)?;
@@ -99,7 +74,7 @@ pub fn run(plan: &Plan, sink: &mut dyn Sink) -> Result<Report, DoctorError> {
     let checks = examine(&facts, plan.checks.iter().copied());
     let mut findings = findings(&checks);
     worst_first(&mut findings);
-    Ok(Report { seconds: seen.seconds, findings, checks, during: seen.command, peer })
+    Ok(Report { seconds: seen.seconds, findings, checks, during, peer })
 }
 
 /// All that checks found, in their order.
@@ -132,14 +107,7 @@ fn look() -> Result<Examination, DoctorError> {
     }
     let now = take(Depth::Full);
     let seconds = (monotonic_ns() - begun) as f64 / 1e9;
-    Ok(Examination {
-        before: Some(before),
-        now,
-        stalls,
-        command: None,
-        quiet_switches: None,
-        seconds,
-    })
+    Ok(Examination { before: Some(before), now, stalls, quiet_switches: None, seconds })
 }
 
 fn keep(seen: &Examination, folder: &Path) -> Result<(), DoctorError> {
@@ -164,5 +132,5 @@ fn read(folder: &Path) -> Result<Examination, DoctorError> {
     let before = if before.is_dir() { Some(one(&before)?) } else { None };
     let seconds = before.as_ref().map_or(0.0, |before| now.seconds_since(before));
     let stalls = AckStalls::default();
-    Ok(Examination { before, now, stalls, command: None, quiet_switches: None, seconds })
+    Ok(Examination { before, now, stalls, quiet_switches: None, seconds })
 }

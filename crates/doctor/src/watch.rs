@@ -9,9 +9,10 @@
 //!
 //! What is remembered is bounded: of each finding that is there a few words, of at most [`MOST`].
 
+use crate::examination::DoctorError;
 use crate::facts::AckStalls;
 use crate::run::{LOOKS_MS, findings, inodes};
-use crate::{Check, CheckOutcome, CheckVerdict, DoctorError, Facts, examine};
+use crate::{Check, CheckOutcome, CheckVerdict, Facts, examine};
 use quell_finding::{Finding, Severity, Value, worst_first};
 use quell_host::Snapshot;
 use quell_host::capture::{Depth, connections, take};

@@ -23,7 +23,7 @@ const MAY: [(&str, usize, &str); 27] = [
     ("crates/experiment/src/run/machine.rs", 1, "what the kernel says of the machine"),
     ("crates/host/src/capture.rs", 2, "what the kernel says of an interface"),
     ("crates/host/src/counted.rs", 1, "what the kernel counts"),
-    ("crates/host/src/owner.rs", 1, "what the kernel says of a process"),
+    ("crates/host/src/sockets.rs", 1, "what the kernel says of a process"),
     ("crates/host/src/texts.rs", 1, "what the kernel says, up to an end"),
     ("crates/lab/src/guest/screen.rs", 1, "written by this program for its guest"),
     ("crates/lab/src/guest/watch.rs", 1, "written by this program for its guest"),

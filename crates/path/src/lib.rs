@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   PathSession ─ prepare ─► PathProbe ─► run ─ news ─► PathHops ──┬─► findings ─► PathReport (JSON)
-//!                                          └─ events ─► Sink       └─► kept: what a run remembers beside its samples
+//!                                          └─ events ─► PathSink       └─► kept: what a run remembers beside its samples
 //! ```
 
 mod findings;
@@ -16,5 +16,5 @@ pub use findings::{PathFinding, findings, flow_numbers};
 pub use hops::{Hop, PathHops, PathShape, ProbeCounts, Responder};
 pub use kept::{read, session_fact};
 pub use report::PathReport;
-pub use run::{PathRun, Sink, run};
+pub use run::{PathRun, PathSink, run};
 pub use session::{PathError, PathSession, PathWishes, ProbeMethod, UDP_PORT};

@@ -25,7 +25,7 @@ const LEAST_SHAPE_NS: u64 = 5_000_000_000;
 const WAITING: usize = 256;
 
 /// Takes what is to be kept and shown while it goes on.
-pub trait Sink {
+pub trait PathSink {
     /// What a run keeps. Errors with the reason why it can't, which ends the probe.
     fn keep(&mut self, event: Event) -> Result<(), String>;
     /// Whether somebody watches.
@@ -52,7 +52,7 @@ pub fn run(
     probe: PathProbe,
     duration: Option<Span>,
     stop: &Bell,
-    sink: &mut dyn Sink,
+    sink: &mut dyn PathSink,
 ) -> Result<PathRun, SysError> {
     let bell = Bell::new()?;
     let (send, receive) = sync_channel(WAITING);
@@ -90,7 +90,7 @@ pub fn run(
 
 struct Watch<'a> {
     session: &'a PathSession,
-    sink: &'a mut dyn Sink,
+    sink: &'a mut dyn PathSink,
     run: PathRun,
     begun_ns: u64,
     /// Whether there is something to keep of the path's shape, and when that may be next.

@@ -11,7 +11,7 @@ pub use args::DoctorArgs;
 use args::{check_named, chosen};
 use quell_doctor::command::CommandPlan;
 use quell_doctor::watch::{LEAST_EVERY, WatchEnd, WatchEvent, WatchPlan, watch};
-use quell_doctor::{Check, DoctorError, PeerPlan, Plan, Sink, Source};
+use quell_doctor::{Check, DoctorError, DoctorPlan, DoctorProgress, PeerPlan, Source};
 use quell_finding::Severity;
 use quell_units::Span;
 use serde::Serialize;
@@ -69,7 +69,7 @@ fn print_json(value: &impl Serialize) {
     println!("{}", crate::text::document(&json!(value)));
 }
 
-fn plan(args: &DoctorArgs, checks: Vec<&'static Check>) -> Result<Plan, Failure> {
+fn plan(args: &DoctorArgs, checks: Vec<&'static Check>) -> Result<DoctorPlan, Failure> {
     let source = match (&args.from, &args.during) {
         (Some(folder), _) => Source::Recorded(folder.clone()),
         (None, Some(command)) => Source::During(CommandPlan {
@@ -86,7 +86,7 @@ fn plan(args: &DoctorArgs, checks: Vec<&'static Check>) -> Result<Plan, Failure>
         let (hint, secret) = (found.hint(), args.secret.read()?);
         Ok(PeerPlan { name: name.to_owned(), to: found.to, hint, secret })
     });
-    Ok(Plan { checks, source, record: args.record.clone(), peer: peer.transpose()? })
+    Ok(DoctorPlan { checks, source, record: args.record.clone(), peer: peer.transpose()? })
 }
 
 /// The program of --during and its arguments.
@@ -167,7 +167,7 @@ fn tell(event: &WatchEvent, args: &DoctorArgs) {
         #[serde(flatten)]
         event: &'a WatchEvent,
     }
-    let at = &quell_store::utc_rfc3339(SystemTime::now());
+    let at = &quell_units::time::rfc3339(SystemTime::now());
     if args.json.json {
         println!("{}", json!(Timed { at, event }));
     } else {
@@ -180,7 +180,7 @@ struct Progress {
     live: bool,
 }
 
-impl Sink for Progress {
+impl DoctorProgress for Progress {
     fn progress(&mut self, words: &str, takes_long: bool) {
         // Standard error may be closed; then nobody wants to know.
         let _ = match (self.live, takes_long) {

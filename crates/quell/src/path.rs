@@ -16,7 +16,7 @@ use crate::text::{columns, say};
 use clap::{Args, ValueEnum};
 use quell_model::Event;
 use quell_path::{
-    PathError, PathHops, PathReport, PathSession, PathWishes, ProbeMethod, Sink, UDP_PORT,
+    PathError, PathHops, PathReport, PathSession, PathSink, PathWishes, ProbeMethod, UDP_PORT,
 };
 use quell_store::Run;
 use quell_units::{Ecn, Span, Tos};
@@ -169,7 +169,7 @@ struct Terminal<'a> {
     screen: screen::Screen,
 }
 
-impl Sink for Terminal<'_> {
+impl PathSink for Terminal<'_> {
     fn keep(&mut self, event: Event) -> Result<(), String> {
         let Some(keep) = &mut self.keep else { return Ok(()) };
         keep.event(&event).map_err(|error| {

@@ -3,7 +3,7 @@
 use crate::host::{findings, host, later, only, outcome, text};
 use quell_doctor::CheckOutcome;
 use quell_finding::{Finding, Severity};
-use quell_host::Snapshot;
+use quell_host::{QueueCounters, Snapshot};
 use quell_netlink::sock_diag::{DiagSocket, SocketMemory, TcpInfo, TcpState};
 
 /// The third figure of tcp_wmem that kernels come with.
@@ -224,9 +224,18 @@ fn a_queue_that_stands_is_ones_own_or_the_paths() {
     });
     let standing = |packets| {
         let mut snapshot = holding(std::slice::from_ref(&waits));
-        for queue in snapshot.queues.as_mut().unwrap().iter_mut().filter(|queue| queue.root) {
-            queue.backlog_packets = packets;
-        }
+        snapshot.queues = Ok(vec![QueueCounters {
+            device: "eth0".into(),
+            kind: "fq".into(),
+            parent: "root".into(),
+            root: true,
+            packets: 1000,
+            drops: 0,
+            backlog_packets: packets,
+            backlog_bytes: packets * 1500,
+            marks: None,
+            options: None,
+        }]);
         snapshot
     };
     only("path-queue", Some(&standing(0)), &later(standing(30)));
