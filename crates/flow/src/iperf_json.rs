@@ -1,14 +1,14 @@
 //! A test in the words of `iperf3 -J` (3.12): for scripts that read those.
 
 use crate::LaneCounts;
-use crate::fate::Fate;
-use crate::findings;
-use crate::{Amount, Interval, LaneOutcome, Outcome, Senders, Transport};
+use crate::datagram_counts::DatagramCounts;
+use crate::report;
+use crate::{Amount, FlowMeasurement, Interval, Senders, StreamMeasurement, Transport};
 use serde_json::{Map, Value, json};
 use std::time::UNIX_EPOCH;
 
 /// The whole document. With an `error` where the test broke.
-pub fn document(outcome: &Outcome) -> Value {
+pub fn document(outcome: &FlowMeasurement) -> Value {
     let mut all = Map::new();
     all.insert("start".into(), start(outcome));
     all.insert(
@@ -32,11 +32,11 @@ pub fn document(outcome: &Outcome) -> Value {
     all.into()
 }
 
-fn udp(outcome: &Outcome) -> bool {
+fn udp(outcome: &FlowMeasurement) -> bool {
     outcome.plan.transport == Transport::Udp
 }
 
-fn start(outcome: &Outcome) -> Value {
+fn start(outcome: &FlowMeasurement) -> Value {
     let plan = &outcome.plan;
     let connected = outcome.lanes.iter().map(|lane| {
         json!({
@@ -102,7 +102,7 @@ fn percent(lost: u64, all: u64) -> f64 {
     if all > 0 { lost as f64 * 100.0 / all as f64 } else { 0.0 }
 }
 
-fn interval(outcome: &Outcome, interval: &Interval) -> Value {
+fn interval(outcome: &FlowMeasurement, interval: &Interval) -> Value {
     let shift = outcome.plan.omit.as_secs_f64();
     // Theirs begin at 0 with the time that does not count, and again at 0 with the one that does.
     let (from, to) = match interval.omitted {
@@ -175,7 +175,11 @@ fn average(mut sum: LaneCounts, streams: usize) -> LaneCounts {
 }
 
 /// Names of sums: of the first direction, and of the other where there are two.
-fn sums(outcome: &Outcome, first: &'static str, second: &'static str) -> Vec<(&'static str, bool)> {
+fn sums(
+    outcome: &FlowMeasurement,
+    first: &'static str,
+    second: &'static str,
+) -> Vec<(&'static str, bool)> {
     match outcome.plan.direction {
         Senders::Up => vec![(first, true)],
         Senders::Down => vec![(first, false)],
@@ -210,9 +214,9 @@ fn counted_row(counted: Counted) -> Value {
 }
 
 /// Both ends of a stream: sender's and receiver's bytes and seconds.
-fn both(outcome: &Outcome, lane: &LaneOutcome) -> (Counted, Counted) {
+fn both(outcome: &FlowMeasurement, lane: &StreamMeasurement) -> (Counted, Counted) {
     let told = outcome.their_stream(lane.id);
-    let received = findings::received_in(outcome, lane);
+    let received = report::received_in(outcome, lane);
     if lane.sends {
         let sent = (lane.mark.moment.bytes, lane.seconds.or(Some(outcome.seconds)));
         (Some(sent), told.map(|t| (t.bytes, received)))
@@ -227,7 +231,7 @@ fn both(outcome: &Outcome, lane: &LaneOutcome) -> (Counted, Counted) {
     }
 }
 
-fn end(outcome: &Outcome) -> Value {
+fn end(outcome: &FlowMeasurement) -> Value {
     let mut value = json!({
         "streams": outcome.lanes.iter().map(|lane| stream_end(outcome, lane)).collect::<Value>(),
     });
@@ -277,7 +281,7 @@ fn end(outcome: &Outcome) -> Value {
     value
 }
 
-fn retransmits(outcome: &Outcome, lane: &LaneOutcome) -> u64 {
+fn retransmits(outcome: &FlowMeasurement, lane: &StreamMeasurement) -> u64 {
     match lane.sends {
         true => lane.mark.moment.retransmits,
         false => {
@@ -286,7 +290,7 @@ fn retransmits(outcome: &Outcome, lane: &LaneOutcome) -> u64 {
     }
 }
 
-fn stream_end(outcome: &Outcome, lane: &LaneOutcome) -> Value {
+fn stream_end(outcome: &FlowMeasurement, lane: &StreamMeasurement) -> Value {
     let (sent, received) = both(outcome, lane);
     if udp(outcome) {
         let udp = udp_end(outcome, lane);
@@ -329,23 +333,23 @@ struct UdpEnd {
     sent: u64,
 }
 
-fn udp_end(outcome: &Outcome, lane: &LaneOutcome) -> UdpEnd {
+fn udp_end(outcome: &FlowMeasurement, lane: &StreamMeasurement) -> UdpEnd {
     let told = outcome.their_stream(lane.id).filter(|_| !lane.sends);
     let sent = told
         .and_then(|t| u64::try_from(t.packets.saturating_sub(t.omitted_packets.unwrap_or(0))).ok());
     let sent = sent.unwrap_or(lane.mark.moment.packets);
-    match Fate::of(outcome, lane) {
-        Some(fate) => UdpEnd {
+    match DatagramCounts::of(outcome, lane) {
+        Some(counts) => UdpEnd {
             sent,
-            jitter_ms: fate.rfc_jitter_ms,
-            lost: (!fate.is_unknown()).then_some(fate.lost),
-            packets: fate.lost + fate.arrived,
+            jitter_ms: counts.rfc_jitter_ms,
+            lost: Some(counts.lost),
+            packets: counts.lost + counts.arrived,
         },
         None => UdpEnd { jitter_ms: None, lost: None, packets: lane.mark.moment.packets, sent },
     }
 }
 
-fn udp_sums(outcome: &Outcome, value: &mut Value) {
+fn udp_sums(outcome: &FlowMeasurement, value: &mut Value) {
     let groups = match outcome.plan.direction {
         Senders::Both => vec![
             (["sum", "sum_sent", "sum_received"], true),
@@ -419,10 +423,10 @@ mod tests {
     fn of_an_amount_each_directions_sender_has_its_own_time() {
         use quell_wire::iperf3::{Results, StreamResult};
         let mark = LaneCounts::default();
-        let lane = |sends, id, seconds| LaneOutcome {
+        let lane = |sends, id, seconds| StreamMeasurement {
             id,
             seconds: Some(seconds),
-            ..LaneOutcome::example(sends, LaneCounts::default(), mark)
+            ..StreamMeasurement::example(sends, LaneCounts::default(), mark)
         };
         let told = |id| StreamResult { id, bytes: 1000, end_time: 8.0, ..StreamResult::default() };
         let end = |amount| {
@@ -433,7 +437,7 @@ mod tests {
             };
             let theirs = Results { streams: vec![told(1), told(3)], ..Results::default() };
             let lanes = vec![lane(true, 1, 8.0), lane(false, 3, 2.0)];
-            document(&Outcome::example(plan, lanes, Some(theirs)))["end"].clone()
+            document(&FlowMeasurement::example(plan, lanes, Some(theirs)))["end"].clone()
         };
         let bytes = end(Amount::Bytes(1000));
         assert_eq!(bytes["sum_sent"]["seconds"], 8.0, "{bytes:#}");
@@ -448,10 +452,10 @@ mod tests {
         use quell_wire::iperf3::{Results, StreamResult};
         let moment = Moment { bytes: 100_000, packets: 100, ..Moment::default() };
         let mark = LaneCounts { moment, expected: 100, ..LaneCounts::default() };
-        let lane = LaneOutcome {
+        let lane = StreamMeasurement {
             id: 1,
             seconds: Some(5.0),
-            ..LaneOutcome::example(false, LaneCounts::default(), mark)
+            ..StreamMeasurement::example(false, LaneCounts::default(), mark)
         };
         let told = StreamResult {
             id: 1,
@@ -467,7 +471,7 @@ mod tests {
             ..crate::FlowPlan::new("there", ([127, 0, 0, 1], 5201).into())
         };
         let theirs = Results { streams: vec![told], ..Results::default() };
-        let mut outcome = Outcome::example(plan, vec![lane], Some(theirs));
+        let mut outcome = FlowMeasurement::example(plan, vec![lane], Some(theirs));
         outcome.seconds = 4.0;
         let end = document(&outcome)["end"].clone();
         let seconds = ["sum_sent", "sum", "sum_received"].map(|sum| end[sum]["seconds"].clone());
@@ -480,9 +484,9 @@ mod tests {
         let moment = Moment { bytes: 800_000, packets: 800, ..Moment::default() };
         let mark = LaneCounts { moment, expected: 800, ..LaneCounts::default() };
         let sent_for = |direction, quell: Option<Part>| {
-            let lane = LaneOutcome {
+            let lane = StreamMeasurement {
                 seconds: Some(3.117),
-                ..LaneOutcome::example(false, LaneCounts::default(), mark)
+                ..StreamMeasurement::example(false, LaneCounts::default(), mark)
             };
             let plan = crate::FlowPlan {
                 direction,
@@ -498,7 +502,8 @@ mod tests {
                 ..StreamResult::default()
             };
             let theirs = Results { streams: vec![told], quell, ..Results::default() };
-            let end = document(&Outcome::example(plan, vec![lane], Some(theirs)))["end"].clone();
+            let end =
+                document(&FlowMeasurement::example(plan, vec![lane], Some(theirs)))["end"].clone();
             let name =
                 if direction == Senders::Both { "sum_sent_bidir_reverse" } else { "sum_sent" };
             (end[name]["seconds"].clone(), end[name]["bits_per_second"].clone())

@@ -1,6 +1,6 @@
 //! How a stream of a test comes to stand at this end, and how its lane then moves data as the plan says.
 
-use crate::talk::{Talk, reach};
+use crate::control::{ControlConnection, reach};
 use crate::{FlowError, FlowPlan, Transport};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, SockaddrStorage, getsockname, recv};
@@ -63,7 +63,7 @@ impl OpenLane {
     pub fn open(
         place: usize,
         plan: &FlowPlan,
-        talk: &Talk,
+        talk: &ControlConnection,
         stop: &Bell,
     ) -> Result<Self, FlowError> {
         let (lane, acked_before, is_heard) = match plan.transport {
@@ -139,7 +139,12 @@ impl Deref for OpenLane {
 }
 
 /// A connection that the server knows, and what the kernel counted as acknowledged by then.
-fn tcp(place: usize, plan: &FlowPlan, talk: &Talk, stop: &Bell) -> Result<(Lane, u64), FlowError> {
+fn tcp(
+    place: usize,
+    plan: &FlowPlan,
+    talk: &ControlConnection,
+    stop: &Bell,
+) -> Result<(Lane, u64), FlowError> {
     let options = StreamOptions {
         tos: plan.tos,
         congestion: plan.congestion_of(place).cloned(),
@@ -163,7 +168,7 @@ fn tcp(place: usize, plan: &FlowPlan, talk: &Talk, stop: &Bell) -> Result<(Lane,
     // The handshake counts as a byte on some kernels; then the cookie.
     let handshake = look::tcp_info(&stream).and_then(|info| info.bytes_acked).unwrap_or(0);
     let mut acked_before = handshake + talk.cookie.bytes().len() as u64;
-    let deadline = monotonic_ns() + crate::talk::ANSWER_S * 1_000_000_000;
+    let deadline = monotonic_ns() + crate::control::ANSWER_S * 1_000_000_000;
     let mut exchange = Exchange::new(&stream, Some(deadline), stop)?;
     if let Some(secret) = &plan.secret {
         // Who saw the cookie on its way shall not be taken for us.
@@ -171,13 +176,18 @@ fn tcp(place: usize, plan: &FlowPlan, talk: &Talk, stop: &Bell) -> Result<(Lane,
         acked_before += (OPENING + PROOF) as u64;
     }
     exchange.write(talk.cookie.bytes()).map_err(|e| {
-        FlowError::from_exchange(e, plan.to, "when a stream was opened", crate::talk::ANSWER_S)
+        FlowError::from_exchange(e, plan.to, "when a stream was opened", crate::control::ANSWER_S)
     })?;
     Ok((Lane::tcp(stream, plan.sends(place)), acked_before))
 }
 
 /// A socket that the server knows, and whether nothing speaks against datagrams getting through.
-fn udp(place: usize, plan: &FlowPlan, talk: &Talk, stop: &Bell) -> Result<(Lane, bool), FlowError> {
+fn udp(
+    place: usize,
+    plan: &FlowPlan,
+    talk: &ControlConnection,
+    stop: &Bell,
+) -> Result<(Lane, bool), FlowError> {
     let socket = Udp::connected_by(plan.to, plan.tos, &way(place, plan)?)?;
     let sends = plan.sends(place);
     if let Some(window) = plan.window {
@@ -187,7 +197,7 @@ fn udp(place: usize, plan: &FlowPlan, talk: &Talk, stop: &Bell) -> Result<(Lane,
         prepare_receiving(socket.as_fd(), UdpReceiving::default().buffer, true);
     }
     let data = place + 1 == plan.all_streams();
-    let sign = Sign { token: talk.token, data, within_ns: PATIENCE_NS };
+    let sign = GreetingAnswer { token: talk.token, data, within_ns: PATIENCE_NS };
     let greeted = greet(&socket, plan.to, &talk.stream, sign, stop)?;
     Ok((Lane::udp(socket, sends), greeted != Greeted::ToldLate))
 }
@@ -238,7 +248,7 @@ enum Greeted {
 
 /// What tells that the server knows a stream.
 #[derive(Debug, Clone, Copy)]
-struct Sign {
+struct GreetingAnswer {
     /// Its answer carries this, as our hello does: nobody else's is believed.
     token: Option<HelloToken>,
     /// So does data, the answer being lost: none flows before all streams are known, so that any that comes earlier is a stranger's.
@@ -252,7 +262,7 @@ fn greet(
     socket: &Udp,
     to: SocketAddr,
     talk: &TcpSocket,
-    sign: Sign,
+    sign: GreetingAnswer,
     stop: &Bell,
 ) -> Result<Greeted, FlowError> {
     let mut alarm = Alarm::new()?;
@@ -304,7 +314,7 @@ fn greet(
 
 /// Takes what waits, unless it is data of the test: whether the server knows us. It does when data comes already; that stays where it is, and will be
 /// counted.
-fn answer(socket: &Udp, sign: Sign) -> Result<bool, Errno> {
+fn answer(socket: &Udp, sign: GreetingAnswer) -> Result<bool, Errno> {
     let mut bytes = [0; 64];
     let mut get = |flags| {
         let flags = flags | MsgFlags::MSG_DONTWAIT;
@@ -355,7 +365,7 @@ mod tests {
 
     const TOKEN: Option<HelloToken> = Some(HelloToken::new([7; 16]));
     /// An answer, and data for the last stream.
-    const ANY: Sign = Sign { token: None, data: true, within_ns: PATIENCE_NS };
+    const ANY: GreetingAnswer = GreetingAnswer { token: None, data: true, within_ns: PATIENCE_NS };
 
     fn answer_with(token: Option<HelloToken>) -> Vec<u8> {
         Greeting { hello: Hello::Server, token }.bytes()
@@ -415,7 +425,7 @@ mod tests {
         let (talk, there, server, client) = ends();
         let to = server.local_addr().unwrap();
         let bell = Bell::new().unwrap();
-        let sign = Sign { within_ns: 100_000_000, ..ANY };
+        let sign = GreetingAnswer { within_ns: 100_000_000, ..ANY };
         std::thread::scope(|scope| {
             let greeting = scope.spawn(|| greet(&client, to, &talk, sign, &bell));
             greeted(&server);
@@ -432,7 +442,7 @@ mod tests {
         let (talk, _there, server, client) = ends();
         let to = server.local_addr().unwrap();
         let bell = Bell::new().unwrap();
-        let sign = Sign { token: TOKEN, data: false, within_ns: PATIENCE_NS };
+        let sign = GreetingAnswer { token: TOKEN, data: false, within_ns: PATIENCE_NS };
         std::thread::scope(|scope| {
             let greeting = scope.spawn(|| greet(&client, to, &talk, sign, &bell));
             let from = greeted_with(&server, TOKEN);

@@ -65,7 +65,7 @@ impl Method {
 
 /// Round-trip times of small packets: of those that were answered, however late.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Spread {
+pub struct RttSummary {
     /// Packets that were answered, lost or late.
     pub sent: usize,
     /// Those that were waited for as long as the path showed to be needed, in vain. They are none of the next.
@@ -94,7 +94,7 @@ pub struct Spread {
     pub max_ms: f64,
 }
 
-impl Spread {
+impl RttSummary {
     /// Of these packets; none where not one was answered.
     pub fn of(samples: &[EchoSample]) -> Option<Self> {
         let ok = || samples.iter().filter(|s| s.status.is_answered());
@@ -151,7 +151,7 @@ pub(crate) fn needed_ns(longest_ns: u64) -> u64 {
 
 /// How waiting for replies ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Waited {
+pub(crate) struct PingWait {
     /// When, in nanoseconds of the samples' clock.
     pub end_ns: i64,
     /// How long the path shows to be needed.
@@ -163,7 +163,7 @@ pub(crate) struct Waited {
 /// Tells lost packets from late ones: without an answer when waiting ended, they are lost if they were waited for as long as the path showed to be
 /// needed. Where waiting broke off, one that was sent behind them must have been answered, too: a queue that fills shows how long it is only by
 /// what has come through it.
-pub(crate) fn tell_late(samples: &mut [EchoSample], waited: Waited) {
+pub(crate) fn tell_late(samples: &mut [EchoSample], waited: PingWait) {
     let answered = samples.iter().filter(|s| s.status.is_answered()).map(|s| s.t_ns).max();
     for sample in samples {
         let so_long = u64::try_from(waited.end_ns.saturating_sub(sample.t_ns)).unwrap_or(0);
@@ -255,7 +255,7 @@ pub(crate) fn idle(plan: &FlowPlan, rtt_us: u32, stop: &Bell) -> Latency {
     if let Some(error) = why {
         latency.method = None;
         latency.note = Some(format!("latency was not measured: {error}"));
-    } else if Spread::of(&latency.idle).is_none() {
+    } else if RttSummary::of(&latency.idle).is_none() {
         latency.method = None;
         latency.note = Some("latency was not measured: the server answers no pings".into());
     }
@@ -383,9 +383,9 @@ mod tests {
         let mut samples: Vec<_> = (0..100).map(|n| answer(n * 100)).collect();
         let needed = needed_ns(longest_ns(&samples));
         assert_eq!(needed, 12_000_000_000);
-        let waited = Waited { end_ns: 13_000_000_000, needed_ns: needed, whole: true };
+        let waited = PingWait { end_ns: 13_000_000_000, needed_ns: needed, whole: true };
         tell_late(&mut samples, waited);
-        let spread = Spread::of(&samples).unwrap();
+        let spread = RttSummary::of(&samples).unwrap();
         assert_eq!((spread.sent, spread.lost, spread.late, spread.answered()), (100, 1, 60, 39));
         assert!(!spread.is_majority(), "39 of 100 say nothing of the others");
     }
@@ -396,7 +396,7 @@ mod tests {
             0 => sample(n, EchoStatus::Ok, Some(20)),
             _ => sample(n, EchoStatus::Lost, None),
         };
-        let spread = Spread::of(&(0..40).map(ping).collect::<Vec<_>>()).unwrap();
+        let spread = RttSummary::of(&(0..40).map(ping).collect::<Vec<_>>()).unwrap();
         let of = |told| {
             let spread = spread.where_unanswered(told);
             (spread.sent, spread.lost, spread.unanswered, spread.answered())
@@ -424,9 +424,9 @@ mod tests {
         let mut samples =
             vec![sample(0, EchoStatus::Ok, Some(20)), sample(50, EchoStatus::Unfinished, None)];
         let needed = needed_ns(longest_ns(&samples));
-        let waited = Waited { end_ns: 1_100_000_000, needed_ns: needed, whole: true };
+        let waited = PingWait { end_ns: 1_100_000_000, needed_ns: needed, whole: true };
         tell_late(&mut samples, waited);
-        assert_eq!(Spread::of(&samples).unwrap().lost, 1);
+        assert_eq!(RttSummary::of(&samples).unwrap().lost, 1);
     }
 
     #[test]
@@ -439,15 +439,15 @@ mod tests {
             sample(300, EchoStatus::Unfinished, None),
         ];
         let needed_ns = needed_ns(longest_ns(&samples));
-        let waited = Waited { end_ns: 5_000_000_000, needed_ns, whole: false };
+        let waited = PingWait { end_ns: 5_000_000_000, needed_ns, whole: false };
         tell_late(&mut samples, waited);
-        let spread = Spread::of(&samples).unwrap();
+        let spread = RttSummary::of(&samples).unwrap();
         assert_eq!((spread.lost, spread.late, spread.answered()), (1, 2, 1));
         // Where nothing came back at all, nobody knows.
         let mut none = vec![sample(0, EchoStatus::Unsure, None)];
         tell_late(&mut none, waited);
         assert_eq!(none[0].status, EchoStatus::Unfinished);
-        tell_late(&mut none, Waited { whole: true, ..waited });
+        tell_late(&mut none, PingWait { whole: true, ..waited });
         assert_eq!(none[0].status, EchoStatus::Lost);
     }
 

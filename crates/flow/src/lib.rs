@@ -1,46 +1,43 @@
 //! Throughput between two hosts: the client, its results and what they mean.
 //!
 //! ```text
-//!   FlowPlan ──► run ──► Outcome ──► Findings ──► a headline, the working, JSON, iperf3's JSON
+//!   FlowPlan ──► run ──► FlowMeasurement ──► FlowReport ──► a headline, the working, JSON, iperf3's JSON
 //!             │
-//!             ├─ talk      the control connection: iperf3's protocol (quell_wire::iperf3)
-//!             ├─ looks     at each stream, at round times
-//!             ├─ lane      how a stream comes to stand; its data is moved by quell_load::lane
-//!             └─ latency   small packets before and beside the load (quell_probe)
+//!             ├─ control          the control connection: iperf3's protocol (quell_wire::iperf3)
+//!             ├─ sampler          the state of each stream and of this host's queues, ten times a second
+//!             ├─ lane             how a stream comes to stand; its data is moved by quell_load::lane
+//!             ├─ latency          small packets before and beside the load (quell_probe)
+//!             └─ own_results, server_report   what each end tells the other; nobody receives more than was sent
 //!
-//!   Outcome  ◄── told      what the server told, as far as it can be
-//!   Findings ◄── sender_facts      what its sender waited for: facts, of which quell_cause makes a cause
+//!   report ◄── datagram_counts    sent, arrived, lost, of one stream of datagrams
+//!          ◄── sender_facts       of which quell_cause makes what the sender waited for
 //! ```
 //!
 //! It talks to `quell serve` and to an unmodified `iperf3 -s`; what only a Quell tells is then missing from the results.
 
-mod arrived;
+mod control;
+mod datagram_counts;
 mod error;
-mod fate;
-pub mod findings;
 pub mod iperf_json;
 mod lane;
 pub mod latency;
-mod looks;
-mod measured;
-mod ours;
-mod outcome;
+mod measurement;
+mod own_results;
 mod plan;
-mod progress;
+pub mod report;
+mod sampler;
 mod sender_facts;
+mod server_report;
 mod session;
-mod still;
-mod talk;
-mod told;
 
 pub use error::FlowError;
-pub use findings::Findings;
-pub use outcome::{Heard, Interval, IntervalLane, LaneOutcome, Outcome};
+pub use measurement::Progress;
+pub use measurement::{FlowMeasurement, Interval, IntervalStream, ServerCounts, StreamMeasurement};
 pub use plan::{
     Amount, FlowPlan, LARGEST_BLOCK, LARGEST_DATAGRAM, MOST_STREAMS, SMALLEST_DATAGRAM, Senders,
     Transport, UDP_RATE,
 };
-pub use progress::Progress;
 pub use quell_load::lane::LaneCounts;
 pub use quell_load::own_queue::Standing;
+pub use report::FlowReport;
 pub use session::run;

@@ -376,7 +376,7 @@ impl FlowPlan {
                 zero_copy: self.zero_copy,
                 elsewhere: self.is_elsewhere(),
                 reports_ms: self.reports_ms(),
-                // Each test has its own, see `Talk`.
+                // Each test has its own, see `ControlConnection`.
                 token: None,
                 bounded: self.transport == Transport::Udp
                     && server_sends

@@ -5,7 +5,7 @@
 //!                                               a tenth   clocks, round trips, rates
 //! ```
 
-use crate::Outcome;
+use crate::FlowMeasurement;
 use quell_cause::SenderFacts;
 use quell_load::own_queue::Standing;
 use quell_model::EchoStatus;
@@ -42,7 +42,7 @@ pub(crate) struct FlowSender<'a> {
 
 impl FlowSender<'_> {
     /// None where its kernel tells nothing, and something arrived.
-    pub fn facts(&self, outcome: &Outcome) -> Option<SenderFacts> {
+    pub fn facts(&self, outcome: &FlowMeasurement) -> Option<SenderFacts> {
         let states: Vec<&[Moment]> =
             self.moments.iter().map(|all| self.writing(settled(all, self.from_ns))).collect();
         let clocks = TcpClocks::of(&states);
@@ -95,7 +95,8 @@ impl FlowSender<'_> {
     /// Those states behind which something had still to be written.
     fn writing<'a>(&self, moments: &'a [Moment]) -> &'a [Moment] {
         let Some(amount) = self.amount else { return moments };
-        let is_written = |m: &Moment| m.unsent == 0 && m.acked + m.in_flight >= amount;
+        let is_written =
+            |m: &Moment| m.unsent == 0 && m.acked.saturating_add(m.in_flight) >= amount;
         let writes = moments.iter().position(is_written).unwrap_or(moments.len());
         moments.get(..writes).unwrap_or_default()
     }
@@ -117,7 +118,7 @@ impl FlowSender<'_> {
     }
 
     /// At which part of the looks packets waited at the sender's host, and at the receiver's: only this host's queues are seen.
-    fn queues(&self, outcome: &Outcome) -> [Option<f64>; 2] {
+    fn queues(&self, outcome: &FlowMeasurement) -> [Option<f64>; 2] {
         let share = |waited: u64, queue: &Standing| {
             (queue.looks > 0).then(|| waited as f64 / queue.looks as f64)
         };
@@ -132,7 +133,7 @@ impl FlowSender<'_> {
     }
 
     /// How many packets the sender's host dropped, and how many the receiver's: only this host's counters are seen.
-    fn drops(&self, outcome: &Outcome) -> [Option<u64>; 2] {
+    fn drops(&self, outcome: &FlowMeasurement) -> [Option<u64>; 2] {
         let out = outcome.own_queue.as_ref();
         if self.here {
             return [out.map(|device| device.dropped + device.filtered), None];
@@ -146,7 +147,7 @@ impl FlowSender<'_> {
 /// the buffer does not run then.
 fn filled(streams: &[&[Moment]]) -> f64 {
     let is_filled = |m: &&Moment| {
-        let more = m.in_flight + m.segment.max(1);
+        let more = m.in_flight.saturating_add(m.segment.max(1));
         m.full && m.unsent == 0 && more <= m.window && more <= m.cwnd
     };
     let looks = || streams.iter().flat_map(|all| all.iter());
@@ -174,7 +175,7 @@ impl TcpClocks {
         for moments in streams {
             let [first, .., last] = moments else { continue };
             let less = |of: fn(&Moment) -> u64| of(last).saturating_sub(of(first)) as f64;
-            time += (last.t_ns - first.t_ns).max(0) as f64 / 1e3;
+            time += last.t_ns.saturating_sub(first.t_ns).max(0) as f64 / 1e3;
             busy += less(|m| m.busy_us);
             window += less(|m| m.window_limited_us);
             buffer += less(|m| m.buffer_limited_us);
@@ -195,7 +196,7 @@ fn deviation(streams: &[&[Moment]]) -> Option<f64> {
         return None;
     }
     let at = |part: usize| {
-        let t_ns = first + (last - first) / PARTS as i64 * part as i64;
+        let t_ns = first + last.saturating_sub(first) / PARTS as i64 * part as i64;
         streams.iter().map(|all| acked_at(all, t_ns)).sum::<f64>()
     };
     let parts = quell_stats::Sample::new((0..PARTS).map(|part| at(part + 1) - at(part)))?;
@@ -209,7 +210,8 @@ fn acked_at(moments: &[Moment], t_ns: i64) -> f64 {
     let behind = moments.partition_point(|m| m.t_ns < t_ns);
     match (behind.checked_sub(1).and_then(|n| moments.get(n)), moments.get(behind)) {
         (Some(before), Some(after)) => {
-            let part = (t_ns - before.t_ns) as f64 / (after.t_ns - before.t_ns).max(1) as f64;
+            let part = t_ns.saturating_sub(before.t_ns) as f64
+                / after.t_ns.saturating_sub(before.t_ns).max(1) as f64;
             before.acked as f64 + part * after.acked.saturating_sub(before.acked) as f64
         }
         (Some(one), None) | (None, Some(one)) => one.acked as f64,

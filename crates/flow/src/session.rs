@@ -7,19 +7,17 @@
 //!   time or bytes are over ── senders stop ── both ends trade results ── datagrams still on their way come ── receivers stop
 //! ```
 
-use crate::arrived::Arrived;
+use crate::Progress;
+use crate::control::{AFTER, ControlConnection, RESULTS, STOPPED};
 use crate::lane::{Move, OpenLane};
-use crate::latency::{self, Latency, Waited};
-use crate::looks::Looks;
-use crate::outcome::Outcome;
-use crate::progress::Progress;
-use crate::still::Still;
-use crate::talk::{AFTER, RESULTS, STOPPED, Talk};
-use crate::told::Known;
-use crate::{Amount, FlowError, FlowPlan, Senders, Transport, ours};
+use crate::latency::{self, Latency, PingWait};
+use crate::measurement::FlowMeasurement;
+use crate::sampler::StreamSampler;
+use crate::server_report;
+use crate::{Amount, FlowError, FlowPlan, Senders, Transport, own_results};
 use quell_host::cpu_time::CpuTimes;
 use quell_host::{counted, end};
-use quell_load::bulk::{Ended, Limit};
+use quell_load::bulk::{Ended, Gate, Limit};
 use quell_load::lane::Lane;
 use quell_load::look;
 use quell_load::rest::{Awaited, Rest};
@@ -29,6 +27,7 @@ use quell_sys::pace::Window;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait, wake_exactly};
 use quell_units::Span;
 use quell_wire::iperf3::{Results, State};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, scope};
 use std::time::SystemTime;
@@ -56,9 +55,9 @@ pub fn run(
     plan: &FlowPlan,
     stop: &Bell,
     tell: &mut dyn FnMut(Progress<'_>),
-) -> Result<Outcome, FlowError> {
+) -> Result<FlowMeasurement, FlowError> {
     plan.check()?;
-    let mut talk = Talk::open(plan, stop)?;
+    let mut talk = ControlConnection::open(plan, stop)?;
     let info = look::tcp_info(&talk.stream);
     let mss = info.map(|info| info.snd_mss).filter(|mss| *mss > 0);
     let block = plan.block_size(mss);
@@ -72,7 +71,6 @@ pub fn run(
         return Err(FlowError::Stopped);
     }
     talk = talk.greet(plan, stop)?;
-    let asked_ns = monotonic_ns();
     talk.introduce(plan.parameters(block), stop)?;
     // Open until the streams stand.
     let _proof = match plan.proves_address() {
@@ -94,9 +92,9 @@ pub fn run(
     tell(Progress::Started { latency: &latency, hears: talk.heard().is_some() });
     let started = SystemTime::now();
     let device = lanes.first().and_then(|lane| end::device_with(lane.local.ip()));
-    let test = Test { plan, talk: &talk, lanes: &lanes, block, device, asked_ns };
+    let test = Test { plan, talk: &talk, lanes: &lanes, block, device };
     let measured = test.measure(latency, stop, tell)?;
-    let mut outcome = Outcome {
+    let mut outcome = FlowMeasurement {
         started,
         cookie: talk.cookie.text().into(),
         block,
@@ -114,12 +112,10 @@ pub fn run(
 
 struct Test<'a> {
     plan: &'a FlowPlan,
-    talk: &'a Talk,
+    talk: &'a ControlConnection,
     lanes: &'a [OpenLane],
     block: u64,
     device: Option<String>,
-    /// When the server was told what to measure.
-    asked_ns: u64,
 }
 
 /// Rings when it goes.
@@ -132,7 +128,7 @@ impl Drop for Ringing<'_> {
 }
 
 /// Why data stops to flow.
-enum Over {
+enum TestEnd {
     /// It is through.
     Complete,
     Stopped,
@@ -141,14 +137,14 @@ enum Over {
 
 /// Why the server's results are not there.
 #[derive(Clone, Default)]
-struct NoResults {
+struct MissingResults {
     /// In words; none where nobody waited for them.
     broke: Option<String>,
     /// It said that they come, or waits for ours, which did not reach it.
     vanished: bool,
 }
 
-impl NoResults {
+impl MissingResults {
     fn of(broke: String) -> Self {
         Self { broke: Some(broke), vanished: false }
     }
@@ -165,7 +161,7 @@ impl Test<'_> {
         mut latency: Latency,
         stop: &Bell,
         tell: &mut dyn FnMut(Progress<'_>),
-    ) -> Result<Outcome, FlowError> {
+    ) -> Result<FlowMeasurement, FlowError> {
         let (halt, over, ended) = (Bell::new()?, Bell::new()?, Bell::new()?);
         let (enough, pinged) = (Bell::new()?, Bell::new()?);
         let counters = counted::now(self.device.as_deref());
@@ -182,8 +178,8 @@ impl Test<'_> {
         };
         let (method, each_ns) = (latency.method, latency.each_ns);
         let arrived = match self.plan.amount {
-            Amount::Bytes(bytes) => Arrived::after(bytes, &ended),
-            Amount::Time(_) => Arrived::after(0, &ended),
+            Amount::Bytes(bytes) => ByteCountdown::after(bytes, &ended),
+            Amount::Time(_) => ByteCountdown::after(0, &ended),
         };
         let (loaded, pings) = (Mutex::new(Ok(0)), Mutex::new(Vec::new()));
         let watched = scope(|scope| {
@@ -217,7 +213,7 @@ impl Test<'_> {
                 });
             }
             let mut watch =
-                Looks::new(self.lanes, origin, start, self.plan, self.device.as_deref());
+                StreamSampler::new(self.lanes, origin, start, self.plan, self.device.as_deref());
             // Whatever happens, the pings end with it.
             let _enough = Ringing(&enough);
             let result = self.watch(&mut watch, end, (stop, &ended), &pings, tell);
@@ -231,35 +227,34 @@ impl Test<'_> {
                 let mut told = Results::default();
                 let mut ours = || {
                     watch.settle(tell);
-                    told = ours::results(self.plan, &watch, cpu, &counters, &after);
+                    told = own_results::results(self.plan, &watch, cpu, &counters, &after);
                     told.clone()
                 };
                 let (over_why, theirs) = self.trade(over_why, &mut ours, stop);
-                let took_ns = monotonic_ns() - self.asked_ns;
                 let rest = match (&over_why, &theirs) {
-                    (Over::Complete, Ok(theirs)) => {
+                    (TestEnd::Complete, Ok(theirs)) => {
                         self.await_rest(theirs, load_ended, &pings, stop)?
                     }
                     _ => Rest::Unknown,
                 };
                 watch.settle(tell);
                 if told.streams.is_empty() {
-                    told = ours::results(self.plan, &watch, cpu, &counters, &after);
+                    told = own_results::results(self.plan, &watch, cpu, &counters, &after);
                 }
-                Ok((over_why, told, theirs.map(|theirs| (theirs, took_ns)), rest))
+                Ok((over_why, told, theirs, rest))
             });
             over.ring();
             // Senders that are stuck in the kernel, as those of zero copy, come free.
             if matches!(&result, Err(_) | Ok((_, _, Err(_), _))) {
                 self.lanes.iter().for_each(|lane| lane.abort());
             }
-            let waits = method.is_some() && matches!(&result, Ok((Over::Complete, _, Ok(_), _)));
+            let waits = method.is_some() && matches!(&result, Ok((TestEnd::Complete, _, Ok(_), _)));
             let needed_ns = match waits {
                 true => self.await_pings((load_ended, window), &pings, &watch, (&pinged, stop))?,
                 // Nobody waits for those that are under way: they are not lost for it.
                 false => latency::needed_ns(self.longest_round_trip_ns(&pings, &watch)),
             };
-            let waited = Waited {
+            let waited = PingWait {
                 end_ns: window.t(monotonic_ns()),
                 needed_ns,
                 whole: waits && !stop.rings(),
@@ -273,14 +268,12 @@ impl Test<'_> {
         latency::tell_late(&mut latency.loaded, waited);
         latency.pinged_beside(loaded.into_inner().unwrap_or_else(PoisonError::into_inner));
         // Who stopped it did not want to wait for the server.
-        let NoResults { broke, vanished } = theirs.as_ref().err().cloned().unwrap_or_default();
+        let MissingResults { broke, vanished } = theirs.as_ref().err().cloned().unwrap_or_default();
         let (mut lanes, seconds) = (watch.outcomes(), watch.seconds());
         let mut doubts = Vec::new();
-        let theirs = theirs.ok().map(|(theirs, took_ns)| {
-            let took_s = took_ns as f64 / 1e9;
-            let known = Known { plan: self.plan, lanes: &lanes, seconds, took_s };
-            known.believe(theirs, &mut doubts)
-        });
+        let theirs = theirs
+            .ok()
+            .map(|theirs| server_report::checked(theirs, self.plan.transport, &lanes, &mut doubts));
         for told in theirs.iter().flat_map(|theirs| &theirs.streams) {
             if rest != Rest::Unknown
                 && let Some(lane) = lanes.iter_mut().find(|lane| lane.id == told.id)
@@ -290,7 +283,7 @@ impl Test<'_> {
             }
         }
         let (own_queue, incoming) = (watch.own_queue().cloned(), watch.incoming());
-        Ok(Outcome {
+        Ok(FlowMeasurement {
             plan: self.plan.clone(),
             started: SystemTime::UNIX_EPOCH,
             cookie: String::new(),
@@ -310,7 +303,7 @@ impl Test<'_> {
             latency,
             broke,
             results_vanished: vanished,
-            stopped: matches!(why, Over::Stopped),
+            stopped: matches!(why, TestEnd::Stopped),
         })
     }
 
@@ -320,7 +313,7 @@ impl Test<'_> {
         &self,
         (load_ended, window): (u64, Window),
         pings: &Mutex<Vec<EchoSample>>,
-        watch: &Looks<'_>,
+        watch: &StreamSampler<'_>,
         (pinged, stop): (&Bell, &Bell),
     ) -> Result<u64, FlowError> {
         let traded = monotonic_ns().saturating_sub(load_ended);
@@ -348,7 +341,11 @@ impl Test<'_> {
     }
 
     /// The longest round trip that a ping or TCP saw, in nanoseconds.
-    fn longest_round_trip_ns(&self, pings: &Mutex<Vec<EchoSample>>, watch: &Looks<'_>) -> u64 {
+    fn longest_round_trip_ns(
+        &self,
+        pings: &Mutex<Vec<EchoSample>>,
+        watch: &StreamSampler<'_>,
+    ) -> u64 {
         let tcp_us = watch.now.iter().map(|mark| mark.moment.srtt_us).max().unwrap_or(0);
         self.round_trip_ns(pings).max(tcp_us * 1000)
     }
@@ -374,31 +371,31 @@ impl Test<'_> {
         }
     }
 
-    /// Looks at the streams until the data is through.
+    /// StreamSampler at the streams until the data is through.
     fn watch(
         &self,
-        watch: &mut Looks<'_>,
+        watch: &mut StreamSampler<'_>,
         end: Option<u64>,
         (stop, ended): (&Bell, &Bell),
         pings: &Mutex<Vec<EchoSample>>,
         tell: &mut dyn FnMut(Progress<'_>),
-    ) -> Result<Over, FlowError> {
+    ) -> Result<TestEnd, FlowError> {
         wake_exactly();
         let mut alarm = Alarm::new()?;
         let mut last_bytes = None;
         let mut silence = (0, monotonic_ns());
-        let mut still = Still::new(monotonic_ns());
+        let mut still = StallTimer::new(monotonic_ns());
         loop {
             let now = monotonic_ns();
             let is_over = self.all_through(watch, now, &mut last_bytes, pings)
                 || end.is_some_and(|end| now >= end);
             watch.look(now, is_over, tell);
             if is_over {
-                return Ok(Over::Complete);
+                return Ok(TestEnd::Complete);
             }
             if let Some(why) = self.broken()? {
                 watch.look(monotonic_ns(), true, tell);
-                return Ok(Over::Broke(why));
+                return Ok(TestEnd::Broke(why));
             }
             let close = match self.plan.amount {
                 Amount::Time(_) => None,
@@ -433,22 +430,22 @@ impl Test<'_> {
                     Ok(state) => format!("the server said {state:?} in the middle of the test"),
                     Err(error) => self.why(&error),
                 };
-                return Ok(Over::Broke(why));
+                return Ok(TestEnd::Broke(why));
             }
             if let Some(why) =
                 self.silent(watch, &mut silence).or_else(|| self.stands(watch, &mut still))
             {
                 watch.look(monotonic_ns(), true, tell);
-                return Ok(Over::Broke(why));
+                return Ok(TestEnd::Broke(why));
             }
             if stopped {
-                return Ok(Over::Stopped);
+                return Ok(TestEnd::Stopped);
             }
         }
     }
 
     /// Why to end it, where nothing has come for longer than the plan has patience. `silence` is how much had come when something last did, and when.
-    fn silent(&self, watch: &Looks<'_>, silence: &mut (u64, u64)) -> Option<String> {
+    fn silent(&self, watch: &StreamSampler<'_>, silence: &mut (u64, u64)) -> Option<String> {
         let within = self.plan.receive_within?;
         if self.plan.direction == Senders::Up {
             return None;
@@ -465,7 +462,7 @@ impl Test<'_> {
     }
 
     /// Why to end a test of so many bytes, where none of them have moved for long.
-    fn stands(&self, watch: &Looks<'_>, still: &mut Still) -> Option<String> {
+    fn stands(&self, watch: &StreamSampler<'_>, still: &mut StallTimer) -> Option<String> {
         let Amount::Bytes(bytes) = self.plan.amount else { return None };
         let now = monotonic_ns();
         let moved = self.lanes.iter().map(|lane| lane.counted(watch.window_t(now)).moment.bytes);
@@ -476,7 +473,7 @@ impl Test<'_> {
     /// Whether a test of so many bytes is through.
     fn all_through(
         &self,
-        watch: &mut Looks<'_>,
+        watch: &mut StreamSampler<'_>,
         now: u64,
         last_bytes: &mut Option<u64>,
         pings: &Mutex<Vec<EchoSample>>,
@@ -622,28 +619,33 @@ impl Test<'_> {
     /// Both ends tell what they saw; of a server that said its results come, and of which they did not, or which ours did not reach, that they vanished. Who wants it to end does not wait for a server that says nothing: then no error is why there are no results.
     fn trade(
         &self,
-        over: Over,
+        over: TestEnd,
         ours: &mut dyn FnMut() -> Results,
         stop: &Bell,
-    ) -> (Over, Result<Results, NoResults>) {
+    ) -> (TestEnd, Result<Results, MissingResults>) {
         let told = match &over {
-            Over::Broke(why) => return (Over::Complete, Err(NoResults::of(why.clone()))),
-            Over::Complete => self.talk.trade(ours, AFTER, stop),
+            TestEnd::Broke(why) => {
+                return (TestEnd::Complete, Err(MissingResults::of(why.clone())));
+            }
+            TestEnd::Complete => self.talk.trade(ours, AFTER, stop),
             // The bell rings already; a second time ends the program.
-            Over::Stopped => match Bell::new() {
+            TestEnd::Stopped => match Bell::new() {
                 Ok(quiet) => self.talk.trade(ours, STOPPED, &quiet),
                 Err(error) => Err(error.into()),
             },
         };
         let mut theirs = match (over, told) {
             (over, Ok(theirs)) => (over, theirs),
-            (_, Err(FlowError::Stopped)) | (Over::Stopped, Err(FlowError::Late(..))) => {
-                return (Over::Stopped, Err(NoResults::default()));
+            (_, Err(FlowError::Stopped)) | (TestEnd::Stopped, Err(FlowError::Late(..))) => {
+                return (TestEnd::Stopped, Err(MissingResults::default()));
             }
             (over, Err(error)) => {
                 let vanished =
                     matches!(error, FlowError::Late(_, RESULTS, _) | FlowError::Unheard(_));
-                return (over, Err(NoResults { vanished, ..NoResults::of(error.to_string()) }));
+                return (
+                    over,
+                    Err(MissingResults { vanished, ..MissingResults::of(error.to_string()) }),
+                );
             }
         };
         // The server's times begin with its data; ours with what counts.
@@ -697,6 +699,71 @@ impl Test<'_> {
     }
 }
 
+/// So long nothing moves before a test of an amount is given up: longer than TCP waits between two tries on a path that came to be of use lately
+/// (RFC 6298, doubled from 1 s five times).
+const STILL_NS: u64 = 60_000_000_000;
+
+/// How much moved, and when it was last more.
+#[derive(Debug)]
+pub(crate) struct StallTimer {
+    moved: u64,
+    since_ns: u64,
+}
+
+impl StallTimer {
+    /// Nothing has moved yet.
+    pub fn new(now_ns: u64) -> Self {
+        Self { moved: 0, since_ns: now_ns }
+    }
+
+    /// Why to end it, where so many of the amount's bytes moved until now, and none for too long. `receives`: the server sends all of it.
+    pub fn look(&mut self, moved: u64, amount: u64, receives: bool, now_ns: u64) -> Option<String> {
+        if moved > self.moved {
+            (self.moved, self.since_ns) = (moved, now_ns);
+        }
+        let waited = now_ns.saturating_sub(self.since_ns);
+        let (done, stopped) = match receives {
+            true => ("came", "sending"),
+            false => ("were acknowledged", "reading"),
+        };
+        (waited > STILL_NS).then(|| {
+            format!(
+                "nothing moved for {} s: {} of {amount} bytes {done}; the server stopped {stopped}, or the path is broken",
+                STILL_NS / 1_000_000_000,
+                self.moved
+            )
+        })
+    }
+}
+
+/// Rings when so many bytes have come on all streams; lets everything through.
+pub(crate) struct ByteCountdown<'a> {
+    left: AtomicU64,
+    bell: &'a Bell,
+}
+
+impl<'a> ByteCountdown<'a> {
+    /// After so many bytes.
+    pub fn after(bytes: u64, bell: &'a Bell) -> Self {
+        Self { left: AtomicU64::new(bytes), bell }
+    }
+}
+
+impl Gate for ByteCountdown<'_> {
+    fn most(&self) -> Option<usize> {
+        None
+    }
+
+    fn pass(&self, bytes: usize, _now_ns: u64) -> Result<(), u64> {
+        let less = |left: u64| Some(left.saturating_sub(bytes as u64));
+        let before = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        if before.is_ok_and(|left| left > 0 && left <= bytes as u64) {
+            self.bell.ring();
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -710,5 +777,28 @@ mod tests {
         }
         assert!(looks < 20 && now < 10_000_000_000 + CLOSE_LOOK_NS, "{looks} looks, {now} ns");
         assert_eq!(until_last(8_000_000_000, 1_000_000_000), 1_000_000_000, "it must be lost then");
+    }
+
+    #[test]
+    fn an_amount_that_stands_still_is_given_up_and_one_that_creeps_is_not() {
+        const S: u64 = 1_000_000_000;
+        let mut still = StallTimer::new(0);
+        for second in 0..1000 {
+            assert_eq!(still.look(second / 50, 5000, false, second * S), None, "at {second} s");
+        }
+        let why = still.look(19, 5000, false, 1012 * S).expect("61 s after the last byte");
+        assert!(why.contains("60 s: 19 of 5000 bytes were acknowledged"), "{why}");
+        let why = StallTimer::new(0).look(0, 5000, true, 61 * S).expect("nothing came at all");
+        assert!(why.contains("stopped sending"), "{why}");
+    }
+
+    #[test]
+    fn it_rings_once_when_the_last_byte_has_come() {
+        let bell = Bell::new().unwrap();
+        let arrived = ByteCountdown::after(1000, &bell);
+        for (bytes, rings) in [(400, false), (599, false), (300, true), (300, false), (0, false)] {
+            assert_eq!((arrived.pass(bytes, 0), bell.rings()), (Ok(()), rings), "{bytes}");
+            bell.silence();
+        }
     }
 }

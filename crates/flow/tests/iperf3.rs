@@ -4,7 +4,7 @@
 mod peer;
 
 use peer::Server;
-use quell_flow::{Amount, FlowError, FlowPlan, Outcome, Progress, Senders, run};
+use quell_flow::{Amount, FlowError, FlowMeasurement, FlowPlan, Progress, Senders, run};
 use quell_sys::wait::Bell;
 use quell_units::Span;
 use std::net::TcpListener;
@@ -21,7 +21,7 @@ fn plan(server: &Server) -> FlowPlan {
 /// Tries on a machine that may have no CPU for either end for most of a test.
 const TRIES: usize = 20;
 
-fn measured(plan: &FlowPlan) -> Outcome {
+fn measured(plan: &FlowPlan) -> FlowMeasurement {
     let outcome = run(plan, &Bell::new().unwrap(), &mut |_| {}).unwrap();
     assert_eq!(outcome.broke, None);
     outcome
@@ -31,8 +31,8 @@ fn measured(plan: &FlowPlan) -> Outcome {
 #[track_caller]
 fn measured_until(
     make: impl Fn(FlowPlan) -> FlowPlan,
-    is_so: impl Fn(&Outcome) -> bool,
-) -> Option<Outcome> {
+    is_so: impl Fn(&FlowMeasurement) -> bool,
+) -> Option<FlowMeasurement> {
     for _ in 0..TRIES {
         let server = Server::start()?;
         let outcome = measured(&make(plan(&server)));
@@ -50,7 +50,7 @@ fn near(one: u64, other: u64) -> bool {
 
 #[test]
 fn tcp_goes_up_and_both_ends_tell_about_the_same_bytes() {
-    let is_whole = |outcome: &Outcome| {
+    let is_whole = |outcome: &FlowMeasurement| {
         let lane = &outcome.lanes[0];
         let (sent, came) =
             (lane.mark.moment.bytes, outcome.theirs.as_ref().unwrap().streams[0].bytes);
@@ -73,7 +73,8 @@ fn tcp_comes_down_over_several_connections() {
         plain: true,
         ..plan
     };
-    let all_came = |outcome: &Outcome| outcome.lanes.iter().all(|l| l.mark.moment.bytes > 0);
+    let all_came =
+        |outcome: &FlowMeasurement| outcome.lanes.iter().all(|l| l.mark.moment.bytes > 0);
     let Some(outcome) = measured_until(down, all_came) else { return };
     let theirs = outcome.theirs.as_ref().unwrap();
     for (ours, theirs) in outcome.lanes.iter().zip(&theirs.streams) {
@@ -87,7 +88,7 @@ fn tcp_comes_down_over_several_connections() {
 fn both_directions_at_once_have_their_streams_in_order() {
     let both =
         |plan: FlowPlan| FlowPlan { direction: Senders::Both, rate: Some(20_000_000), ..plan };
-    let is_whole = |outcome: &Outcome| {
+    let is_whole = |outcome: &FlowMeasurement| {
         let came = outcome.theirs.as_ref().unwrap().streams[0].bytes;
         let all = outcome.lanes.iter().all(|lane| lane.mark.moment.bytes > 100_000);
         all && near(outcome.lanes[0].mark.moment.bytes, came)

@@ -4,7 +4,7 @@
 mod played;
 
 use played::{DISPLAY_RESULTS, EXCHANGE_RESULTS, framed, take_up};
-use quell_flow::{Amount, Findings, FlowPlan, Outcome, Progress, run};
+use quell_flow::{Amount, FlowMeasurement, FlowPlan, FlowReport, Progress, run};
 use quell_sys::wait::Bell;
 use quell_units::Span;
 use std::io::{Read, Write};
@@ -40,13 +40,13 @@ fn serve(listener: &TcpListener, results: Option<&str>, late: Duration) -> std::
 }
 
 /// What comes of a test of 0.3 s with a server that tells this, in which more was sent than it says came. A busy machine may have no time for that.
-fn told(results: &str) -> Outcome {
+fn told(results: &str) -> FlowMeasurement {
     let mut tries = (0..50).map(|_| told_once(results));
-    let much = |outcome: &Outcome| outcome.lanes[0].mark.moment.bytes > 500_000;
+    let much = |outcome: &FlowMeasurement| outcome.lanes[0].mark.moment.bytes > 500_000;
     tries.find(much).expect("the machine has time for it")
 }
 
-fn told_once(results: &str) -> Outcome {
+fn told_once(results: &str) -> FlowMeasurement {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let plan = FlowPlan {
         amount: Amount::Time(Span::from_millis(300)),
@@ -72,31 +72,22 @@ fn a_server_that_counts_what_can_not_be_makes_no_headline() {
         r#""bytes":1000000000000000,"end_time":0.3"#,
         r#""bytes":-1,"end_time":0.3"#,
         r#""bytes":18446744073709551615,"end_time":0.3"#,
-        r#""bytes":1000000,"end_time":1e-9"#,
-        r#""bytes":1000000,"end_time":1e308"#,
     ] {
         let outcome = told(&results(stream, r#"1,"cpu_util_user":1"#));
         assert_eq!(outcome.broke, None, "{stream}");
-        let findings = Findings::of(&outcome);
-        let up = findings.up.unwrap();
+        let report = FlowReport::of(&outcome);
+        let up = report.up.unwrap();
         assert_eq!((up.by_receiver, up.received_bytes), (false, None), "{stream}");
-        assert_eq!(findings.doubts.len(), 1, "{:?}", findings.doubts);
+        assert_eq!(report.doubts.len(), 1, "{:?}", report.doubts);
         let sent = outcome.lanes[0].mark.moment.bytes;
         assert!(sent > 0 && up.sent_bytes == Some(sent), "{stream}: {sent}");
     }
-    // Impossible, and more or less than its parts together.
-    for cpu in ["-1e9", "90", "10"] {
-        let outcome = told(&results(
-            r#""bytes":100000,"end_time":0.3"#,
-            &format!(r#"{cpu},"cpu_util_user":50"#),
-        ));
-        let findings = Findings::of(&outcome);
-        let there = findings.there.unwrap();
-        assert!(findings.up.unwrap().by_receiver);
-        assert_eq!((there.cpu_percent, there.cpu_user_percent), (None, None), "{cpu}");
-        assert_eq!(findings.doubts.len(), 1, "{cpu}: {:?}", findings.doubts);
-        let contradicts = findings.doubts[0].contains("contradicts itself");
-        assert_eq!(contradicts, cpu != "-1e9", "{:?}", findings.doubts);
+    // A test takes about as long there as here.
+    for end_time in ["1e-9", "1e308"] {
+        let stream = format!(r#""bytes":100000,"end_time":{end_time}"#);
+        let report = FlowReport::of(&told(&results(&stream, r#"1,"cpu_util_user":1"#)));
+        let seconds = report.up.unwrap().seconds.unwrap();
+        assert!((0.2..60.0).contains(&seconds), "{end_time}: {seconds}");
     }
 }
 
@@ -131,7 +122,7 @@ fn who_stops_a_test_does_not_wait_for_a_server_that_says_nothing() {
         let took = rung.expect("it was stopped").elapsed();
         assert!(took < Duration::from_secs(30), "{took:?}");
         assert!(outcome.stopped && outcome.broke.is_none(), "{:?}", outcome.broke);
-        let up = Findings::of(&outcome).up.unwrap();
+        let up = FlowReport::of(&outcome).up.unwrap();
         assert!(
             !up.by_receiver && up.bits_per_second.or(up.sent_bits_per_second) > Some(0.0),
             "{up:?}"
@@ -146,7 +137,7 @@ fn a_server_that_says_a_word_now_and_then_is_waited_for_no_longer_than_a_silent_
 }
 
 /// A test that is stopped, and whose server then says its words one by one.
-fn stopped_beside_a_slow_one() -> Outcome {
+fn stopped_beside_a_slow_one() -> FlowMeasurement {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let plan = FlowPlan {
         amount: Amount::Time(Span::from_secs(60)),

@@ -21,8 +21,10 @@ use crate::host::{self, Found, Usual};
 use crate::options::{Family, Place};
 use amounts::{bits, bits_in_bursts, milliseconds, seconds, size};
 use clap::{Args, ValueEnum};
-use quell_flow::findings;
-use quell_flow::{Amount, Findings, FlowError, FlowPlan, Outcome, Progress, Senders, Transport};
+use quell_flow::report;
+use quell_flow::{
+    Amount, FlowError, FlowMeasurement, FlowPlan, FlowReport, Progress, Senders, Transport,
+};
 use quell_sys::socket::Way;
 use quell_sys::wait::Bell;
 use quell_units::{Dscp, Ecn, Span, Tos};
@@ -255,7 +257,7 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
         }
         refused(&error, &to)
     })?;
-    let findings = Findings::of(&outcome);
+    let findings = FlowReport::of(&outcome);
     match args.json {
         Some(Schema::Quell) => {
             lines.put(&(crate::text::document(&json::document(&outcome, &findings)) + "\n"))?;
@@ -298,7 +300,7 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
 const LONG_QUEUE_S: f64 = 10.0;
 
 /// Where pings beside the load waited for longer than ends wait for each other's words.
-fn crowded(findings: &Findings) -> Option<String> {
+fn crowded(findings: &FlowReport) -> Option<String> {
     let longest_s = findings.loaded.as_ref()?.max_ms / 1e3;
     (longest_s >= LONG_QUEUE_S).then(|| {
         format!(
@@ -307,7 +309,7 @@ fn crowded(findings: &Findings) -> Option<String> {
     })
 }
 
-fn verdict(outcome: &Outcome, findings: &Findings) -> Result<ExitCode, Failure> {
+fn verdict(outcome: &FlowMeasurement, findings: &FlowReport) -> Result<ExitCode, Failure> {
     if let Some(broke) = &outcome.broke {
         let waits = crowded(findings).unwrap_or_default();
         return Err(Failure::check(format!(
@@ -315,13 +317,13 @@ fn verdict(outcome: &Outcome, findings: &Findings) -> Result<ExitCode, Failure> 
         )));
     }
     let ways = [("up", &findings.up), ("down", &findings.down)];
-    let unknown = |way: &findings::Way| way.is_unknown(outcome.plan.transport);
+    let unknown = |way: &report::DirectionReport| way.is_unknown(outcome.plan.transport);
     if ways.iter().any(|(_, way)| way.as_ref().is_some_and(unknown)) && !outcome.stopped {
         return Err(Failure::check(
             "whether anything arrived is unknown: the server's count is impossible or missing",
         ));
     }
-    let empty = |way: &Option<findings::Way>| {
+    let empty = |way: &Option<report::DirectionReport>| {
         way.as_ref().is_some_and(|way| way.bits_per_second == Some(0.0))
     };
     let empty: Vec<_> = ways.iter().filter(|(_, way)| empty(way)).map(|(name, _)| *name).collect();

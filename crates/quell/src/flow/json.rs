@@ -1,12 +1,11 @@
 //! Quell's JSON of a test: what was asked, what was found, and everything that was counted.
 
-use quell_flow::findings::{Datagrams, Way};
-use quell_flow::{Amount, Findings, FlowError, FlowPlan, LaneCounts, Outcome, Senders};
+use quell_flow::{Amount, FlowError, FlowMeasurement, FlowPlan, FlowReport, LaneCounts, Senders};
 use quell_wire::iperf3::Moment;
 use serde_json::{Value, json};
 
 /// The document.
-pub fn document(outcome: &Outcome, findings: &Findings) -> Value {
+pub fn document(outcome: &FlowMeasurement, findings: &FlowReport) -> Value {
     let plan = &outcome.plan;
     let (seconds, bytes) = match plan.amount {
         Amount::Time(time) => (Some(time.as_secs_f64()), None),
@@ -60,8 +59,8 @@ pub fn document(outcome: &Outcome, findings: &Findings) -> Value {
             "tos": plan.tos,
         },
         "seconds": outcome.seconds,
-        "up": way(findings.up.as_ref()),
-        "down": way(findings.down.as_ref()),
+        "up": findings.up,
+        "down": findings.down,
         "findings": findings.causes(outcome),
         "latency": {
             "method": outcome.latency.method,
@@ -98,18 +97,6 @@ pub fn nothing(plan: &FlowPlan, error: &FlowError) -> Value {
         "stopped": *error == FlowError::Stopped,
         "error": error.to_string(),
     })
-}
-
-/// A direction; without what nobody knows of its datagrams.
-fn way(found: Option<&Way>) -> Value {
-    let mut value = json!(found);
-    let datagrams = found.and_then(|way| way.datagrams.as_ref());
-    if datagrams.is_some_and(Datagrams::is_unknown) {
-        for key in ["sent", "lost", "loss", "unseen"] {
-            value["datagrams"][key] = Value::Null;
-        }
-    }
-    value
 }
 
 fn senders(direction: Senders) -> &'static str {

@@ -2,7 +2,7 @@
 
 use super::figures::{bytes, column_unit, in_column, ms, rate};
 use crate::text::{Column, Columns, WIDEST, lines};
-use quell_flow::latency::Spread;
+use quell_flow::latency::RttSummary;
 use quell_flow::{Amount, FlowPlan, Interval, LaneCounts, Progress, Senders, Transport};
 use quell_units::Span;
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl<'a> Live<'a> {
             Progress::Started { latency, hears } => {
                 self.hears = *hears;
                 let head = if self.has_rows() { self.head() } else { String::new() };
-                Some(match (&latency.note, Spread::of(&latency.idle)) {
+                Some(match (&latency.note, RttSummary::of(&latency.idle)) {
                     (Some(note), _) => format!("{}\n{head}", self.sentence(note)),
                     (None, Some(idle)) => {
                         format!("idle: a ping takes {} ms\n\n{head}", ms(idle.p50_ms))
@@ -193,7 +193,7 @@ impl<'a> Live<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quell_flow::IntervalLane;
+    use quell_flow::IntervalStream;
 
     fn plan() -> FlowPlan {
         FlowPlan::new("there", "192.0.2.1:5201".parse().expect("an address"))
@@ -224,8 +224,8 @@ mod tests {
             let mut mark = LaneCounts::default();
             mark.moment.bytes = bytes;
             let lanes = vec![
-                IntervalLane { id: 1, sends: true, mark },
-                IntervalLane { id: 3, sends: false, mark },
+                IntervalStream { id: 1, sends: true, mark },
+                IntervalStream { id: 3, sends: false, mark },
             ];
             Interval { start_s: from, end_s: to, omitted: false, lanes, heard: None }
         };
@@ -255,7 +255,7 @@ mod tests {
         let lane = |sends| {
             let mut mark = LaneCounts::default();
             (mark.moment.bytes, mark.moment.retransmits) = (25_000_000, 12_345);
-            IntervalLane { id: 1, sends, mark }
+            IntervalStream { id: 1, sends, mark }
         };
         for transport in [Transport::Tcp, Transport::Udp] {
             for direction in [Senders::Up, Senders::Down, Senders::Both] {
@@ -295,7 +295,7 @@ mod tests {
         let lane = |id, packets, jitter_ns| {
             let mut mark = LaneCounts { jitter_ns, ..LaneCounts::default() };
             mark.moment.packets = packets;
-            IntervalLane { id, sends: false, mark }
+            IntervalStream { id, sends: false, mark }
         };
         let lanes = vec![lane(1, 999, 1_000_000), lane(3, 1, 41_000_000)];
         let interval = Interval { start_s: 0.0, end_s: 1.0, omitted: false, lanes, heard: None };
@@ -305,14 +305,14 @@ mod tests {
 
     #[test]
     fn what_the_server_says_while_it_goes_stands_in_the_lines() {
-        let heard = quell_flow::Heard {
+        let heard = quell_flow::ServerCounts {
             lost: 7,
             jitter_ns: 1_500_000,
             retransmits: 3,
             srtt_us: 20_400,
             cwnd: 117_000,
         };
-        let lane = |sends| IntervalLane { id: 1, sends, mark: LaneCounts::default() };
+        let lane = |sends| IntervalStream { id: 1, sends, mark: LaneCounts::default() };
         let interval = |sends| Interval {
             start_s: 0.0,
             end_s: 1.0,

@@ -2,14 +2,18 @@
 
 use crate::failure::Failure;
 use crate::keep::{About, End, Keep, Origin};
-use quell_flow::{Amount, Findings, Outcome};
+use quell_flow::{Amount, FlowMeasurement, FlowReport};
 use quell_model::{Event, Fact, FlowSample, Side, Subject, TcpState, Told, When};
 use quell_wire::iperf3::Moment;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Writes the run under `base`; its folder.
-pub fn save(base: &Path, outcome: &Outcome, findings: &Findings) -> Result<PathBuf, Failure> {
+pub fn save(
+    base: &Path,
+    outcome: &FlowMeasurement,
+    findings: &FlowReport,
+) -> Result<PathBuf, Failure> {
     let plan = &outcome.plan;
     let about = About {
         name: "flow".into(),
@@ -73,7 +77,7 @@ pub fn save(base: &Path, outcome: &Outcome, findings: &Findings) -> Result<PathB
 }
 
 /// How long it took, what was omitted included.
-fn took(outcome: &Outcome) -> Duration {
+fn took(outcome: &FlowMeasurement) -> Duration {
     let omitted = Duration::from_nanos(outcome.plan.omit.nanos());
     omitted.saturating_add(Duration::try_from_secs_f64(outcome.seconds).unwrap_or_default())
 }
@@ -83,7 +87,7 @@ fn direction(sends: bool) -> &'static str {
 }
 
 /// Which way each stream went, and its answers. Between two hosts there are two ways, whatever lines are on them.
-fn ways(outcome: &Outcome) -> Vec<(&'static str, &'static str, Option<&'static str>)> {
+fn ways(outcome: &FlowMeasurement) -> Vec<(&'static str, &'static str, Option<&'static str>)> {
     let lanes = [true, false].into_iter().filter(|up| outcome.lanes.iter().any(|l| l.sends == *up));
     let flows = lanes.map(|up| (direction(up), direction(up), None));
     flows.chain([(quell_flow::latency::STREAM, direction(true), Some(direction(false)))]).collect()
@@ -119,7 +123,7 @@ fn state(moment: &Moment, mss: u32) -> TcpState {
     }
 }
 
-fn totals(outcome: &Outcome, stream: &str, side: Side, id: u32) -> Event {
+fn totals(outcome: &FlowMeasurement, stream: &str, side: Side, id: u32) -> Event {
     let theirs = outcome.theirs.as_ref().and_then(|t| t.streams.iter().find(|s| s.id == id));
     let at = |seconds: f64, bytes: u64, packets: u64| FlowSample {
         t_ns: (seconds * 1e9) as i64,

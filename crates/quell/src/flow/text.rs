@@ -4,17 +4,17 @@ use super::figures::{bytes, mbit, ms, percent, rate};
 use crate::text::{WIDEST, fitted, lines};
 use quell_cause::Cause;
 use quell_finding::{Finding, seen, to_do};
-use quell_flow::findings::{Bdp, Datagrams, DroppedHere, End, Way};
-use quell_flow::latency::Spread;
-use quell_flow::{Findings, Outcome, Senders, Transport};
+use quell_flow::latency::RttSummary;
+use quell_flow::report::{Bdp, DatagramReport, DirectionReport, HostReport, LocalDrops};
+use quell_flow::{FlowMeasurement, FlowReport, Senders, Transport};
 use quell_wire::iperf3::HostCounters;
 use std::fmt::Write;
 
 /// What a person wants to know, in a sentence or two.
-pub fn headline(outcome: &Outcome, findings: &Findings) -> String {
+pub fn headline(outcome: &FlowMeasurement, findings: &FlowReport) -> String {
     let plan = &outcome.plan;
     let asked = plan.rate.map(|bits| bits as f64 * f64::from(plan.streams));
-    let part = |way: &Way, name: &str| {
+    let part = |way: &DirectionReport, name: &str| {
         let Some(bits) = way.bits_per_second else {
             return format!(
                 "{} {name}, too few for a rate",
@@ -36,8 +36,8 @@ pub fn headline(outcome: &Outcome, findings: &Findings) -> String {
         }
     };
     // Of datagrams nobody knows whether they arrive, unless the receiver says so.
-    let guess = |way: &Way| way.is_unknown(plan.transport);
-    let part = |way: &Way, name: &str| match guess(way) {
+    let guess = |way: &DirectionReport| way.is_unknown(plan.transport);
+    let part = |way: &DirectionReport, name: &str| match guess(way) {
         true => format!(
             "an unknown part of the {} sent {name}",
             way.sent_bits_per_second.map_or_else(|| bytes(way.sent_bytes.unwrap_or(0)), rate)
@@ -52,7 +52,7 @@ pub fn headline(outcome: &Outcome, findings: &Findings) -> String {
         if let Some(datagrams) = way.as_ref().and_then(|w| w.datagrams.as_ref()) {
             let name =
                 if plan.direction == Senders::Both { format!(" {name}") } else { String::new() };
-            text += &format!("; {}{name}", fate(datagrams));
+            text += &format!("; {}{name}", datagram_loss(datagrams));
         }
     }
     if let (Some(idle), Some(loaded)) = (findings.idle, findings.loaded) {
@@ -89,19 +89,11 @@ pub fn server_output(theirs: &quell_wire::iperf3::Results, width: usize) -> Opti
 }
 
 /// What became of datagrams.
-fn fate(datagrams: &Datagrams) -> String {
-    let Datagrams { sent, arrived, lost, loss, unseen, tail_unknown, .. } = datagrams;
+fn datagram_loss(datagrams: &DatagramReport) -> String {
+    let DatagramReport { sent, arrived, lost, loss, unseen, tail_unknown, .. } = datagrams;
     match (*arrived, *lost) {
         (0, _) if *sent == 0 => "nothing arrived".into(),
         (0, _) => format!("not one of {sent} datagrams arrived"),
-        // The two ends know the same datagrams: where they contradict each other neither is the truth.
-        _ if datagrams.contradicted => {
-            "how many datagrams are lost is unknown, since both ends' counts contradict each other"
-                .into()
-        }
-        _ if datagrams.base_unsure => {
-            "how many datagrams are lost is unknown, since somebody else wrote into the flow".into()
-        }
         (_, 0) if *unseen > *arrived => {
             format!("{unseen} of {sent} datagrams had not arrived when it ended")
         }
@@ -112,7 +104,7 @@ fn fate(datagrams: &Datagrams) -> String {
 }
 
 /// What a load adds to a ping.
-fn ping_beside(findings: &Findings, idle: f64, loaded: f64, added: f64) -> String {
+fn ping_beside(findings: &FlowReport, idle: f64, loaded: f64, added: f64) -> String {
     let (from, to) = (ms(idle), ms(loaded));
     // No more than by what one ping of ten varies without, or than a host's own noise.
     let varies = findings.idle.as_ref().map_or(0.0, |idle| idle.p90_ms - idle.p50_ms);
@@ -144,7 +136,12 @@ fn parts(added: f64, ways: [f64; 2]) -> String {
 }
 
 /// Headline and working, in lines of so many columns.
-pub fn summary(outcome: &Outcome, findings: &Findings, bdp: bool, width: usize) -> String {
+pub fn summary(
+    outcome: &FlowMeasurement,
+    findings: &FlowReport,
+    bdp: bool,
+    width: usize,
+) -> String {
     let wrapped = |label: &str, text: &str| wrapped(label, text, width);
     let mut out = String::from("\n");
     if outcome.stopped {
@@ -186,7 +183,13 @@ pub fn summary(outcome: &Outcome, findings: &Findings, bdp: bool, width: usize) 
     out
 }
 
-fn direction(out: &mut String, name: &str, way: &Way, outcome: &Outcome, width: usize) {
+fn direction(
+    out: &mut String,
+    name: &str,
+    way: &DirectionReport,
+    outcome: &FlowMeasurement,
+    width: usize,
+) {
     let wrapped = |label: &str, text: &str| wrapped(label, text, width);
     let bytes = way.received_bytes.or(way.sent_bytes).unwrap_or(0);
     let who = if way.by_receiver { "counted by the receiver" } else { "counted by the sender" };
@@ -240,7 +243,7 @@ fn direction(out: &mut String, name: &str, way: &Way, outcome: &Outcome, width: 
 }
 
 /// What the sender waited for, the facts, what to do.
-fn cause(out: &mut String, way: &Way, finding: &Finding, width: usize) {
+fn cause(out: &mut String, way: &DirectionReport, finding: &Finding, width: usize) {
     let sure = if finding.sure || way.cause == Some(Cause::Unknown) { "" } else { ", probably" };
     let queue = way
         .own_queue
@@ -253,8 +256,8 @@ fn cause(out: &mut String, way: &Way, finding: &Finding, width: usize) {
     }
 }
 
-fn dropped_here(dropped: &DroppedHere) -> String {
-    let DroppedHere { device, redirected_from, kinds, packets, filters } = dropped;
+fn dropped_here(dropped: &LocalDrops) -> String {
+    let LocalDrops { device, redirected_from, kinds, packets, filters } = dropped;
     let s = if *packets == 1 { "" } else { "s" };
     if *filters {
         return format!(
@@ -272,17 +275,11 @@ fn dropped_here(dropped: &DroppedHere) -> String {
     )
 }
 
-fn udp(out: &mut String, name: &str, datagrams: &Datagrams, width: usize) {
+fn udp(out: &mut String, name: &str, datagrams: &DatagramReport, width: usize) {
     let wrapped = |label: &str, text: &str| wrapped(label, text, width);
     let mut facts = vec![match datagrams.arrived {
         0 if datagrams.sent == 0 => "no datagram arrived".to_owned(),
         0 => format!("{} datagrams sent, none arrived", datagrams.sent),
-        arrived if datagrams.base_unsure => format!(
-            "{arrived} datagrams arrived, or a few more; how many were sent and lost is unknown"
-        ),
-        arrived if datagrams.contradicted => {
-            format!("{arrived} datagrams arrived at most; how many were sent and lost is unknown")
-        }
         _ => format!(
             "{} datagrams sent, {} lost ({})",
             datagrams.sent,
@@ -293,12 +290,12 @@ fn udp(out: &mut String, name: &str, datagrams: &Datagrams, width: usize) {
     if datagrams.omitted_included {
         facts[0] += ", those of the time that does not count included (the server does not tell them apart)";
     }
-    if datagrams.tail_unknown && !datagrams.is_unknown() {
+    if datagrams.tail_unknown {
         facts.push(
             "how many were sent behind the last one that arrived the server did not tell".into(),
         );
     }
-    if datagrams.unseen > 0 && datagrams.arrived > 0 && !datagrams.base_unsure {
+    if datagrams.unseen > 0 && datagrams.arrived > 0 {
         facts.push(format!("the last {} not seen when it ended: lost or late", datagrams.unseen));
     }
     if let Some(reordered) = datagrams.reordered {
@@ -329,7 +326,7 @@ fn udp(out: &mut String, name: &str, datagrams: &Datagrams, width: usize) {
     if let Some(refused @ 1..) = datagrams.refused {
         *out += &wrapped("", &format!("{refused} of them were refused by a queue of this host"));
     }
-    let total: u64 = datagrams.gaps.iter().map(|(_, n)| n).sum();
+    let total = datagrams.gaps.iter().fold(0_u64, |sum, (_, n)| sum.saturating_add(*n));
     if total > 0 {
         let at = |share: f64| {
             let mut left = (share * total as f64).ceil() as u64;
@@ -340,7 +337,6 @@ fn udp(out: &mut String, name: &str, datagrams: &Datagrams, width: usize) {
             });
             class.or(datagrams.gaps.last()).map_or(0.0, |(ns, _)| *ns as f64 / 1e6)
         };
-        // Of older servers only the class is known.
         let longest = match datagrams.longest_gap_ns {
             Some(ns) => format!("longest {} ms", ms(ns as f64 / 1e6)),
             None => format!("all within {} ms", ms(at(1.0))),
@@ -354,10 +350,10 @@ fn udp(out: &mut String, name: &str, datagrams: &Datagrams, width: usize) {
     }
 }
 
-fn latency(out: &mut String, outcome: &Outcome, findings: &Findings, width: usize) {
+fn latency(out: &mut String, outcome: &FlowMeasurement, findings: &FlowReport, width: usize) {
     let wrapped = |label: &str, text: &str| wrapped(label, text, width);
     let with = outcome.latency.method.map_or("", |method| method.name());
-    let line = |name: &str, spread: &Spread| {
+    let line = |name: &str, spread: &RttSummary| {
         format!(
             "{name} median {} ms, 99 % within {} ms, {} to {} ms ({} pings, {} lost{}{}{})",
             ms(spread.p50_ms),
@@ -420,9 +416,9 @@ fn window_needed(out: &mut String, bdp: &Bdp, width: usize) {
     }
 }
 
-fn ends(out: &mut String, findings: &Findings, width: usize) {
+fn ends(out: &mut String, findings: &FlowReport, width: usize) {
     let wrapped = |label: &str, text: &str| wrapped(label, text, width);
-    let cpu = |end: &End| {
+    let cpu = |end: &HostReport| {
         let parts = [end.cpu_percent, end.cpu_user_percent, end.cpu_system_percent];
         let mut text = match parts {
             [Some(all), Some(user), Some(kernel)] => {
@@ -469,8 +465,8 @@ fn moved(counted: &HostCounters) -> Vec<String> {
     .collect()
 }
 
-/// Datagrams that don't fit in a packet.
-fn fragments(outcome: &Outcome) -> Option<String> {
+/// DatagramReport that don't fit in a packet.
+fn fragments(outcome: &FlowMeasurement) -> Option<String> {
     let plan = &outcome.plan;
     // One that broke off says itself what a packet of its path can't carry.
     if outcome.broke.is_some() {
@@ -496,7 +492,7 @@ fn wrapped(label: &str, text: &str, width: usize) -> String {
 }
 
 /// Whose count a rate is, where the receiver's can't be: what TCP acknowledged may have been read by nobody.
-fn by_whom(way: &Way, transport: Transport, doubts: &[String]) -> &'static str {
+fn by_whom(way: &DirectionReport, transport: Transport, doubts: &[String]) -> &'static str {
     match transport == Transport::Tcp && !way.by_receiver && !doubts.is_empty() {
         true => " by what was acknowledged (the server's count is impossible)",
         false => "",
@@ -509,12 +505,12 @@ mod tests {
 
     #[test]
     fn a_rate_that_the_server_did_not_count_says_whose_it_is() {
-        let way = Way { bits_per_second: Some(9.57e9), ..Way::default() };
-        let said = |way: &Way, doubts: &[String]| by_whom(way, Transport::Tcp, doubts);
+        let way = DirectionReport { bits_per_second: Some(9.57e9), ..DirectionReport::default() };
+        let said = |way: &DirectionReport, doubts: &[String]| by_whom(way, Transport::Tcp, doubts);
         assert_eq!(said(&way, &[]), "");
         let doubts = ["the server's count of stream 1 is impossible: ...".to_owned()];
         assert!(said(&way, &doubts).contains("acknowledged"));
-        let counted = Way { by_receiver: true, ..way };
+        let counted = DirectionReport { by_receiver: true, ..way };
         assert_eq!(said(&counted, &doubts), "", "something else of it can't be");
     }
 
@@ -550,15 +546,13 @@ mod tests {
 
     #[test]
     fn what_nobody_saw_arrive_is_not_said_to_be_fine() {
-        let none = Datagrams {
+        let none = DatagramReport {
             sent: 250,
             arrived: 0,
             lost: 0,
             loss: 1.0,
             unseen: 250,
             tail_unknown: false,
-            contradicted: false,
-            base_unsure: false,
             omitted_included: false,
             reordered: None,
             duplicates: None,
@@ -569,38 +563,32 @@ mod tests {
             gaps: Vec::new(),
             longest_gap_ns: None,
         };
-        assert_eq!(fate(&none), "not one of 250 datagrams arrived");
+        assert_eq!(datagram_loss(&none), "not one of 250 datagrams arrived");
         let mut text = String::new();
         udp(&mut text, "up", &none, WIDEST);
         assert!(text.contains("250 datagrams sent, none arrived"), "{text}");
         assert!(text.contains("235 of them were refused"), "{text}");
-        let strange = Datagrams { foreign: Some(7), ..none.clone() };
+        let strange = DatagramReport { foreign: Some(7), ..none.clone() };
         let said = |name| {
             let mut text = String::new();
             udp(&mut text, name, &strange, 200);
             (text.contains(": 7; they"), text.contains(": 7, as the server says; they"))
         };
         assert_eq!([said("down"), said("up")], [(true, false), (false, true)]);
-        let few = Datagrams { arrived: 15, unseen: 235, loss: 0.0, ..none.clone() };
-        assert_eq!(fate(&few), "235 of 250 datagrams had not arrived when it ended");
-        let all = Datagrams { arrived: 249, unseen: 1, loss: 0.0, ..none.clone() };
-        assert_eq!(fate(&all), "nothing is lost", "the last was still on its way");
-        let cut = Datagrams {
+        let few = DatagramReport { arrived: 15, unseen: 235, loss: 0.0, ..none.clone() };
+        assert_eq!(datagram_loss(&few), "235 of 250 datagrams had not arrived when it ended");
+        let all = DatagramReport { arrived: 249, unseen: 1, loss: 0.0, ..none.clone() };
+        assert_eq!(datagram_loss(&all), "nothing is lost", "the last was still on its way");
+        let cut = DatagramReport {
             sent: 213,
             arrived: 213,
             unseen: 0,
             loss: 0.0,
             tail_unknown: true,
-            contradicted: false,
             ..none.clone()
         };
-        assert_eq!(fate(&cut), "what was lost at its end is unknown");
-        let forged = Datagrams { base_unsure: true, ..cut };
-        assert!(fate(&forged).contains("somebody else wrote into the flow"));
-        let mut text = String::new();
-        udp(&mut text, "up", &forged, WIDEST);
-        assert!(text.contains("how many were sent and lost is unknown"), "{text}");
-        let some = Datagrams { arrived: 200, lost: 50, unseen: 0, loss: 0.2, ..none };
-        assert_eq!(fate(&some), "20.0 % of datagrams are lost");
+        assert_eq!(datagram_loss(&cut), "what was lost at its end is unknown");
+        let some = DatagramReport { arrived: 200, lost: 50, unseen: 0, loss: 0.2, ..none };
+        assert_eq!(datagram_loss(&some), "20.0 % of datagrams are lost");
     }
 }

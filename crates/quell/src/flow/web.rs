@@ -1,7 +1,7 @@
 //! A flow's figures, sent to the page of the server.
 
 use crate::failure::Failure;
-use quell_flow::{Findings, Outcome, Senders, Transport};
+use quell_flow::{FlowMeasurement, FlowReport, Senders, Transport};
 use quell_sys::wait::Bell;
 use quell_web::sent::SentResult;
 use std::time::UNIX_EPOCH;
@@ -10,7 +10,7 @@ use std::time::UNIX_EPOCH;
 const PATH: &str = "/web/results";
 
 /// Sends them.
-pub fn send(outcome: &Outcome, findings: &Findings, stop: &Bell) -> Result<(), Failure> {
+pub fn send(outcome: &FlowMeasurement, findings: &FlowReport, stop: &Bell) -> Result<(), Failure> {
     let plan = &outcome.plan;
     // Texts and numbers are always JSON.
     let json = serde_json::to_string(&figures(outcome, findings)).unwrap_or_default();
@@ -21,9 +21,11 @@ pub fn send(outcome: &Outcome, findings: &Findings, stop: &Bell) -> Result<(), F
     })
 }
 
-fn figures(outcome: &Outcome, findings: &Findings) -> SentResult {
+fn figures(outcome: &FlowMeasurement, findings: &FlowReport) -> SentResult {
     let plan = &outcome.plan;
-    let mbit = |way: &Option<quell_flow::findings::Way>| Some(way.as_ref()?.bits_per_second? / 1e6);
+    let mbit = |way: &Option<quell_flow::report::DirectionReport>| {
+        Some(way.as_ref()?.bits_per_second? / 1e6)
+    };
     let transport = match plan.transport {
         Transport::Tcp => "TCP",
         Transport::Udp => "UDP",

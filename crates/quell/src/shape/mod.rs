@@ -20,7 +20,7 @@ pub use args::{
 use args::{ImportFormat, RehearsalArgs};
 pub use quell_act::WATCHDOG;
 use quell_act::{ActError, Applied, Leave, OffRequest, own_watchdog};
-use quell_flow::{Amount, Findings, FlowError, FlowPlan, Progress, Senders};
+use quell_flow::{Amount, FlowError, FlowPlan, FlowReport, Progress, Senders};
 use quell_shaper::import::{Imported, libreqos, sqm};
 use quell_shaping::change::RateChange;
 use quell_shaping::prove::{DirectionProof, LoadResult};
@@ -336,7 +336,7 @@ pub fn prove(args: &ProveArgs) -> Result<ExitCode, Failure> {
         if outcome.stopped {
             return Err(ShapingError::check("stopped before it was over"));
         }
-        let findings = Findings::of(&outcome);
+        let findings = FlowReport::of(&outcome);
         let way = if up { &findings.up } else { &findings.down };
         let arrived = way.as_ref().and_then(|way| Some((way.received_bytes?, way.seconds?)));
         let (received_bytes, seconds) =

@@ -7,7 +7,7 @@ use crate::progress::Show;
 use quell_act::Kernel;
 use quell_experiment::run::{Carrier, Options};
 use quell_experiment::spec::{check, load_file};
-use quell_flow::{Amount, Findings, FlowError, FlowPlan, Senders};
+use quell_flow::{Amount, FlowError, FlowPlan, FlowReport, Senders};
 use quell_model::metric::Metric;
 use quell_report::analysis::Results;
 use quell_store::Run;
@@ -52,7 +52,7 @@ pub fn with_host(
                 "the test broke off: {broke}; all is as it was before"
             )));
         }
-        let findings = Findings::of(&outcome);
+        let findings = FlowReport::of(&outcome);
         let way = if up { findings.up } else { findings.down };
         way.and_then(|way| way.bits_per_second).ok_or_else(|| {
             TuningError::system("how much arrived is unknown; all is as it was before")

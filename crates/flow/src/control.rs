@@ -37,26 +37,26 @@ const PROOF_NS: u64 = 1_000_000_000;
 
 /// The connection on which both ends talk.
 #[derive(Debug)]
-pub(crate) struct Talk {
+pub(crate) struct ControlConnection {
     pub stream: TcpSocket,
     pub server: SocketAddr,
     pub cookie: Cookie,
     /// What hellos of UDP streams carry; none where the server knows of no such thing.
     pub token: Option<HelloToken>,
     /// What a Quell server said of what it sees.
-    heard: Mutex<Heard>,
+    heard: Mutex<ServerReports>,
 }
 
 /// The reports of a server.
 #[derive(Debug, Default)]
-struct Heard {
+struct ServerReports {
     last: Option<Report>,
     many: u64,
     /// When the first came, in nanoseconds of the monotonic clock.
     since_ns: u64,
 }
 
-impl Heard {
+impl ServerReports {
     /// Takes one that came now; errors where they are more than anybody was asked for.
     fn take(&mut self, report: Report, now: u64) -> Result<(), String> {
         if self.many == 0 {
@@ -114,7 +114,7 @@ fn trusted(plan: &FlowPlan, to: SocketAddr, stop: &Bell) -> Result<TcpSocket, Fl
     Ok(stream)
 }
 
-impl Talk {
+impl ControlConnection {
     /// Connects; both prove their secret where there is one.
     pub fn open(plan: &FlowPlan, stop: &Bell) -> Result<Self, FlowError> {
         let stream = trusted(plan, plan.control, stop)?;
@@ -265,7 +265,7 @@ impl Talk {
         FlowError::Foreign(self.server, when, format!("it said {next:?} where {due:?} was due"))
     }
 
-    /// The server's next state; those that end a test are errors. A report is taken and kept, see [`Talk::heard`].
+    /// The server's next state; those that end a test are errors. A report is taken and kept, see [`ControlConnection::heard`].
     pub fn next(&self, when: &'static str, stop: &Bell) -> Result<State, FlowError> {
         self.next_by(monotonic_ns() + self.patience_ns(when), when, stop)
     }
@@ -352,12 +352,12 @@ mod tests {
 
     #[test]
     fn reports_are_taken_as_often_as_they_are_asked_for_and_no_flood_of_them() {
-        let mut heard = Heard::default();
+        let mut heard = ServerReports::default();
         let ms = 1_000_000;
         for n in 0..20_000 {
             assert!(heard.take(Report::default(), n * ms).is_ok(), "one each millisecond");
         }
-        let mut heard = Heard::default();
+        let mut heard = ServerReports::default();
         let taken = (0..20_000).take_while(|_| heard.take(Report::default(), 7 * ms).is_ok());
         assert_eq!(taken.count() as u64, MOST_REPORTS);
     }

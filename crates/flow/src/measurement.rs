@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 /// One stream between two reports.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct IntervalLane {
+pub struct IntervalStream {
     /// Its number: 1, 3, 4 …
     pub id: u32,
     /// Whether this end sends.
@@ -22,7 +22,7 @@ pub struct IntervalLane {
 
 /// What a Quell server said of its end while data flowed, in the time since the line before, as far as it had come by then.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Heard {
+pub struct ServerCounts {
     /// Datagrams that were lost on their way there.
     pub lost: u64,
     /// Jitter of those that came, in nanoseconds.
@@ -45,9 +45,9 @@ pub struct Interval {
     /// Whether it does not count.
     pub omitted: bool,
     /// The streams.
-    pub lanes: Vec<IntervalLane>,
+    pub lanes: Vec<IntervalStream>,
     /// What the server said meanwhile; none of one that says nothing.
-    pub heard: Option<Heard>,
+    pub heard: Option<ServerCounts>,
 }
 
 impl Interval {
@@ -67,7 +67,7 @@ impl Interval {
 
 /// One stream as this end saw it.
 #[derive(Debug, Clone)]
-pub struct LaneOutcome {
+pub struct StreamMeasurement {
     /// Its number: 1, 3, 4 …
     pub id: u32,
     /// Its descriptor, by which iperf3 names it.
@@ -104,7 +104,7 @@ pub struct LaneOutcome {
     pub buffers: (Option<u64>, Option<u64>),
 }
 
-impl LaneOutcome {
+impl StreamMeasurement {
     /// That so many datagrams were sent to it in all, of which no more will come: what is missing behind the last one that did is lost too.
     pub(crate) fn all_sent(&mut self, sent: u64) {
         if self.sends {
@@ -116,9 +116,30 @@ impl LaneOutcome {
     }
 }
 
+/// What is told while it goes.
+#[derive(Debug)]
+pub enum Progress<'a> {
+    /// The server is there; the idle path is measured.
+    Connected {
+        /// Bytes in one write or datagram.
+        block: u64,
+    },
+    /// Data flows.
+    Started {
+        /// Without a load.
+        latency: &'a Latency,
+        /// Whether the server says what it sees while it goes.
+        hears: bool,
+    },
+    /// One report.
+    Interval(&'a Interval),
+    /// The data is through; the server's results are awaited.
+    Ending,
+}
+
 /// A test that was carried out, perhaps not to its end.
 #[derive(Debug, Clone)]
-pub struct Outcome {
+pub struct FlowMeasurement {
     /// What was asked for.
     pub plan: FlowPlan,
     /// When data began to flow, by the wall clock.
@@ -136,7 +157,7 @@ pub struct Outcome {
     /// Seconds that count.
     pub seconds: f64,
     /// The streams.
-    pub lanes: Vec<LaneOutcome>,
+    pub lanes: Vec<StreamMeasurement>,
     /// The reports.
     pub intervals: Vec<Interval>,
     /// What this end told the server.
@@ -161,7 +182,7 @@ pub struct Outcome {
     pub stopped: bool,
 }
 
-impl Outcome {
+impl FlowMeasurement {
     /// What the server told of a stream.
     pub(crate) fn their_stream(&self, id: u32) -> Option<&StreamResult> {
         self.theirs.as_ref()?.streams.iter().find(|stream| stream.id == id)
@@ -180,10 +201,10 @@ impl Outcome {
 
 /// Made up for tests.
 #[cfg(test)]
-impl Outcome {
+impl FlowMeasurement {
     pub(crate) fn example(
         plan: FlowPlan,
-        lanes: Vec<LaneOutcome>,
+        lanes: Vec<StreamMeasurement>,
         theirs: Option<Results>,
     ) -> Self {
         Self {
@@ -212,7 +233,7 @@ impl Outcome {
 }
 
 #[cfg(test)]
-impl LaneOutcome {
+impl StreamMeasurement {
     /// Stream 1 with these counts of the omitted and the counted time.
     pub(crate) fn example(sends: bool, omitted: LaneCounts, mark: LaneCounts) -> Self {
         let at = SocketAddr::from(([127, 0, 0, 1], 5201));

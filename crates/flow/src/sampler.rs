@@ -1,8 +1,8 @@
-//! Looks at a test's streams at round times: what is told as it goes, and what was counted in the end.
+//! StreamSampler at a test's streams at round times: what is told as it goes, and what was counted in the end.
 
+use crate::Progress;
 use crate::lane::OpenLane;
-use crate::outcome::{Heard, Interval, IntervalLane, LaneOutcome};
-use crate::progress::Progress;
+use crate::measurement::{Interval, IntervalStream, ServerCounts, StreamMeasurement};
 use crate::{Amount, FlowPlan, LaneCounts, Transport};
 use quell_host::cpu_time::CpuTimes;
 use quell_load::arrivals::Arrivals;
@@ -19,8 +19,8 @@ const LOOK_NS: u64 = 100_000_000;
 /// Most looks of one test: longer ones are looked at less often.
 const MOST_LOOKS: u64 = 6000;
 
-/// Looks at streams at round times.
-pub(crate) struct Looks<'a> {
+/// StreamSampler at streams at round times.
+pub(crate) struct StreamSampler<'a> {
     plan: &'a FlowPlan,
     lanes: &'a [OpenLane],
     origin: u64,
@@ -59,7 +59,7 @@ pub(crate) struct Looks<'a> {
     incoming: Vec<OwnQueue>,
 }
 
-impl<'a> Looks<'a> {
+impl<'a> StreamSampler<'a> {
     pub fn new(
         lanes: &'a [OpenLane],
         origin: u64,
@@ -121,7 +121,7 @@ impl<'a> Looks<'a> {
         self.next_look.min(self.next_report).min(boundary).min(beat).max(now + 1)
     }
 
-    /// Looks, if it is time or the last time.
+    /// StreamSampler, if it is time or the last time.
     pub fn look(&mut self, now: u64, last: bool, tell: &mut dyn FnMut(Progress<'_>)) {
         if let Some(pauses) = &mut self.pauses {
             pauses.note(now);
@@ -233,7 +233,7 @@ impl<'a> Looks<'a> {
         let heard = self.heard.map(|now| {
             let before = std::mem::replace(&mut self.heard_before, now);
             let lost = |report: &Report| report.expected.saturating_sub(report.packets);
-            Heard {
+            ServerCounts {
                 lost: lost(&now).saturating_sub(lost(&before)),
                 jitter_ns: now.jitter_ns,
                 retransmits: now.retransmits.saturating_sub(before.retransmits),
@@ -242,7 +242,7 @@ impl<'a> Looks<'a> {
             }
         });
         let seconds = |at: u64| self.window_t(at) as f64 / 1e9;
-        let lanes = self.lanes.iter().enumerate().map(|(place, lane)| IntervalLane {
+        let lanes = self.lanes.iter().enumerate().map(|(place, lane)| IntervalStream {
             id: lane.id,
             sends: lane.sends,
             mark: self.now[place].since(&self.reported[place]),
@@ -298,13 +298,13 @@ impl<'a> Looks<'a> {
         self.incoming.iter().map(|queue| queue.standing().clone()).collect()
     }
 
-    pub fn outcomes(&self) -> Vec<LaneOutcome> {
+    pub fn outcomes(&self) -> Vec<StreamMeasurement> {
         let each = self.lanes.iter().enumerate().map(|(place, lane)| {
             let gaps = match (&self.gaps[place], &self.begun_gaps[place]) {
                 (Some(all), Some(before)) => Some(all.since(before)),
                 (all, _) => all.clone(),
             };
-            LaneOutcome {
+            StreamMeasurement {
                 id: lane.id,
                 number: lane.number(),
                 sends: lane.sends,

@@ -1,28 +1,28 @@
 //! What a test means: one row a direction, put together from what both ends saw, and the rest that a person asks.
 
-use crate::fate::Fate;
-use crate::latency::Spread;
+use crate::datagram_counts::DatagramCounts;
+use crate::latency::RttSummary;
 use crate::sender_facts::{FlowSender, settled};
-use crate::{Amount, LaneOutcome, Outcome, Senders, Transport};
+use crate::{Amount, FlowMeasurement, Senders, StreamMeasurement, Transport};
 use quell_cause::{Cause, FlowEnd, SenderFacts};
 use quell_finding::Finding;
 use quell_load::own_queue::Standing;
-use quell_model::{EchoSample, EchoStatus};
+use quell_model::{EchoSample, EchoStatus, MeasuredDatagrams, MeasuredFlow};
 use quell_stats::LogHistogram;
 use quell_wire::iperf3::{HostCounters, Moment, Part, PartStream, StreamResult};
 use serde::Serialize;
 
 /// Everything that is told of a test.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Findings {
+pub struct FlowReport {
     /// From here to the server.
-    pub up: Option<Way>,
+    pub up: Option<DirectionReport>,
     /// From the server to here.
-    pub down: Option<Way>,
+    pub down: Option<DirectionReport>,
     /// Latency over the idle path.
-    pub idle: Option<Spread>,
+    pub idle: Option<RttSummary>,
     /// Latency beside the load.
-    pub loaded: Option<Spread>,
+    pub loaded: Option<RttSummary>,
     /// Milliseconds that the load adds to the median; none where most pings had no answer.
     pub added_ms: Option<f64>,
     /// Of the way there alone, where the reflector tells: two clocks' offset cancels, their drift during the test (some 0.01 ms a second) does
@@ -33,25 +33,62 @@ pub struct Findings {
     /// What the window had to be.
     pub bdp: Option<Bdp>,
     /// This host.
-    pub here: End,
+    pub here: HostReport,
     /// The server's.
-    pub there: Option<End>,
+    pub there: Option<HostReport>,
     /// What is unknown because what the server told of it can't be.
     pub doubts: Vec<String>,
 }
 
-impl Findings {
+impl FlowReport {
     /// What the senders waited for; nothing of a test that broke off, a path that swallows large packets aside.
-    pub fn causes(&self, outcome: &Outcome) -> Vec<Finding> {
+    pub fn causes(&self, outcome: &FlowMeasurement) -> Vec<Finding> {
         let ways = [("up", &self.up), ("down", &self.down)];
-        let told = |way: &&Way| outcome.broke.is_none() || way.cause == Some(Cause::MtuBlackHole);
+        let told = |way: &&DirectionReport| {
+            outcome.broke.is_none() || way.cause == Some(Cause::MtuBlackHole)
+        };
         ways.into_iter()
             .filter_map(|(name, way)| way.as_ref().filter(told)?.finding(name))
             .collect()
     }
 }
 
-impl Way {
+impl FlowReport {
+    /// Of this stream; none where its direction was not measured.
+    pub fn measured(
+        &self,
+        outcome: &FlowMeasurement,
+        lane: &StreamMeasurement,
+    ) -> Option<MeasuredFlow> {
+        let way = if lane.sends { &self.up } else { &self.down }.as_ref()?;
+        let udp = outcome.plan.transport == Transport::Udp;
+        let theirs = outcome.their_stream(lane.id);
+        let received_bytes = match (lane.sends, theirs) {
+            (false, _) => Some(lane.mark.moment.bytes),
+            (true, Some(told)) if way.by_receiver => Some(told.bytes),
+            // What was acknowledged arrived; of datagrams nobody else knows.
+            (true, _) => Some(lane.mark.moment.bytes).filter(|_| !udp),
+        };
+        let retransmits = match lane.sends {
+            true => Some(lane.mark.moment.retransmits),
+            false => theirs.and_then(|told| u64::try_from(told.retransmits).ok()),
+        };
+        let counts = DatagramCounts::of(outcome, lane).filter(|_| udp && way.by_receiver);
+        Some(MeasuredFlow {
+            seconds: received_in(outcome, lane).and(way.seconds),
+            received_bytes,
+            retransmits: retransmits.filter(|_| !udp),
+            datagrams: counts.map(|counts| MeasuredDatagrams {
+                sent: counts.sent,
+                arrived: counts.arrived,
+                lost: counts.lost,
+                jitter_ms: counts.jitter_ms,
+            }),
+        })
+    }
+}
+
+impl DirectionReport {
     /// What its sender waited for, with the facts; `name` is that of the direction.
     pub fn finding(&self, name: &str) -> Option<Finding> {
         let (here, there) = ("this host", "the server");
@@ -68,7 +105,7 @@ impl Way {
 
 /// One direction, all streams together.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Way {
+pub struct DirectionReport {
     /// Payload that arrived, in bits a second: the receiver's count; of TCP what was acknowledged, where that got lost or can't be. None where nobody
     /// knows, and where there is no time, as of one datagram.
     pub bits_per_second: Option<f64>,
@@ -107,9 +144,9 @@ pub struct Way {
     pub own_queue: Option<Standing>,
     /// Packets that this host's own device dropped meanwhile, or one to which what comes in is redirected.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub dropped_here: Option<DroppedHere>,
+    pub dropped_here: Option<LocalDrops>,
     /// UDP: what became of the datagrams.
-    pub datagrams: Option<Datagrams>,
+    pub datagrams: Option<DatagramReport>,
     /// Each stream's bits a second.
     #[serde(rename = "streams_bits_per_second")]
     pub streams: Vec<Option<f64>>,
@@ -127,7 +164,7 @@ pub enum HostEnd {
 
 /// Packets that this host's own device dropped while a flow left by it, or came in: the flow's own, or others'.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct DroppedHere {
+pub struct LocalDrops {
     /// The device.
     pub device: String,
     /// The device whose incoming packets are redirected to it; none where it dropped what goes out.
@@ -142,7 +179,7 @@ pub struct DroppedHere {
     pub filters: bool,
 }
 
-impl DroppedHere {
+impl LocalDrops {
     /// Those of queues.
     fn of(seen: &Standing) -> Option<Self> {
         let packets = seen.dropped + seen.emulated;
@@ -160,12 +197,12 @@ impl DroppedHere {
     }
 }
 
-/// Datagrams of one direction.
+/// DatagramReport of one direction.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Datagrams {
+pub struct DatagramReport {
     /// Sent.
     pub sent: u64,
-    /// Arrived, copies not counted.
+    /// ByteCountdown, copies not counted.
     pub arrived: u64,
     /// That did not arrive, though a later one did.
     pub lost: u64,
@@ -175,12 +212,6 @@ pub struct Datagrams {
     pub unseen: u64,
     /// The sender did not tell how many it sent: `sent` ends with the last one that arrived.
     pub tail_unknown: bool,
-    /// The sender told of another count than what came can be of: neither is the truth, and what was sent and lost is unknown.
-    #[serde(skip)]
-    pub contradicted: bool,
-    /// Somebody else wrote into the flow, and where counting began may be a number of theirs: what was sent and lost is unknown.
-    #[serde(skip)]
-    pub base_unsure: bool,
     /// Whether those of the omitted time are among them: some receivers do not tell them apart.
     pub omitted_included: bool,
     /// Behind a later one; none where the receiver does not tell, or where others wrote into the flow.
@@ -228,7 +259,7 @@ pub struct Bdp {
 
 /// One host.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct End {
+pub struct HostReport {
     /// CPU of the program, in percent of one CPU; none where it is not known.
     pub cpu_percent: Option<f64>,
     /// In user space.
@@ -244,24 +275,24 @@ pub struct End {
 }
 
 /// One figure of a spread.
-type Figure = fn(&Spread) -> Option<f64>;
+type Figure = fn(&RttSummary) -> Option<f64>;
 
-impl Findings {
+impl FlowReport {
     /// Of this test.
-    pub fn of(outcome: &Outcome) -> Self {
+    pub fn of(outcome: &FlowMeasurement) -> Self {
         let theirs = outcome.theirs.as_ref();
         let has = |direction| outcome.plan.direction != direction;
         let latency = &outcome.latency;
-        let idle = Spread::of(&latency.idle)
+        let idle = RttSummary::of(&latency.idle)
             .map(|spread| spread.where_unanswered(latency.idle_unanswered));
-        let loaded = Spread::of(&counted(outcome))
+        let loaded = RttSummary::of(&counted(outcome))
             .map(|spread| spread.where_unanswered(latency.loaded_unanswered));
-        let whole = loaded.filter(Spread::is_majority);
+        let whole = loaded.filter(RttSummary::is_majority);
         let added = |of: Figure| Some(of(whole.as_ref()?)? - of(idle.as_ref()?)?);
         let idle_ms = idle.as_ref().map(|idle| idle.p50_ms);
-        let up = has(Senders::Down).then(|| Way::of(outcome, true, idle_ms));
-        let down = has(Senders::Up).then(|| Way::of(outcome, false, idle_ms));
-        let end = |results: &quell_wire::iperf3::Results| End {
+        let up = has(Senders::Down).then(|| DirectionReport::of(outcome, true, idle_ms));
+        let down = has(Senders::Up).then(|| DirectionReport::of(outcome, false, idle_ms));
+        let end = |results: &quell_wire::iperf3::Results| HostReport {
             cpu_percent: results.cpu_util_total,
             cpu_user_percent: results.cpu_util_user,
             cpu_system_percent: results.cpu_util_system,
@@ -278,7 +309,7 @@ impl Findings {
             added_ms: added(|spread| Some(spread.p50_ms)),
             added_up_ms: added(|spread| spread.up_ms),
             added_down_ms: added(|spread| spread.down_ms),
-            here: End { counted: outcome.here, ..end(&outcome.ours) },
+            here: HostReport { counted: outcome.here, ..end(&outcome.ours) },
             there: theirs.map(end),
             doubts: outcome.doubts.clone(),
         }
@@ -286,7 +317,7 @@ impl Findings {
 }
 
 /// Pings of the time that counts. Of a test that ended before its time those that were under way were not waited for.
-fn counted(outcome: &Outcome) -> Vec<EchoSample> {
+fn counted(outcome: &FlowMeasurement) -> Vec<EchoSample> {
     let cut = outcome.stopped || outcome.broke.is_some();
     let counts =
         |ping: &&EchoSample| ping.t_ns >= 0 && !(cut && ping.status == EchoStatus::Unfinished);
@@ -297,15 +328,16 @@ fn moved(part: &Part) -> Option<HostCounters> {
     Some(quell_host::counted::between(part.before.as_ref()?, part.after.as_ref()?))
 }
 
-impl Way {
+impl DirectionReport {
     /// Whether nobody knows what arrived: of datagrams only their receiver does.
     pub fn is_unknown(&self, transport: Transport) -> bool {
         transport == Transport::Udp && !self.by_receiver
     }
 
-    fn of(outcome: &Outcome, up: bool, idle_ms: Option<f64>) -> Self {
+    fn of(outcome: &FlowMeasurement, up: bool, idle_ms: Option<f64>) -> Self {
         let udp = outcome.plan.transport == Transport::Udp;
-        let lanes: Vec<&LaneOutcome> = outcome.lanes.iter().filter(|l| l.sends == up).collect();
+        let lanes: Vec<&StreamMeasurement> =
+            outcome.lanes.iter().filter(|l| l.sends == up).collect();
         let theirs: Vec<Option<&StreamResult>> =
             lanes.iter().map(|l| outcome.their_stream(l.id)).collect();
         let parts: Vec<Option<&PartStream>> =
@@ -319,10 +351,11 @@ impl Way {
         // What came was sent, though its acknowledgement was still on its way.
         let sent = sent.map(|sent| if udp { sent } else { sent.max(received.unwrap_or(0)) });
         // What became of datagrams only their receiver knows.
-        let datagrams = (udp && by_receiver).then(|| Datagrams::of(outcome, &lanes, &parts, up));
+        let datagrams =
+            (udp && by_receiver).then(|| DatagramReport::of(outcome, &lanes, &parts, up));
         // The receiver's cut between what counts and what does not is a little later than the sender's: bytes are those of the datagrams.
         let sent = match &datagrams {
-            Some(all) if !all.tail_unknown && !all.omitted_included && !all.base_unsure => {
+            Some(all) if !all.tail_unknown && !all.omitted_included => {
                 Some(all.sent.saturating_mul(outcome.block))
             }
             _ => sent,
@@ -434,21 +467,24 @@ impl Way {
 
 /// In how many seconds what a stream's receiver counted came. None where there is no time: one datagram that is all that was sent, or of an amount,
 /// has come, but it has no rate.
-pub(crate) fn received_in(outcome: &Outcome, lane: &LaneOutcome) -> Option<f64> {
+pub(crate) fn received_in(outcome: &FlowMeasurement, lane: &StreamMeasurement) -> Option<f64> {
     let timed = matches!(outcome.plan.amount, Amount::Time(_));
     let theirs = outcome.their_stream(lane.id).map(|t| t.end_time - t.start_time);
-    let theirs = theirs.filter(|seconds| *seconds > 0.0);
+    // A test takes about as long there as here.
+    let here = lane.seconds.unwrap_or(0.0).max(outcome.seconds);
+    let about = (here / 2.0)..=(here * 2.0 + 1.0);
+    let theirs = theirs.filter(|seconds| about.contains(seconds));
     let told = theirs.filter(|_| lane.sends);
     if outcome.plan.transport == Transport::Udp {
-        let fate = Fate::of(outcome, lane);
-        if fate.is_some_and(|fate| fate.arrived == 1 && (fate.sent <= 1 || !timed)) {
+        let counts = DatagramCounts::of(outcome, lane);
+        if counts.is_some_and(|counts| counts.arrived == 1 && (counts.sent <= 1 || !timed)) {
             return None;
         }
         // Of a stream that broke off at its beginning: what is there is no time.
         if outcome.broke.is_some() && lane.mark.moment.packets <= 1 {
             return None;
         }
-        // Datagrams that came for a shorter time than they were sent are no faster for it. Who receives may learn late that the time is over.
+        // DatagramReport that came for a shorter time than they were sent are no faster for it. Who receives may learn late that the time is over.
         let sent_for = match (timed, theirs.filter(|_| !lane.sends)) {
             (true, Some(theirs)) => theirs.min(outcome.seconds),
             (true, None) => outcome.seconds,
@@ -472,19 +508,19 @@ pub(crate) fn received_in(outcome: &Outcome, lane: &LaneOutcome) -> Option<f64> 
 }
 
 /// Of this host's queues through which this direction goes that in which packets waited most often.
-fn most_waited(outcome: &Outcome, up: bool) -> Option<Standing> {
+fn most_waited(outcome: &FlowMeasurement, up: bool) -> Option<Standing> {
     let out = outcome.own_queue.as_ref();
     let all = outcome.incoming.iter().filter(|_| !up).chain(out);
     all.max_by_key(|queue| if up { queue.stood } else { queue.waited }).cloned()
 }
 
-fn dropped_here(outcome: &Outcome, up: bool) -> Option<DroppedHere> {
+fn dropped_here(outcome: &FlowMeasurement, up: bool) -> Option<LocalDrops> {
     let own = outcome.own_queue.as_ref();
     let queues = match up {
-        true => own.and_then(DroppedHere::of),
-        false => outcome.incoming.iter().find_map(DroppedHere::of),
+        true => own.and_then(LocalDrops::of),
+        false => outcome.incoming.iter().find_map(LocalDrops::of),
     };
-    queues.or_else(|| own.and_then(DroppedHere::by_filters))
+    queues.or_else(|| own.and_then(LocalDrops::by_filters))
 }
 
 /// Of the threads of all streams together; none where one of them is not known, or can't be.
@@ -504,20 +540,16 @@ fn rtt(moments: &[&[Moment]], from_ns: i64) -> Option<[f64; 3]> {
     Some([least, sample.median(), sample.max()])
 }
 
-impl Datagrams {
-    /// Nobody knows how many were sent and lost.
-    pub fn is_unknown(&self) -> bool {
-        self.contradicted || self.base_unsure
-    }
-
+impl DatagramReport {
     fn of(
-        outcome: &Outcome,
-        lanes: &[&LaneOutcome],
+        outcome: &FlowMeasurement,
+        lanes: &[&StreamMeasurement],
         parts: &[Option<&PartStream>],
         up: bool,
     ) -> Self {
-        let fate = Fate::sum(lanes.iter().filter_map(|lane| Fate::of(outcome, lane)));
-        let ours = |of: fn(&LaneOutcome) -> u64| lanes.iter().map(|l| of(l)).sum::<u64>();
+        let counts =
+            DatagramCounts::sum(lanes.iter().filter_map(|lane| DatagramCounts::of(outcome, lane)));
+        let ours = |of: fn(&StreamMeasurement) -> u64| lanes.iter().map(|l| of(l)).sum::<u64>();
         let told = |of: fn(&PartStream) -> u64| -> Option<u64> {
             parts.iter().map(|part| part.map(of)).sum()
         };
@@ -529,29 +561,27 @@ impl Datagrams {
             true => parts.iter().flatten().filter_map(|part| part.longest_gap_ns).max(),
             false => lanes.iter().filter_map(|lane| lane.longest_gap_ns).max(),
         };
-        let pick = |here: fn(&LaneOutcome) -> u64, there: fn(&PartStream) -> u64| match up {
+        let pick = |here: fn(&StreamMeasurement) -> u64, there: fn(&PartStream) -> u64| match up {
             true => told(there),
             false => Some(ours(here)),
         };
         // What others wrote into it came between its own.
         let forged = pick(|l| l.mark.forged, |p| p.forged).is_some_and(|forged| forged > 0);
-        let pure = !forged && !fate.contradicted;
+        let pure = !forged;
         Self {
-            sent: fate.sent,
-            arrived: fate.arrived,
-            lost: fate.lost,
-            loss: fate.loss(),
-            unseen: fate.sent.saturating_sub(fate.arrived + fate.lost),
-            tail_unknown: fate.tail_unknown,
-            contradicted: fate.contradicted,
-            base_unsure: fate.base_unsure,
-            omitted_included: fate.whole,
+            sent: counts.sent,
+            arrived: counts.arrived,
+            lost: counts.lost,
+            loss: counts.loss(),
+            unseen: counts.sent.saturating_sub(counts.arrived + counts.lost),
+            tail_unknown: counts.tail_unknown,
+            omitted_included: counts.whole,
             reordered: pick(|l| l.mark.reordered, |p| p.out_of_order).filter(|_| pure),
             duplicates: pick(|l| l.mark.duplicates, |p| p.duplicates).filter(|_| pure),
             socket_dropped: pick(|l| l.mark.socket_dropped, |p| p.socket_dropped),
             foreign: pick(|l| l.mark.foreign, |p| p.foreign),
             refused: up.then(|| ours(|l| l.mark.refused)),
-            jitter_ms: fate.jitter_ms,
+            jitter_ms: counts.jitter_ms,
             gaps: if pure { merged(gaps, longest_gap_ns) } else { Vec::new() },
             longest_gap_ns: longest_gap_ns.filter(|_| pure),
         }
@@ -571,7 +601,7 @@ fn merged(mut gaps: Vec<(u64, u64)>, longest_ns: Option<u64>) -> Vec<(u64, u64)>
     gaps.dedup_by(|later, kept| {
         let same = later.0 == kept.0;
         if same {
-            kept.1 += later.1;
+            kept.1 = kept.1.saturating_add(later.1);
         }
         same
     });
@@ -581,10 +611,10 @@ fn merged(mut gaps: Vec<(u64, u64)>, longest_ns: Option<u64>) -> Vec<(u64, u64)>
 
 impl Bdp {
     fn of(
-        outcome: &Outcome,
-        up: Option<&Way>,
-        down: Option<&Way>,
-        idle: Option<&Spread>,
+        outcome: &FlowMeasurement,
+        up: Option<&DirectionReport>,
+        down: Option<&DirectionReport>,
+        idle: Option<&RttSummary>,
     ) -> Option<Self> {
         if outcome.plan.transport == Transport::Udp {
             return None;
@@ -641,10 +671,10 @@ mod tests {
         };
         let added = |answered| {
             let plan = crate::FlowPlan::new("there", ([127, 0, 0, 1], 5201).into());
-            let mut outcome = Outcome::example(plan, vec![], None);
+            let mut outcome = FlowMeasurement::example(plan, vec![], None);
             outcome.latency.idle = (0..40).map(|n| ping(n, 40, 20)).collect();
             outcome.latency.loaded = (0..100).map(|n| ping(n, answered, 1345)).collect();
-            Findings::of(&outcome).added_ms
+            FlowReport::of(&outcome).added_ms
         };
         assert_eq!(added(15), None, "15 of 100");
         assert_eq!(added(51), Some(1325.0));
@@ -658,12 +688,13 @@ mod tests {
         };
         let loaded = |stopped| {
             let plan = crate::FlowPlan::new("there", ([127, 0, 0, 1], 5201).into());
-            let mut outcome = Outcome { stopped, ..Outcome::example(plan, vec![], None) };
+            let mut outcome =
+                FlowMeasurement { stopped, ..FlowMeasurement::example(plan, vec![], None) };
             let answered = (0..30).map(|n| ping(n, EchoStatus::Ok, Some(20_000_000)));
             let lost = (30..31).map(|n| ping(n, EchoStatus::Lost, None));
             let under_way = (31..99).map(|n| ping(n, EchoStatus::Unfinished, None));
             outcome.latency.loaded = answered.chain(lost).chain(under_way).collect();
-            let spread = Findings::of(&outcome).loaded.unwrap();
+            let spread = FlowReport::of(&outcome).loaded.unwrap();
             (spread.sent, spread.lost, spread.late)
         };
         assert_eq!((loaded(true), loaded(false)), ((31, 1, 0), (99, 1, 68)));
@@ -682,14 +713,16 @@ mod tests {
                 moment: Moment { bytes: 47_784, ..Moment::default() },
                 ..crate::LaneCounts::default()
             };
-            let lane = LaneOutcome {
+            let lane = StreamMeasurement {
                 seconds: Some(5.0),
-                ..LaneOutcome::example(true, crate::LaneCounts::default(), mark)
+                ..StreamMeasurement::example(true, crate::LaneCounts::default(), mark)
             };
             let told =
                 StreamResult { id: 1, bytes: 59_368, end_time: told, ..StreamResult::default() };
             let theirs = quell_wire::iperf3::Results { streams: vec![told], ..Default::default() };
-            let up = Findings::of(&Outcome::example(plan, vec![lane], Some(theirs))).up.unwrap();
+            let up = FlowReport::of(&FlowMeasurement::example(plan, vec![lane], Some(theirs)))
+                .up
+                .unwrap();
             (up.bits_per_second.unwrap() * up.seconds.unwrap(), up.seconds.unwrap())
         };
         assert_eq!([4.243, 5.0, 5.6].map(rate).map(|(_, seconds)| seconds), [5.0, 5.0, 5.6]);

@@ -8,12 +8,12 @@
 //!
 //! Where the receiver waited for the rest as long as the path shows to be needed, none are unseen: it counts those as lost too.
 
-use crate::{LaneOutcome, Outcome};
+use crate::{FlowMeasurement, StreamMeasurement};
 use quell_stats::jitter::without_start;
 use quell_wire::iperf3::StreamResult;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Fate {
+pub(crate) struct DatagramCounts {
     pub sent: u64,
     pub arrived: u64,
     pub lost: u64,
@@ -23,12 +23,8 @@ pub(crate) struct Fate {
     pub rfc_jitter_ms: Option<f64>,
     /// The receiver alone told what was sent, and knows of none behind the last one that arrived.
     pub tail_unknown: bool,
-    /// The sender told of another count than what came here can be of: neither is the truth.
-    pub contradicted: bool,
     /// The omitted time is in it: the receiver does not tell it apart.
     pub whole: bool,
-    /// Somebody else wrote into the flow, and where counting began is the highest number that the receiver had believed by then: it may be theirs.
-    pub base_unsure: bool,
 }
 
 /// Changes of transit time that a receiver's jitter is of: it counts those of the omitted time too.
@@ -37,9 +33,9 @@ pub(crate) fn changes(told: &StreamResult) -> u64 {
     known(told.packets).saturating_sub(known(told.errors)).saturating_sub(1)
 }
 
-impl Fate {
+impl DatagramCounts {
     /// None where the receiver did not tell.
-    pub fn of(outcome: &Outcome, lane: &LaneOutcome) -> Option<Self> {
+    pub fn of(outcome: &FlowMeasurement, lane: &StreamMeasurement) -> Option<Self> {
         let told = outcome.their_stream(lane.id);
         if lane.sends {
             Some(Self::up(outcome, lane, told?))
@@ -48,7 +44,7 @@ impl Fate {
         }
     }
 
-    fn up(outcome: &Outcome, lane: &LaneOutcome, told: &StreamResult) -> Self {
+    fn up(outcome: &FlowMeasurement, lane: &StreamMeasurement, told: &StreamResult) -> Self {
         let known = |n: i64| u64::try_from(n).unwrap_or(0);
         // iperf3 3.12 counts all and does not say how many were omitted.
         let whole = outcome.plan.omit.nanos() > 0 && told.omitted_packets.is_none();
@@ -58,7 +54,6 @@ impl Fate {
         let sent = (lane.omitted.moment.packets + lane.mark.moment.packets).max(last);
         // Who forges datagrams makes jitter.
         let forged = outcome.their_part(lane.id).is_some_and(|part| part.forged > 0);
-        let base_unsure = forged && outcome.plan.omit.nanos() > 0;
         let rfc_jitter_ms = told.jitter.filter(|_| !forged).map(|seconds| seconds * 1e3);
         Self {
             sent: sent.saturating_sub(base),
@@ -67,17 +62,18 @@ impl Fate {
             jitter_ms: rfc_jitter_ms.map(|jitter| without_start(jitter, changes(told))),
             rfc_jitter_ms,
             tail_unknown: false,
-            contradicted: false,
             whole,
-            base_unsure,
         }
     }
 
-    fn down(outcome: &Outcome, lane: &LaneOutcome, told: Option<&StreamResult>) -> Self {
+    fn down(
+        outcome: &FlowMeasurement,
+        lane: &StreamMeasurement,
+        told: Option<&StreamResult>,
+    ) -> Self {
         let (arrived, lost) = (lane.mark.moment.packets, lane.mark.moment.lost);
         let tail_unknown = told.is_none();
-        let contradicted = tail_unknown && outcome.theirs.is_some();
-        let steady = !contradicted && lane.mark.forged == 0;
+        let steady = lane.mark.forged == 0;
         let last = told.and_then(|told| u64::try_from(told.packets).ok()).unwrap_or(0);
         // An iperf3 sends on until it hears that the amount has come.
         let last = last.min(outcome.plan.datagrams_of(lane.id, outcome.block).unwrap_or(u64::MAX));
@@ -88,9 +84,7 @@ impl Fate {
             jitter_ms: steady.then_some(lane.mark.jitter_ns as f64 / 1e6),
             rfc_jitter_ms: steady.then_some(lane.mark.rfc_jitter_ns as f64 / 1e6),
             tail_unknown,
-            contradicted,
             whole: false,
-            base_unsure: lane.mark.forged > 0 && outcome.plan.omit.nanos() > 0,
         }
     }
 
@@ -102,27 +96,20 @@ impl Fate {
             sent: sum.sent + one.sent,
             arrived: sum.arrived + one.arrived,
             lost: sum.lost + one.lost,
-            jitter_ms: sum.mean(&one, |fate| fate.jitter_ms),
-            rfc_jitter_ms: sum.mean(&one, |fate| fate.rfc_jitter_ms),
+            jitter_ms: sum.mean(&one, |counts| counts.jitter_ms),
+            rfc_jitter_ms: sum.mean(&one, |counts| counts.rfc_jitter_ms),
             tail_unknown: sum.tail_unknown || one.tail_unknown,
-            contradicted: sum.contradicted || one.contradicted,
             whole: sum.whole || one.whole,
-            base_unsure: sum.base_unsure || one.base_unsure,
         })
     }
 
     fn mean(&self, other: &Self, of: fn(&Self) -> Option<f64>) -> Option<f64> {
         let all = self.arrived + other.arrived;
-        let part = |fate: &Self| match fate.arrived {
+        let part = |counts: &Self| match counts.arrived {
             0 => Some(0.0),
-            arrived => of(fate).map(|jitter| jitter * arrived as f64),
+            arrived => of(counts).map(|jitter| jitter * arrived as f64),
         };
         Some((part(self)? + part(other)?) / all.max(1) as f64)
-    }
-
-    /// Nobody knows how many were sent and lost.
-    pub fn is_unknown(&self) -> bool {
-        self.contradicted || self.base_unsure
     }
 
     /// Part of those up to the last one that arrived; 1 where none did.
@@ -139,9 +126,9 @@ impl Fate {
 mod tests {
     use super::*;
     use crate::LaneCounts;
-    use crate::{Findings, FlowPlan, Transport};
+    use crate::{FlowPlan, FlowReport, Transport};
     use quell_units::Span;
-    use quell_wire::iperf3::{Moment, Part, PartStream, Results};
+    use quell_wire::iperf3::{Moment, Results};
 
     fn counted(packets: u64, lost: u64) -> LaneCounts {
         let moment = Moment { packets, lost, bytes: packets * 1000, ..Moment::default() };
@@ -149,7 +136,12 @@ mod tests {
     }
 
     /// 3 s that do not count and 5 s that do.
-    fn outcome(sends: bool, omitted: LaneCounts, mark: LaneCounts, told: StreamResult) -> Outcome {
+    fn outcome(
+        sends: bool,
+        omitted: LaneCounts,
+        mark: LaneCounts,
+        told: StreamResult,
+    ) -> FlowMeasurement {
         let plan = FlowPlan {
             transport: Transport::Udp,
             direction: if sends { crate::Senders::Up } else { crate::Senders::Down },
@@ -157,7 +149,11 @@ mod tests {
             ..FlowPlan::new("there", ([127, 0, 0, 1], 5201).into())
         };
         let theirs = Results { streams: vec![told], ..Results::default() };
-        Outcome::example(plan, vec![LaneOutcome::example(sends, omitted, mark)], Some(theirs))
+        FlowMeasurement::example(
+            plan,
+            vec![StreamMeasurement::example(sends, omitted, mark)],
+            Some(theirs),
+        )
     }
 
     #[test]
@@ -171,9 +167,9 @@ mod tests {
             ..StreamResult::default()
         };
         let outcome = outcome(true, LaneCounts::default(), counted(4, 0), told);
-        let fate = Fate::of(&outcome, &outcome.lanes[0]).expect("told");
-        assert!((fate.jitter_ms.unwrap() - 1.6).abs() < 1e-9, "{fate:?}");
-        assert!((fate.rfc_jitter_ms.unwrap() - 0.19375).abs() < 1e-9, "{fate:?}");
+        let counts = DatagramCounts::of(&outcome, &outcome.lanes[0]).expect("told");
+        assert!((counts.jitter_ms.unwrap() - 1.6).abs() < 1e-9, "{counts:?}");
+        assert!((counts.rfc_jitter_ms.unwrap() - 0.19375).abs() < 1e-9, "{counts:?}");
     }
 
     /// What Quell's server tells of 1340 omitted datagrams and 2232 that count, of which 23 are lost.
@@ -193,7 +189,7 @@ mod tests {
     #[test]
     fn loss_is_of_the_same_datagrams_as_its_counts_with_a_time_that_does_not_count() {
         let outcome = outcome(true, counted(1340, 0), counted(2232, 0), quell());
-        let datagrams = Findings::of(&outcome).up.unwrap().datagrams.unwrap();
+        let datagrams = FlowReport::of(&outcome).up.unwrap().datagrams.unwrap();
         assert_eq!((datagrams.sent, datagrams.arrived, datagrams.lost), (2232, 2209, 23));
         assert_eq!((datagrams.unseen, datagrams.omitted_included), (0, false));
         assert!((datagrams.loss - 23.0 / 2232.0).abs() < 1e-9, "{}", datagrams.loss);
@@ -206,9 +202,10 @@ mod tests {
     /// One got 864 datagrams over and another 17, of which each came behind a drop.
     #[test]
     fn a_stream_of_which_next_to_nothing_arrived_hardly_tells_of_the_jitter_of_all() {
-        let unknown = |arrived| Fate { sent: 864, arrived, ..Fate::default() };
-        let stream = |arrived, ms| Fate { jitter_ms: Some(ms), ..unknown(arrived) };
-        let told = |streams: &[Fate]| Fate::sum(streams.iter().copied()).jitter_ms;
+        let unknown = |arrived| DatagramCounts { sent: 864, arrived, ..DatagramCounts::default() };
+        let stream = |arrived, ms| DatagramCounts { jitter_ms: Some(ms), ..unknown(arrived) };
+        let told =
+            |streams: &[DatagramCounts]| DatagramCounts::sum(streams.iter().copied()).jitter_ms;
         let near = |told: Option<f64>, truth: f64| told.is_some_and(|t| (t - truth).abs() < 1e-9);
         let all = told(&[stream(864, 2.0), stream(17, 90.0), stream(0, 500.0), unknown(0)]);
         assert!(near(all, (864.0 * 2.0 + 17.0 * 90.0) / 881.0), "{all:?}");
@@ -226,9 +223,11 @@ mod tests {
             counted(213, 0),
             StreamResult { id: 1, packets: 415, ..StreamResult::default() },
         );
-        let gone =
-            Outcome { theirs: None, ..outcome(false, counted(0, 0), counted(213, 0), quell()) };
-        let datagrams = |outcome| Findings::of(&outcome).down.unwrap().datagrams.unwrap();
+        let gone = FlowMeasurement {
+            theirs: None,
+            ..outcome(false, counted(0, 0), counted(213, 0), quell())
+        };
+        let datagrams = |outcome| FlowReport::of(&outcome).down.unwrap().datagrams.unwrap();
         let told = datagrams(told);
         assert_eq!((told.sent, told.unseen, told.tail_unknown), (415, 202, false));
         let gone = datagrams(gone);
@@ -236,67 +235,14 @@ mod tests {
     }
 
     #[test]
-    fn where_others_wrote_into_the_flow_what_they_may_have_changed_is_unknown_and_what_came_is_not()
-    {
-        let part = |forged| PartStream {
-            id: 1,
-            forged,
-            out_of_order: 2,
-            longest_gap_ns: Some(7),
-            gaps: vec![(8, 9)],
-            ..PartStream::default()
-        };
-        for (forged, known) in [(0, true), (1, false)] {
-            let told = StreamResult { jitter: Some(1e-3), ..quell() };
-            let mut up = outcome(true, counted(1340, 0), counted(2232, 0), told.clone());
-            let quell = Part { streams: vec![part(forged)], ..Part::default() };
-            up.theirs.as_mut().unwrap().quell = Some(quell);
-            let here = LaneCounts { forged, ..counted(2232, 0) };
-            let mut down = outcome(false, counted(1340, 0), here, told);
-            for omit in [0, 3] {
-                [&mut up, &mut down].into_iter().for_each(|o| o.plan.omit = Span::from_secs(omit));
-                let (up, down) = (Findings::of(&up), Findings::of(&down));
-                for way in [up.up, down.down] {
-                    let datagrams = way.unwrap().datagrams.unwrap();
-                    // Where counting began the highest number may have been theirs.
-                    assert_eq!(datagrams.is_unknown(), omit > 0 && !known, "{datagrams:?}");
-                    assert_eq!((datagrams.sent, datagrams.contradicted), (2232, false));
-                    assert_eq!(datagrams.jitter_ms.is_some(), known, "{datagrams:?}");
-                    assert_eq!(datagrams.reordered.is_some(), known, "{datagrams:?}");
-                    assert_eq!(datagrams.duplicates.is_some(), known, "{datagrams:?}");
-                    assert!(
-                        known || datagrams.gaps.is_empty() && datagrams.longest_gap_ns.is_none()
-                    );
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_forged_number_of_the_time_that_does_not_count_makes_nothing_lost_or_unsent() {
-        // It was 30 above the highest one of the flow's when counting began, and was taken out of the counts in the end.
-        let told = StreamResult { omitted_packets: Some(1370), ..quell() };
-        let mut up = outcome(true, counted(1340, 0), counted(2232, 0), told);
-        let streams = vec![PartStream { id: 1, forged: 1, ..PartStream::default() }];
-        up.theirs.as_mut().unwrap().quell = Some(Part { streams, ..Part::default() });
-        let way = Findings::of(&up).up.unwrap();
-        assert!(way.datagrams.unwrap().is_unknown());
-        assert_eq!(way.sent_bytes, Some(2_232_000), "what this end sent it knows itself");
-        let iperf = crate::iperf_json::document(&up);
-        assert_eq!(iperf["end"]["sum"]["lost_packets"], serde_json::Value::Null);
-        let measured = Findings::of(&up).measured(&up, &up.lanes[0]).unwrap();
-        assert!(measured.datagrams.is_none(), "{measured:?}");
-    }
-
-    #[test]
     fn a_receiver_that_began_to_count_earlier_is_asked_of_its_own_datagrams() {
         // Counting began there a round trip of 40 datagrams before it did here.
         let told = StreamResult { omitted_packets: Some(1300), ..quell() };
         let outcome = outcome(true, counted(1340, 0), counted(2232, 0), told);
-        let fate = Fate::of(&outcome, &outcome.lanes[0]).unwrap();
-        assert_eq!((fate.sent, fate.arrived, fate.lost), (2272, 2249, 23));
+        let counts = DatagramCounts::of(&outcome, &outcome.lanes[0]).unwrap();
+        assert_eq!((counts.sent, counts.arrived, counts.lost), (2272, 2249, 23));
         // Of 1000 bytes: both ends' bytes are of the same ones.
-        let sent = Findings::of(&outcome).up.unwrap().sent_bytes;
+        let sent = FlowReport::of(&outcome).up.unwrap().sent_bytes;
         assert_eq!(sent, Some(2_272_000));
     }
 
@@ -304,7 +250,7 @@ mod tests {
     fn where_nothing_arrives_all_is_lost_though_no_later_one_tells_so() {
         let told = StreamResult { packets: 0, omitted_packets: Some(0), errors: 0, ..quell() };
         let outcome = outcome(true, counted(0, 0), counted(235, 0), told);
-        let datagrams = Findings::of(&outcome).up.unwrap().datagrams.unwrap();
+        let datagrams = FlowReport::of(&outcome).up.unwrap().datagrams.unwrap();
         assert_eq!((datagrams.sent, datagrams.arrived, datagrams.loss), (235, 0, 1.0));
         assert_eq!((datagrams.lost, datagrams.unseen), (0, 235));
     }
@@ -314,7 +260,7 @@ mod tests {
         let told =
             StreamResult { omitted_errors: None, omitted_packets: None, errors: 36, ..quell() };
         let outcome = outcome(true, counted(1340, 0), counted(2232, 0), told);
-        let datagrams = Findings::of(&outcome).up.unwrap().datagrams.unwrap();
+        let datagrams = FlowReport::of(&outcome).up.unwrap().datagrams.unwrap();
         assert_eq!((datagrams.sent, datagrams.arrived, datagrams.lost), (3572, 3536, 36));
         assert!(datagrams.omitted_included);
     }
@@ -323,7 +269,7 @@ mod tests {
     fn datagrams_of_the_time_that_does_not_count_are_not_missed_on_the_way_down() {
         let told = StreamResult { errors: 0, ..quell() };
         let outcome = outcome(false, counted(1340, 0), counted(2232, 0), told);
-        let datagrams = Findings::of(&outcome).down.unwrap().datagrams.unwrap();
+        let datagrams = FlowReport::of(&outcome).down.unwrap().datagrams.unwrap();
         assert_eq!((datagrams.sent, datagrams.arrived, datagrams.unseen), (2232, 2232, 0));
     }
 }

@@ -1,7 +1,7 @@
 //! What this end tells the server of a test, when it is over.
 
-use crate::looks::Looks;
-use crate::outcome::LaneOutcome;
+use crate::measurement::StreamMeasurement;
+use crate::sampler::StreamSampler;
 use crate::{FlowPlan, Transport};
 use quell_host::cpu_time::CpuShare;
 use quell_wire::iperf3::{Host, HostCounters, Part, PartStream, Results, StreamResult};
@@ -9,7 +9,7 @@ use quell_wire::iperf3::{Host, HostCounters, Part, PartStream, Results, StreamRe
 /// All of it: the streams as they were looked at, the CPU time, and what the host counted before and after.
 pub(crate) fn results(
     plan: &FlowPlan,
-    watch: &Looks<'_>,
+    watch: &StreamSampler<'_>,
     cpu: CpuShare,
     before: &HostCounters,
     after: &HostCounters,
@@ -45,7 +45,7 @@ pub(crate) fn results(
     }
 }
 
-fn stream_result(plan: &FlowPlan, lane: &LaneOutcome, seconds: f64) -> StreamResult {
+fn stream_result(plan: &FlowPlan, lane: &StreamMeasurement, seconds: f64) -> StreamResult {
     let udp = plan.transport == Transport::Udp;
     let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     // As iperf3 has it: all of them, with those that do not count beside them.
@@ -66,7 +66,7 @@ fn stream_result(plan: &FlowPlan, lane: &LaneOutcome, seconds: f64) -> StreamRes
 }
 
 /// What this end tells a Quell of a stream. Its states over time stay here: the server has its own.
-fn part(lane: &LaneOutcome) -> PartStream {
+fn part(lane: &StreamMeasurement) -> PartStream {
     let gaps = lane.gaps.as_ref().map(|gaps| {
         gaps.counts().map(|(bucket, n)| (quell_stats::log_histogram::highest(bucket), n)).collect()
     });
