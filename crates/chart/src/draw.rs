@@ -5,8 +5,10 @@
 
 use crate::figure::Figure;
 use crate::font::{self, FAMILY, Weight};
-use crate::layout::{Cell, Layout, NOTE, PAD, PANEL_TITLE, SUBTITLE, TITLE, X_LABEL_GAP};
-use crate::legend::Series;
+use crate::layout::{
+    FigureLayout, NOTE, PAD, PANEL_TITLE, PanelCell, SUBTITLE, TITLE, X_LABEL_GAP,
+};
+use crate::legend::SeriesSlots;
 use crate::margins::{self, LABEL, LINE, TICK, TICK_GAP};
 use crate::mark::Mark;
 use crate::paint::{self, Frame};
@@ -30,7 +32,6 @@ const FALLBACK: &str =
 /// How far a marker on the edge of the plot may stick out.
 const BLEED: f64 = 4.0;
 
-/// A figure that was laid out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drawing {
     /// The SVG document, without XML declaration, ready to be put into HTML.
@@ -61,8 +62,8 @@ impl Figure {
 }
 
 fn draw(figure: &Figure, theme: Theme) -> Drawing {
-    let series = Series::of(figure);
-    let layout = Layout::of(figure, &series);
+    let series = SeriesSlots::of(figure);
+    let layout = FigureLayout::of(figure, &series);
     let width = f64::from(figure.width);
     let mut canvas = Canvas::new(theme);
     canvas.rect(Rect { x: 0.0, y: 0.0, w: width, h: layout.height }, Paint::Ground, 1.0);
@@ -116,7 +117,7 @@ fn no_data(canvas: &mut Canvas, x: f64, y: f64) {
     canvas.text(x, y, Anchor::Middle, "no data", look);
 }
 
-fn draw_cell(canvas: &mut Canvas, cell: &Cell, series: &Series) {
+fn draw_cell(canvas: &mut Canvas, cell: &PanelCell, series: &SeriesSlots) {
     let plot = cell.plot;
     let leading = |size: f64| size * font::LEADING;
     // Words above, from the plot upwards: flags, the y axis' name, the title.
@@ -159,18 +160,18 @@ fn draw_cell(canvas: &mut Canvas, cell: &Cell, series: &Series) {
 }
 
 /// Places of the y axis' ticks. Categories read from the top.
-fn y_at(cell: &Cell, value: f64) -> f64 {
+fn y_at(cell: &PanelCell, value: f64) -> f64 {
     let at = cell.ranges.and_then(|(_, y)| y.place(value)).unwrap_or(0.0);
     let at = if cell.panel.y.names().is_some() { at } else { 1.0 - at };
     cell.plot.y + at * cell.plot.h
 }
 
-fn x_at(cell: &Cell, value: f64) -> f64 {
+fn x_at(cell: &PanelCell, value: f64) -> f64 {
     let at = cell.ranges.and_then(|(x, _)| x.place(value)).unwrap_or(0.0);
     cell.plot.x + at * cell.plot.w
 }
 
-fn grid(canvas: &mut Canvas, cell: &Cell) {
+fn grid(canvas: &mut Canvas, cell: &PanelCell) {
     let plot = cell.plot;
     let level = cell.panel.y.names().is_none();
     if level {
@@ -188,7 +189,7 @@ fn grid(canvas: &mut Canvas, cell: &Cell) {
     }
 }
 
-fn axes(canvas: &mut Canvas, cell: &Cell) {
+fn axes(canvas: &mut Canvas, cell: &PanelCell) {
     let plot = cell.plot;
     let (left, foot) = (plot.x, plot.bottom());
     canvas.line((left, foot), (plot.right(), foot), Paint::Axis, 1.0, None);
@@ -246,7 +247,7 @@ fn axes(canvas: &mut Canvas, cell: &Cell) {
     }
 }
 
-fn events(canvas: &mut Canvas, cell: &Cell) {
+fn events(canvas: &mut Canvas, cell: &PanelCell) {
     let plot = cell.plot;
     let base = |row: usize| plot.y - 6.0 - row as f64 * LINE;
     for mark in &cell.panel.marks {
@@ -266,7 +267,7 @@ fn events(canvas: &mut Canvas, cell: &Cell) {
     }
 }
 
-fn references(canvas: &mut Canvas, cell: &Cell) {
+fn references(canvas: &mut Canvas, cell: &PanelCell) {
     let plot = cell.plot;
     // From the top; a label that would meet the one above moves down, and all move up if the last would leave.
     let heights: Vec<f64> = cell.references.iter().map(|r| r.lines.len() as f64 * LINE).collect();

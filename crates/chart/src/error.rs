@@ -17,7 +17,6 @@ pub enum ChartError {
         family: &'static str,
         /// CSS weight asked for.
         weight: u16,
-        /// How many faces were loaded.
         loaded: usize,
     },
     /// The renderer kept fewer pieces of text than the figure has.

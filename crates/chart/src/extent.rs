@@ -6,16 +6,16 @@ use crate::mark::Mark;
 use crate::scale::{Extent, drawable};
 
 /// Asked of both axes by a panel's marks.
-pub(crate) struct Asked {
+pub(crate) struct AxisRequest {
     pub x: Extent,
     pub y: Extent,
     /// Values without a bin in the panel's histograms.
     pub unbinned: usize,
 }
 
-impl Asked {
-    pub(crate) fn of(panel: &Panel) -> Asked {
-        let mut asked = Asked { x: Extent::new(), y: Extent::new(), unbinned: 0 };
+impl AxisRequest {
+    pub(crate) fn of(panel: &Panel) -> AxisRequest {
+        let mut asked = AxisRequest { x: Extent::new(), y: Extent::new(), unbinned: 0 };
         asked.y.pad = 0.05;
         asked.x.pad = 0.0;
         if panel.y.names().is_some() {

@@ -11,7 +11,6 @@ pub enum Legend {
     Top,
     /// In rows below the panels.
     Bottom,
-    /// In a column to the right of the panels.
     Right,
     Hidden,
 }
@@ -32,7 +31,6 @@ impl Panel {
         Self { title: String::new(), x, y, marks: Vec::new(), weight: 1.0 }
     }
 
-    /// A title above the panel, for figures with several.
     #[must_use]
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = title.into();
@@ -60,7 +58,6 @@ impl Panel {
     }
 }
 
-/// A figure: what to draw, not yet where.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
     pub(crate) title: String,
@@ -98,7 +95,6 @@ impl Figure {
         self
     }
 
-    /// A line below the title.
     #[must_use]
     pub fn subtitle(mut self, subtitle: impl Into<String>) -> Self {
         self.subtitle = subtitle.into();
@@ -142,7 +138,6 @@ impl Figure {
         self
     }
 
-    /// More small print, behind what is there.
     #[must_use]
     pub fn also(mut self, note: &str) -> Self {
         if !note.is_empty() {
@@ -184,7 +179,6 @@ impl Figure {
         self
     }
 
-    /// Where the series' names stand.
     #[must_use]
     pub fn legend(mut self, legend: Legend) -> Self {
         self.legend = legend;

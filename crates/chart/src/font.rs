@@ -16,7 +16,6 @@ pub(crate) const DESCENT: f64 = 0.22;
 /// Distance of baselines, in font sizes.
 pub(crate) const LEADING: f64 = 1.32;
 
-/// Stroke weight of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weight {
     Regular,

@@ -4,12 +4,12 @@
 //! Three rounds settle it; margins only grow from round to round, so a later round never cuts what an
 //! earlier one placed. If the plots would become too low, the figure grows.
 
-use crate::extent::{Asked, has_data};
+use crate::extent::{AxisRequest, has_data};
 use crate::figure::{Figure, Legend, Panel};
 use crate::font::{self, Weight};
-use crate::legend::{Block, Series};
-use crate::margins::{self, Flags, LABEL, LINE, Reference, Side, TICK, TICK_GAP};
-use crate::scale::Range;
+use crate::legend::{Block, SeriesSlots};
+use crate::margins::{self, Flags, LABEL, LINE, MarginSide, Reference, TICK, TICK_GAP};
+use crate::scale::ScaleRange;
 use crate::svg::Rect;
 
 pub(crate) const PAD: f64 = 18.0;
@@ -25,15 +25,15 @@ const LEAST_CELL: f64 = 170.0;
 
 /// A panel with everything around it placed.
 #[derive(Clone)]
-pub(crate) struct Cell<'a> {
+pub(crate) struct PanelCell<'a> {
     pub panel: &'a Panel,
     /// `None`: there's nothing to show.
-    pub ranges: Option<(Range, Range)>,
+    pub ranges: Option<(ScaleRange, ScaleRange)>,
     /// Left edge of the words and the plot together.
     pub origin: f64,
     pub plot: Rect,
-    pub x: Side,
-    pub y: Side,
+    pub x: MarginSide,
+    pub y: MarginSide,
     pub x_words: bool,
     pub title: Vec<String>,
     pub y_label: Vec<String>,
@@ -43,15 +43,14 @@ pub(crate) struct Cell<'a> {
     asked: (usize, usize),
 }
 
-/// A figure with everything placed.
-pub(crate) struct Layout<'a> {
+pub(crate) struct FigureLayout<'a> {
     pub height: f64,
     pub title: Vec<String>,
     pub subtitle: Vec<String>,
     pub note: Vec<String>,
     pub legend: Block,
     pub legend_at: (f64, f64),
-    pub cells: Vec<Cell<'a>>,
+    pub cells: Vec<PanelCell<'a>>,
 }
 
 fn room(lines: &[String], size: f64, gap: f64) -> f64 {
@@ -66,8 +65,8 @@ fn words(text: &str, size: f64, weight: Weight, width: f64) -> Vec<String> {
     if text.trim().is_empty() { Vec::new() } else { font::wrap(text, size, weight, width) }
 }
 
-impl<'a> Layout<'a> {
-    pub(crate) fn of(figure: &'a Figure, series: &Series) -> Layout<'a> {
+impl<'a> FigureLayout<'a> {
+    pub(crate) fn of(figure: &'a Figure, series: &SeriesSlots) -> FigureLayout<'a> {
         let width = f64::from(figure.width);
         let inner = width - 2.0 * PAD;
         let text = inner / WIDER;
@@ -102,15 +101,16 @@ impl<'a> Layout<'a> {
         }
         // The last round may have found more to say than was reckoned with.
         note = words(&grid.note(figure), NOTE, Weight::Regular, text).max(note);
-        let legend = if legend_shown { legend } else { Series::default().arrange(inner, false) };
+        let legend =
+            if legend_shown { legend } else { SeriesSlots::default().arrange(inner, false) };
         let height = (bottom + room(&note, NOTE, 8.0) + PAD).ceil().max(f64::from(figure.height));
-        Layout { height, title, subtitle, note, legend, legend_at, cells: grid.cells }
+        FigureLayout { height, title, subtitle, note, legend, legend_at, cells: grid.cells }
     }
 }
 
 /// The panels of a figure in rows and columns.
 struct Grid<'a> {
-    cells: Vec<Cell<'a>>,
+    cells: Vec<PanelCell<'a>>,
     columns: usize,
     width: f64,
     top: f64,
@@ -123,7 +123,7 @@ impl<'a> Grid<'a> {
     fn new(figure: &'a Figure, width: f64, top: f64) -> Grid<'a> {
         let room = ((width + COLUMN_GAP) / (LEAST_CELL + COLUMN_GAP)).floor() as usize;
         let columns = figure.columns.min(figure.panels.len()).min(room).max(1);
-        let mut asked: Vec<Asked> = figure.panels.iter().map(Asked::of).collect();
+        let mut asked: Vec<AxisRequest> = figure.panels.iter().map(AxisRequest::of).collect();
         if figure.shared_x
             && let Some(first) = asked.first()
         {
@@ -134,18 +134,18 @@ impl<'a> Grid<'a> {
             }
         }
         let rows = figure.panels.len().div_ceil(columns);
-        let cell = |(i, (panel, asked)): (usize, (&'a Panel, &Asked))| {
+        let cell = |(i, (panel, asked)): (usize, (&'a Panel, &AxisRequest))| {
             let data = panel.marks.iter().any(|mark| has_data(panel, mark));
-            let ranges = Range::find(&panel.x, &asked.x)
-                .zip(Range::find(&panel.y, &asked.y))
+            let ranges = ScaleRange::find(&panel.x, &asked.x)
+                .zip(ScaleRange::find(&panel.y, &asked.y))
                 .filter(|_| data);
-            Cell {
+            PanelCell {
                 panel,
                 ranges,
                 origin: 0.0,
                 plot: Rect::default(),
-                x: Side::default(),
-                y: Side::default(),
+                x: MarginSide::default(),
+                y: MarginSide::default(),
                 x_words: !figure.shared_x || i + columns >= figure.panels.len(),
                 title: Vec::new(),
                 y_label: Vec::new(),
@@ -174,7 +174,7 @@ impl<'a> Grid<'a> {
                 parts.push(format!("{count} {}.", if count == 1 { one } else { many }));
             }
         };
-        let sum = |f: fn(&Cell) -> usize| self.cells.iter().map(f).sum::<usize>();
+        let sum = |f: fn(&PanelCell) -> usize| self.cells.iter().map(f).sum::<usize>();
         say(
             sum(|c| c.asked.0),
             "value of zero or below has no place on a logarithmic axis and is not shown",
@@ -250,11 +250,11 @@ impl<'a> Grid<'a> {
     }
 }
 
-impl Cell<'_> {
+impl PanelCell<'_> {
     fn y_side(&mut self, height: f64, cell_width: f64) {
         self.title = words(&self.panel.title, PANEL_TITLE, Weight::Bold, cell_width);
         if let Some((_, range)) = &self.ranges {
-            self.y = Side::y(&self.panel.y, range, height, cell_width * 0.38);
+            self.y = MarginSide::y(&self.panel.y, range, height, cell_width * 0.38);
             self.references = margins::references(self.panel, range, (cell_width * 0.2).max(60.0));
             self.references.sort_by(|a, b| b.y.total_cmp(&a.y));
         }
@@ -264,7 +264,7 @@ impl Cell<'_> {
 
     fn x_side(&mut self, width: f64) {
         if let Some((range, _)) = &self.ranges {
-            self.x = Side::x(&self.panel.x, range, width);
+            self.x = MarginSide::x(&self.panel.x, range, width);
             self.flags = Flags::arrange(self.panel, range, width);
         }
         let label = margins::axis_label(&self.panel.x, self.x.prefix);

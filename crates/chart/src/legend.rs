@@ -37,14 +37,14 @@ impl Kinds {
 
 /// The series of a figure, in order of appearance.
 #[derive(Debug, Default)]
-pub(crate) struct Series {
+pub(crate) struct SeriesSlots {
     slots: BTreeMap<String, usize>,
     entries: Vec<(String, usize, Kinds)>,
 }
 
-impl Series {
-    pub(crate) fn of(figure: &Figure) -> Series {
-        let mut series = Series::default();
+impl SeriesSlots {
+    pub(crate) fn of(figure: &Figure) -> SeriesSlots {
+        let mut series = SeriesSlots::default();
         for panel in &figure.panels {
             for mark in &panel.marks {
                 let data = has_data(panel, mark);

@@ -4,14 +4,13 @@ use crate::axis::Axis;
 use crate::figure::Panel;
 use crate::font::{self, Weight};
 use crate::mark::Mark;
-use crate::scale::Range;
+use crate::scale::ScaleRange;
 use crate::ticks::{self, Tick, Ticks};
 
 pub(crate) const TICK: f64 = 11.0;
 pub(crate) const LABEL: f64 = 11.5;
 pub(crate) const TICK_GAP: f64 = 7.0;
 pub(crate) const LINE: f64 = TICK * font::LEADING;
-/// Rows of event labels above a panel.
 const EVENT_ROWS: usize = 4;
 /// Most that a name below a panel takes of its height: some fifty characters.
 const TALLEST: f64 = 260.0;
@@ -25,7 +24,7 @@ pub(crate) struct Label {
 
 /// The ticks of one axis as they will be written.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Side {
+pub(crate) struct MarginSide {
     pub labels: Vec<Label>,
     pub minor: Vec<f64>,
     pub prefix: &'static str,
@@ -33,10 +32,10 @@ pub(crate) struct Side {
     pub upwards: bool,
 }
 
-impl Side {
-    fn of(ticks: Ticks) -> Side {
+impl MarginSide {
+    fn of(ticks: Ticks) -> MarginSide {
         let label = |t: Tick| Label { value: t.value, lines: vec![t.label] };
-        Side {
+        MarginSide {
             labels: ticks.major.into_iter().map(label).collect(),
             minor: ticks.minor,
             prefix: ticks.prefix,
@@ -57,7 +56,7 @@ impl Side {
         if self.upwards { self.widest() + 4.0 } else { self.most_lines() as f64 * LINE }
     }
 
-    pub(crate) fn x(axis: &Axis, range: &Range, length: f64) -> Side {
+    pub(crate) fn x(axis: &Axis, range: &ScaleRange, length: f64) -> MarginSide {
         if let Some(names) = axis.names() {
             return Self::x_names(names, length);
         }
@@ -73,7 +72,7 @@ impl Side {
         Self::of(ticks::choose(axis, range, (length / 62.0).clamp(2.0, 14.0) as usize, fit))
     }
 
-    fn x_names(names: &[String], length: f64) -> Side {
+    fn x_names(names: &[String], length: f64) -> MarginSide {
         let room = length / names.len() as f64 - 8.0;
         let wrapped: Vec<Vec<String>> =
             names.iter().map(|name| font::wrap(name, TICK, Weight::Regular, room)).collect();
@@ -87,17 +86,17 @@ impl Side {
             .step_by(every)
             .map(|i| Label { value: i as f64, lines: lines(i) })
             .collect();
-        Side { labels, upwards, ..Side::default() }
+        MarginSide { labels, upwards, ..MarginSide::default() }
     }
 
-    pub(crate) fn y(axis: &Axis, range: &Range, length: f64, widest: f64) -> Side {
+    pub(crate) fn y(axis: &Axis, range: &ScaleRange, length: f64, widest: f64) -> MarginSide {
         if let Some(names) = axis.names() {
             let label = |(i, name): (usize, &String)| Label {
                 value: i as f64,
                 lines: font::wrap(name, TICK, Weight::Regular, widest),
             };
             let labels = names.iter().enumerate().map(label).collect();
-            return Side { labels, ..Side::default() };
+            return MarginSide { labels, ..MarginSide::default() };
         }
         let fit = |places: &[(f64, &str)]| {
             places.windows(2).all(|pair| (pair[1].0 - pair[0].0) * length >= LINE * 1.25)
@@ -105,7 +104,6 @@ impl Side {
         Self::of(ticks::choose(axis, range, (length / 29.0).clamp(2.0, 9.0) as usize, fit))
     }
 
-    /// The least height of a plot whose y axis has these names.
     pub(crate) fn least_height(&self, axis: &Axis) -> f64 {
         let names = axis.names().map_or(0, <[String]>::len) as f64;
         (names * (self.most_lines() as f64 * LINE + 6.0)).max(90.0)
@@ -165,7 +163,7 @@ impl Flags {
     }
 
     /// Gives every label the lowest row where it meets no other label and no other event's line.
-    pub(crate) fn arrange(panel: &Panel, range: &Range, length: f64) -> Flags {
+    pub(crate) fn arrange(panel: &Panel, range: &ScaleRange, length: f64) -> Flags {
         let mut wanted: Vec<(f64, bool, String)> = Vec::new();
         for mark in &panel.marks {
             match mark {
@@ -213,7 +211,6 @@ impl Flags {
     }
 }
 
-/// The text, or as much of it as fits, with an ellipsis.
 fn fitted(text: &str, limit: f64) -> String {
     if font::width(text, TICK, Weight::Regular) <= limit {
         return text.to_owned();
@@ -229,7 +226,7 @@ fn fitted(text: &str, limit: f64) -> String {
 }
 
 /// The part of a range of x that can be seen, 0 to 1.
-pub(crate) fn visible(range: &Range, from: f64, to: f64) -> Option<(f64, f64)> {
+pub(crate) fn visible(range: &ScaleRange, from: f64, to: f64) -> Option<(f64, f64)> {
     let end = |v: f64| range.place(if range.log { v.max(range.low * 0.5) } else { v });
     let (a, b) = (end(from)?.clamp(0.0, 1.0), end(to)?.clamp(0.0, 1.0));
     (b > a).then_some((a, b))
@@ -242,7 +239,7 @@ pub(crate) struct Reference {
     pub lines: Vec<String>,
 }
 
-pub(crate) fn references(panel: &Panel, range: &Range, widest: f64) -> Vec<Reference> {
+pub(crate) fn references(panel: &Panel, range: &ScaleRange, widest: f64) -> Vec<Reference> {
     let one = |mark: &Mark| match mark {
         Mark::Reference { y, label } if range.contains(*y) => {
             let lines = font::wrap(label, TICK, Weight::Regular, widest);
@@ -263,7 +260,7 @@ mod tests {
         let long =
             |end: &str| format!("upload {}{end}", "of a stream that was imported ".repeat(9));
         let names = [long("one"), long("two"), "short-one".to_owned()];
-        let side = Side::x_names(&names, 200.0);
+        let side = MarginSide::x_names(&names, 200.0);
         assert!(side.upwards && side.height() <= TALLEST + 4.0, "{}", side.height());
         let shown: Vec<&str> = side.labels.iter().map(|label| &*label.lines[0]).collect();
         assert!(shown[0].starts_with("upload of") && shown[0].ends_with("one"), "{shown:?}");

@@ -117,7 +117,6 @@ pub struct FiveNumbers {
     pub outliers: Vec<f64>,
 }
 
-/// Box plots, one for a category.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Boxes {
     pub(crate) name: String,
@@ -158,7 +157,6 @@ pub(crate) struct Bar {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Known {
     Exactly,
-    /// That it is no less than the bar.
     AtLeast,
     UpTo(f64),
 }
@@ -192,7 +190,6 @@ impl Bars {
         self
     }
 
-    /// Puts a bar with a confidence interval at a category.
     #[must_use]
     pub fn with_interval(mut self, category: usize, value: f64, low: f64, high: f64) -> Self {
         let known = Known::Exactly;
@@ -209,7 +206,6 @@ pub struct Spans {
 }
 
 impl Spans {
-    /// Stretches of one series: a category, from, to.
     #[must_use]
     pub fn new(
         name: impl Into<String>,

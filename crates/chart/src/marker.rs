@@ -4,7 +4,6 @@ use crate::svg::{Canvas, num};
 use crate::theme::Paint;
 use std::fmt::Write;
 
-/// Markers of one series as a single path.
 pub(crate) fn markers(
     canvas: &mut Canvas,
     points: &[(f64, f64)],
@@ -19,7 +18,7 @@ pub(crate) fn markers(
         let _ = write!(d, "M{} {}{drawn}", num(*x, 1), num(*y, 1));
     }
     let paint = Paint::Slot(slot);
-    if shape == Shape::Disc {
+    if shape == MarkerShape::Disc {
         let stroke = Some((paint, radius * 2.0, None));
         canvas.path(&d, None, stroke, opacity, " stroke-linecap=\"round\"");
     } else if shape.is_stroked() {
@@ -30,7 +29,7 @@ pub(crate) fn markers(
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
+enum MarkerShape {
     Disc,
     Square,
     Triangle,
@@ -40,15 +39,15 @@ enum Shape {
     Wedge,
 }
 
-fn shape(slot: usize) -> Shape {
-    use Shape::*;
+fn shape(slot: usize) -> MarkerShape {
+    use MarkerShape::*;
     [Disc, Triangle, Square, Diamond, Wedge, Cross, Plus][slot % 7]
 }
 
-impl Shape {
+impl MarkerShape {
     /// Whether the shape is lines rather than an area.
     fn is_stroked(self) -> bool {
-        matches!(self, Shape::Cross | Shape::Plus)
+        matches!(self, MarkerShape::Cross | MarkerShape::Plus)
     }
 
     /// Relative path commands that draw the shape around the current point, `r` px from middle to edge.
@@ -58,20 +57,20 @@ impl Shape {
         let n = |v: f64| num(v, 1);
         let (r2, h) = (n(2.0 * r), n(r));
         match self {
-            Shape::Disc => "h0".to_owned(),
-            Shape::Square => format!("m-{h}-{h}h{r2}v{r2}h-{r2}z"),
-            Shape::Triangle => {
+            MarkerShape::Disc => "h0".to_owned(),
+            MarkerShape::Square => format!("m-{h}-{h}h{r2}v{r2}h-{r2}z"),
+            MarkerShape::Triangle => {
                 format!("m0-{0}l{1} {2}h-{3}z", n(1.2 * r), n(1.15 * r), n(2.1 * r), n(2.3 * r))
             }
-            Shape::Wedge => {
+            MarkerShape::Wedge => {
                 format!("m0 {0}l{1}-{2}h-{3}z", n(1.2 * r), n(1.15 * r), n(2.1 * r), n(2.3 * r))
             }
-            Shape::Diamond => {
+            MarkerShape::Diamond => {
                 let d = n(1.3 * r);
                 format!("m0-{d}l{d} {d}l-{d} {d}l-{d}-{d}z")
             }
-            Shape::Cross => format!("m-{h}-{h}l{r2} {r2}m0-{r2}l-{r2} {r2}"),
-            Shape::Plus => format!("m-{h} 0h{r2}m-{h}-{h}v{r2}"),
+            MarkerShape::Cross => format!("m-{h}-{h}l{r2} {r2}m0-{r2}l-{r2} {r2}"),
+            MarkerShape::Plus => format!("m-{h} 0h{r2}m-{h}-{h}v{r2}"),
         }
     }
 }

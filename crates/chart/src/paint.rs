@@ -3,13 +3,13 @@
 use crate::extent::{exists, totals};
 use crate::figure::Panel;
 use crate::font;
-use crate::legend::Series;
+use crate::legend::SeriesSlots;
 use crate::mark::{Bars, Boxes, FiveNumbers, Histogram, Known, Mark, Spans, Stack};
 use crate::marker::markers;
-use crate::scale::{Range, drawable};
+use crate::scale::{ScaleRange, drawable};
 use crate::svg::{Anchor, Canvas, Rect, TextLook, escape, num};
 use crate::theme::{self, Paint};
-use crate::thin::{self, Place};
+use crate::thin::{self, PixelPoint};
 use crate::ticks;
 use std::fmt::Write as _;
 
@@ -19,9 +19,9 @@ const MARKERS: usize = 24_000;
 /// A panel's coordinate system in pixels. The origin is the corner of the area that clips.
 pub(crate) struct Frame<'a> {
     pub panel: &'a Panel,
-    pub series: &'a Series,
-    pub x: Range,
-    pub y: Range,
+    pub series: &'a SeriesSlots,
+    pub x: ScaleRange,
+    pub y: ScaleRange,
     /// The plot, relative to the clipping area.
     pub plot: Rect,
 }
@@ -35,12 +35,12 @@ impl Frame<'_> {
         self.y.place(y).filter(|_| drawable(y)).map(|at| self.plot.bottom() - at * self.plot.h)
     }
 
-    fn place(&self, x: f64, y: f64) -> Place {
+    fn place(&self, x: f64, y: f64) -> PixelPoint {
         self.px(x).zip(self.py(y))
     }
 
     /// The foot of bars: zero where it's in sight, else the nearer end.
-    fn base(&self, range: &Range) -> f64 {
+    fn base(&self, range: &ScaleRange) -> f64 {
         if range.log { range.low } else { 0f64.clamp(range.low, range.high) }
     }
 
@@ -56,7 +56,7 @@ impl Frame<'_> {
         for mark in &self.panel.marks {
             match mark {
                 Mark::Polyline(line) => {
-                    let places: Vec<Place> =
+                    let places: Vec<PixelPoint> =
                         line.points.iter().map(|&(x, y)| self.place(x, y)).collect();
                     let ends = |i: usize| line.points.get(i).and_then(|&(x, _)| self.px(x));
                     self.line(canvas, &line.name, &places, line.step.then_some(&ends));
@@ -142,7 +142,7 @@ impl Frame<'_> {
         }
     }
 
-    fn line(&self, canvas: &mut Canvas, name: &str, places: &[Place], step: Option<Ends>) {
+    fn line(&self, canvas: &mut Canvas, name: &str, places: &[PixelPoint], step: Option<Ends>) {
         let slot = self.series.slot(name);
         let (d, dots) = path(places, &thin::line(places, self.columns()), step);
         canvas.path(
@@ -157,7 +157,7 @@ impl Frame<'_> {
     }
 
     fn ecdf(&self, canvas: &mut Canvas, name: &str, points: &[(f64, f64)]) {
-        let mut places: Vec<Place> = points.iter().map(|&(x, y)| self.place(x, y)).collect();
+        let mut places: Vec<PixelPoint> = points.iter().map(|&(x, y)| self.place(x, y)).collect();
         let first = points.iter().position(|&(x, y)| self.place(x, y).is_some());
         if let Some(foot) = first.and_then(|i| self.place(points[i].0, self.base(&self.y))) {
             places.insert(0, Some(foot));
@@ -182,7 +182,7 @@ impl Frame<'_> {
 
     fn stack(&self, canvas: &mut Canvas, stack: &Stack) {
         let sums = totals(&stack.layers, stack.x.len());
-        let tops: Vec<Place> =
+        let tops: Vec<PixelPoint> =
             stack.x.iter().zip(&sums).map(|(&x, &sum)| self.place(x, sum)).collect();
         let kept = thin::line(&tops, self.columns());
         let mut below: Vec<f64> =
@@ -195,7 +195,7 @@ impl Frame<'_> {
                     b + values.get(i).copied().filter(|v| drawable(*v)).unwrap_or(0.0).max(0.0)
                 })
                 .collect();
-            let edge = |sums: &[f64]| -> Vec<Place> {
+            let edge = |sums: &[f64]| -> Vec<PixelPoint> {
                 stack.x.iter().zip(sums).map(|(&x, &sum)| self.place(x, sum)).collect()
             };
             let (low, high) = (edge(&below), edge(&above));
@@ -210,8 +210,8 @@ impl Frame<'_> {
     fn band(&self, canvas: &mut Canvas, name: &str, points: &[(f64, f64, f64)]) {
         let both =
             |x: f64, y: f64, other: f64| self.place(x, y).filter(|_| self.py(other).is_some());
-        let low: Vec<Place> = points.iter().map(|&(x, l, h)| both(x, l, h)).collect();
-        let high: Vec<Place> = points.iter().map(|&(x, l, h)| both(x, h, l)).collect();
+        let low: Vec<PixelPoint> = points.iter().map(|&(x, l, h)| both(x, l, h)).collect();
+        let high: Vec<PixelPoint> = points.iter().map(|&(x, l, h)| both(x, h, l)).collect();
         let mut kept = thin::line(&low, self.columns());
         kept.extend(thin::line(&high, self.columns()));
         kept.sort_unstable();
@@ -377,7 +377,7 @@ fn sparse(points: &[(f64, f64)], vertical: bool) -> Vec<(f64, f64)> {
 type Ends<'a> = &'a dyn Fn(usize) -> Option<f64>;
 
 /// A line through the kept places, and the places that stand alone between gaps.
-fn path(places: &[Place], kept: &[usize], step: Option<Ends>) -> (String, Vec<(f64, f64)>) {
+fn path(places: &[PixelPoint], kept: &[usize], step: Option<Ends>) -> (String, Vec<(f64, f64)>) {
     let mut d = String::new();
     let mut dots = Vec::new();
     let mut run = 0;
@@ -409,7 +409,7 @@ fn path(places: &[Place], kept: &[usize], step: Option<Ends>) -> (String, Vec<(f
 }
 
 /// The area between two edges; gaps in either split it.
-fn area(low: &[Place], high: &[Place], kept: &[usize], step: bool) -> String {
+fn area(low: &[PixelPoint], high: &[PixelPoint], kept: &[usize], step: bool) -> String {
     let mut d = String::new();
     let both = |i: &usize| low[*i].zip(high[*i]);
     for run in kept.split(|i| both(i).is_none()) {

@@ -52,7 +52,7 @@ impl Extent {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Range {
+pub(crate) struct ScaleRange {
     pub low: f64,
     pub high: f64,
     pub log: bool,
@@ -60,12 +60,12 @@ pub(crate) struct Range {
     pub automatic: bool,
 }
 
-impl Range {
+impl ScaleRange {
     /// The range for an axis; `None` when there's nothing to show.
-    pub(crate) fn find(axis: &Axis, extent: &Extent) -> Option<Range> {
+    pub(crate) fn find(axis: &Axis, extent: &Extent) -> Option<ScaleRange> {
         match &axis.scale {
             Scale::Categories(names) if names.is_empty() => None,
-            Scale::Categories(names) => Some(Range {
+            Scale::Categories(names) => Some(ScaleRange {
                 low: -0.5,
                 high: names.len() as f64 - 0.5,
                 log: false,
@@ -76,7 +76,7 @@ impl Range {
         }
     }
 
-    fn linear(axis: &Axis, extent: &Extent) -> Option<Range> {
+    fn linear(axis: &Axis, extent: &Extent) -> Option<ScaleRange> {
         if extent.is_empty() {
             return None;
         }
@@ -107,10 +107,10 @@ impl Range {
         if high <= low {
             high = low + low.abs().max(1.0) * 0.1;
         }
-        Some(Range { low, high, log: false, automatic })
+        Some(ScaleRange { low, high, log: false, automatic })
     }
 
-    fn logarithmic(axis: &Axis, extent: &Extent) -> Option<Range> {
+    fn logarithmic(axis: &Axis, extent: &Extent) -> Option<ScaleRange> {
         if extent.is_empty() {
             return None;
         }
@@ -131,7 +131,7 @@ impl Range {
         let (low, high) = (10f64.powf(low.max(-305.0)), 10f64.powf(high.min(305.0)));
         let (low, high) = if automatic { crate::axis::decent(low, high) } else { (low, high) };
         let automatic = low <= extent.low && extent.high <= high;
-        Some(Range { low, high, log: true, automatic })
+        Some(ScaleRange { low, high, log: true, automatic })
     }
 
     /// Where a value lies, 0 at the lower end and 1 at the upper; `None` without a place.

@@ -14,7 +14,6 @@ pub use crate::theme::Paint as Tone;
 pub struct Type {
     /// Size in CSS pixels.
     pub size: f64,
-    /// Heavier strokes.
     pub bold: bool,
     pub tone: Tone,
 }
@@ -43,7 +42,6 @@ impl Type {
     }
 }
 
-/// A sheet being drawn.
 pub struct Sheet {
     canvas: Canvas,
     width: u32,
@@ -72,7 +70,6 @@ impl Sheet {
         self.canvas.text(x, top + look.size * 1.02, anchor, text, inner);
     }
 
-    /// A box with round corners: its ground, and its edge with a width.
     pub fn card(&mut self, area: Rect, round: f64, ground: Tone, edge: Option<(Tone, f64)>) {
         let r = round.min(area.w / 2.0).min(area.h / 2.0).max(0.0);
         let arc = |dx: f64, dy: f64| {

@@ -7,9 +7,7 @@ use std::fmt::Write as _;
 /// A rectangle in CSS pixels, y downwards.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Rect {
-    /// Left edge.
     pub x: f64,
-    /// Upper edge.
     pub y: f64,
     pub w: f64,
     pub h: f64,
@@ -44,7 +42,6 @@ pub enum TextRole {
     Tick,
     /// An axis' name and unit.
     AxisLabel,
-    /// A series' name.
     Legend,
     /// The label of an event, phase or reference line.
     Annotation,
@@ -108,7 +105,6 @@ pub(crate) struct TextLook {
     pub role: TextRole,
 }
 
-/// An SVG being written.
 pub(crate) struct Canvas {
     pub theme: Theme,
     pub body: String,

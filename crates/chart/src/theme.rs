@@ -27,7 +27,6 @@ pub enum Paint {
     Ink,
     /// Tick labels, notes.
     Soft,
-    /// Axis lines and ticks.
     Axis,
     Grid,
     Shade,

@@ -7,15 +7,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A place in pixels; `None` is a gap.
-pub(crate) type Place = Option<(f64, f64)>;
+pub(crate) type PixelPoint = Option<(f64, f64)>;
 
 /// Indices to keep of a line, ascending. Of each visible gap, the index of one missing point is kept.
-pub(crate) fn line(points: &[Place], width: f64) -> Vec<usize> {
+pub(crate) fn line(points: &[PixelPoint], width: f64) -> Vec<usize> {
     if points.len() as f64 <= 4.0 * width {
         return (0..points.len()).collect();
     }
     let mut kept = Vec::new();
-    let mut column: Option<Column> = None;
+    let mut column: Option<PixelColumn> = None;
     let mut gap = None;
     for (i, place) in points.iter().enumerate() {
         let Some((x, y)) = *place else {
@@ -31,7 +31,7 @@ pub(crate) fn line(points: &[Place], width: f64) -> Vec<usize> {
                     c.flush(&mut kept);
                 }
                 kept.extend(gap);
-                column = Some(Column { at, first: i, last: i, low: (y, i), high: (y, i) });
+                column = Some(PixelColumn { at, first: i, last: i, low: (y, i), high: (y, i) });
             }
         }
         gap = None;
@@ -42,7 +42,7 @@ pub(crate) fn line(points: &[Place], width: f64) -> Vec<usize> {
     kept
 }
 
-struct Column {
+struct PixelColumn {
     at: f64,
     first: usize,
     last: usize,
@@ -50,7 +50,7 @@ struct Column {
     high: (f64, usize),
 }
 
-impl Column {
+impl PixelColumn {
     fn add(&mut self, i: usize, y: f64) {
         self.last = i;
         if y < self.low.0 {
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn one_spike_among_a_million_survives() {
-        let mut points: Vec<Place> =
+        let mut points: Vec<PixelPoint> =
             (0..1_000_000).map(|i| Some((f64::from(i) / 1_000_000.0 * 600.0, 100.0))).collect();
         points[654_321] = Some((392.6, 3.0));
         let kept = line(&points, 600.0);
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_visible_gap_survives_thinning_and_an_invisible_one_does_not() {
-        let mut points: Vec<Place> =
+        let mut points: Vec<PixelPoint> =
             (0..100_000).map(|i| Some((f64::from(i) / 1000.0, f64::from(i % 7)))).collect();
         points[40_200..45_300].fill(None);
         points[60_500] = None;

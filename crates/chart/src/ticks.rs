@@ -1,9 +1,8 @@
 //! Which values of an axis get a label, and what it says.
 
 use crate::axis::Axis;
-use crate::scale::Range;
+use crate::scale::ScaleRange;
 
-/// A labelled value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tick {
     pub value: f64,
@@ -128,7 +127,7 @@ fn steps(least: f64) -> impl Iterator<Item = f64> {
 /// `fit` gets each tick's place (0 to 1) and label.
 pub(crate) fn choose(
     axis: &Axis,
-    range: &Range,
+    range: &ScaleRange,
     most: usize,
     fit: impl Fn(&[(f64, &str)]) -> bool,
 ) -> Ticks {
@@ -139,7 +138,7 @@ pub(crate) fn choose(
     };
     let (power, prefix) = prefix(&axis.unit, magnitude);
     let factor = if axis.percent { 100.0 } else { 10f64.powi(-power) };
-    let shown = Range { low: range.low * factor, high: range.high * factor, ..*range };
+    let shown = ScaleRange { low: range.low * factor, high: range.high * factor, ..*range };
     let suffix = if axis.percent { "\u{202f}%" } else { "" };
     let fits = |ticks: &[Tick]| {
         let places: Vec<_> =
@@ -154,7 +153,12 @@ pub(crate) fn choose(
     Ticks { major, minor, prefix }
 }
 
-fn linear(range: &Range, suffix: &str, most: usize, fits: &impl Fn(&[Tick]) -> bool) -> Vec<Tick> {
+fn linear(
+    range: &ScaleRange,
+    suffix: &str,
+    most: usize,
+    fits: &impl Fn(&[Tick]) -> bool,
+) -> Vec<Tick> {
     let largest = range.low.abs().max(range.high.abs());
     let least = ((range.high - range.low) / most.max(2) as f64).max(largest * 1e-12);
     for step in steps(least) {
@@ -177,7 +181,11 @@ fn linear(range: &Range, suffix: &str, most: usize, fits: &impl Fn(&[Tick]) -> b
 
 type Chosen = (Vec<Tick>, Vec<f64>);
 
-fn logarithmic(range: &Range, suffix: &str, fits: &impl Fn(&[Tick]) -> bool) -> Option<Chosen> {
+fn logarithmic(
+    range: &ScaleRange,
+    suffix: &str,
+    fits: &impl Fn(&[Tick]) -> bool,
+) -> Option<Chosen> {
     let (first, last) = (range.low.log10().floor() as i32, range.high.log10().ceil() as i32);
     let tick = |m: f64, power: i32| m * 10f64.powi(power);
     let minor = || -> Vec<f64> {
@@ -207,7 +215,7 @@ fn logarithmic(range: &Range, suffix: &str, fits: &impl Fn(&[Tick]) -> bool) -> 
 }
 
 /// The same with a label at either end, where the axis ends on 1, 2 or 5 times a power of ten.
-fn with_ends(mut ticks: Vec<Tick>, range: &Range, suffix: &str) -> Vec<Tick> {
+fn with_ends(mut ticks: Vec<Tick>, range: &ScaleRange, suffix: &str) -> Vec<Tick> {
     let same = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-6;
     for (end, at_front) in [(range.low, true), (range.high, false)] {
         let digit = end / 10f64.powf((end.log10() + 1e-9).floor());
@@ -235,7 +243,7 @@ mod tests {
     use super::*;
 
     fn labels(axis: &Axis, low: f64, high: f64) -> (Vec<String>, &'static str) {
-        let range = Range { low, high, log: axis.is_log(), automatic: true };
+        let range = ScaleRange { low, high, log: axis.is_log(), automatic: true };
         let ticks = choose(axis, &range, 6, |_| true);
         (ticks.major.into_iter().map(|t| t.label).collect(), ticks.prefix)
     }
@@ -290,7 +298,7 @@ mod tests {
     #[test]
     fn any_range_gets_few_ticks_in_order_and_inside() {
         for (low, high) in [(0.0, 1e-300), (-1e300, 1e300), (1e15, 1e15 + 1e6), (-3.0, 1e-9)] {
-            let range = Range { low, high, log: false, automatic: true };
+            let range = ScaleRange { low, high, log: false, automatic: true };
             let ticks = choose(&Axis::linear(""), &range, 6, |_| true).major;
             assert!(ticks.len() <= 6, "{low} {high}: {}", ticks.len());
             assert!(ticks.windows(2).all(|t| t[0].value < t[1].value));

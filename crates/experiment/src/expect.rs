@@ -78,17 +78,14 @@ pub struct Measured {
     pub value: Option<Ends>,
 }
 
-/// What a claim is checked against.
 pub trait Evidence {
     /// All values of this metric for this probe; of this scenario and stream, where given.
     fn values(&self, source: &Source) -> Vec<Measured>;
 }
 
-/// Whether a claim held.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct ClaimVerdict {
     pub claim: String,
-    /// Whether it held in every case.
     pub held: bool,
     /// What was measured, for a person: the worst case.
     pub found: String,
@@ -129,7 +126,6 @@ impl Claim {
         Ok(Claim { text: text.into(), left, relation, bound })
     }
 
-    /// The values that the claim speaks of.
     pub fn sources(&self) -> Vec<&Source> {
         match &self.bound {
             Bound::Value { .. } => vec![&self.left],
@@ -138,7 +134,7 @@ impl Claim {
     }
 
     /// Checks it against results. A claim about something that was not measured does not hold.
-    pub fn check(&self, evidence: &dyn Evidence) -> Verdict {
+    pub fn check(&self, evidence: &dyn Evidence) -> ClaimVerdict {
         let unit = self.left.metric.unit();
         let values = evidence.values(&self.left);
         let mut worst: Option<(f64, String, &Measured)> = None;
@@ -163,7 +159,7 @@ impl Claim {
             ),
             None => format!("nothing was measured for {}", self.left),
         };
-        Verdict { claim: self.text.clone(), held, found }
+        ClaimVerdict { claim: self.text.clone(), held, found }
     }
 
     /// How far the claim is from failing (negative: it failed), and what was found. Where something is not known exactly, of the worst that it

@@ -22,7 +22,7 @@ pub fn judge<'a>(
     experiment: &'a Experiment,
     values: Values<'a>,
 ) -> Vec<ExpectationRecord> {
-    let found = Found { experiment, values };
+    let found = JudgedValues { experiment, values };
     let claims = experiment.expect.iter().filter_map(|text| Claim::parse(text).ok());
     claims
         .filter(|claim| claim.sources().iter().all(|source| found.was_run(cells, source)))
@@ -40,12 +40,12 @@ pub fn judge<'a>(
         .collect()
 }
 
-struct Found<'a> {
+struct JudgedValues<'a> {
     experiment: &'a Experiment,
     values: Values<'a>,
 }
 
-impl Found<'_> {
+impl JudgedValues<'_> {
     /// Whether a cell is one of those that a source speaks of. A load runs beside every probe; what is said of a probe means the cell
     /// where it was measured.
     fn is_meant(&self, cell: &CellId, source: &Source) -> bool {
@@ -65,7 +65,6 @@ impl Found<'_> {
             })
     }
 
-    /// What failed in a cell that a claim rests on, for a person.
     fn missing(&self, cells: &[CellRecord], claim: &Claim) -> Option<String> {
         let meant = |id: &CellId| claim.sources().iter().any(|s| self.is_meant(id, s));
         let cells = cells.iter().filter(|c| meant(&c.id));
@@ -83,7 +82,7 @@ impl Found<'_> {
     }
 }
 
-impl Evidence for Found<'_> {
+impl Evidence for JudgedValues<'_> {
     fn values(&self, source: &Source) -> Vec<Measured> {
         let is_stream = |stream: &str| match &source.stream {
             Some(wanted) => wanted == stream,

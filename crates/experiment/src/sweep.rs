@@ -27,11 +27,7 @@ pub enum SweepError {
     Check(#[from] CheckError),
     /// A value does not fit.
     #[error("sweep, {point}: {why}")]
-    Point {
-        /// The fields with their values.
-        point: String,
-        why: String,
-    },
+    Point { point: String, why: String },
     #[error("sweep: {field} has no values; give some, as in [\"1Mbit\", \"10Mbit\"]")]
     NoValues { field: String },
     /// Two points would be called alike.
@@ -41,7 +37,6 @@ pub enum SweepError {
     SameName { name: String },
 }
 
-/// What kernels are called among the fields.
 pub const KERNEL: &str = "kernel";
 
 /// Whether scenarios are run at several values.
@@ -51,7 +46,6 @@ fn is_swept(experiment: &Experiment) -> bool {
 
 const LONGEST: usize = 40;
 
-/// How many combinations of the values there are.
 fn count(experiment: &Experiment) -> u64 {
     let kernels = experiment.kernels.len().max(1);
     let lengths = experiment.sweep.values().map(Vec::len).chain([kernels]);

@@ -6,25 +6,14 @@ use crate::{MOST_SAMPLES, MOST_UNPACKED};
 /// Why a file is not read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ForeignError {
-    /// The file is longer than is believed.
     #[error("the file has more than {most} bytes; longer ones are not read")]
-    TooLong {
-        /// As many are read.
-        most: usize,
-    },
+    TooLong { most: usize },
     #[error("the file unpacks to more than {MOST_UNPACKED} bytes; larger ones are not read")]
     UnpacksTooLong,
-    /// Damaged compression.
     #[error("the gzip data can't be unpacked: {why}; was it copied whole?")]
-    Gzip {
-        /// What the unpacker says.
-        why: String,
-    },
+    Gzip { why: String },
     #[error("byte {at} is no text in UTF-8")]
-    NoText {
-        /// Where, in the unpacked file.
-        at: usize,
-    },
+    NoText { at: usize },
     /// It is the file of another of these programs.
     #[error("this is a file of {found}, not of {wanted}; `quell import {}` reads it", found.word())]
     OtherTool { wanted: Tool, found: Tool },
@@ -70,9 +59,6 @@ impl ForeignError {
     /// What serde says, in one line whatever the file holds.
     pub(crate) fn json(error: &serde_json::Error) -> Self {
         let whole = error.to_string();
-        if whole.contains(TOO_MANY) {
-            return ForeignError::TooMany;
-        }
         // serde_json tells the place at the end; here it stands first.
         let why = whole.rsplit_once(" at line ").map_or(&*whole, |(why, _)| why);
         let mut why: String = why.escape_debug().take(300).collect();

@@ -9,17 +9,15 @@
 //! Pings become packets, sent their round trip before the answer that Flent stamps. Rates become a receiver's bytes, since that is what they are
 //! shown as. Sums and averages are computed anew from their parts. What `--socket-stats` had of an upload's socket becomes its sender's.
 
-use crate::bounded::{Budget, Few, ListOf, ListsOf};
 use crate::bounds::{MOST_SAMPLES, MOST_STREAMS};
 use crate::error::ForeignError;
 use crate::imported::{
     FlowDirection, Imported, Stream, Tool, delays_contradict, from_ms, from_s, unused,
 };
-use crate::order;
+use crate::{json, order};
 use quell_model::{EchoSample, EchoStatus, FlowSample, Side};
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
-use std::fmt;
+use std::collections::BTreeMap;
 
 mod raw;
 mod sockets;
@@ -32,12 +30,17 @@ const NEWEST: u64 = 4;
 /// Since this version round trips of netperf are stored in milliseconds, before it as transactions a second.
 const IN_MS: u64 = 4;
 
-#[derive(Default)]
-struct Document {
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct FlentFile {
     version: Option<f64>,
+    #[serde(deserialize_with = "json::or_default")]
     metadata: Metadata,
+    #[serde(rename = "raw_values", deserialize_with = "json::in_order")]
     raw: Vec<(String, Vec<Raw>)>,
+    #[serde(rename = "x_values", deserialize_with = "json::or_default")]
     x: Vec<Option<f64>>,
+    #[serde(deserialize_with = "json::in_order")]
     results: Vec<(String, Vec<Option<f64>>)>,
 }
 
@@ -56,7 +59,8 @@ struct Metadata {
     length: Option<f64>,
     total_length: Option<f64>,
     step_size: Option<f64>,
-    series_meta: Few<SeriesMeta, MOST_STREAMS>,
+    #[serde(deserialize_with = "json::or_default")]
+    series_meta: BTreeMap<String, SeriesMeta>,
 }
 
 #[derive(Default, Deserialize)]
@@ -67,60 +71,24 @@ struct SeriesMeta {
     command: Option<String>,
 }
 
-struct Whole<'a>(&'a Budget);
-
-impl<'de> Visitor<'de> for Whole<'_> {
-    type Value = Document;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of Flent")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Document, A::Error> {
-        let mut found = Document::default();
-        while let Some(key) = map.next_key::<String>()? {
-            match key.as_str() {
-                "version" => found.version = map.next_value()?,
-                "metadata" => found.metadata = map.next_value()?,
-                "raw_values" => found.raw = map.next_value_seed(ListsOf::new(self.0))?,
-                "x_values" => found.x = map.next_value_seed(ListOf::new(self.0))?,
-                "results" => found.results = map.next_value_seed(ListsOf::new(self.0))?,
-                _ => map.next_value::<IgnoredAny>().map(|_| ())?,
-            }
-        }
-        match found.raw.len().max(found.results.len()) > MOST_STREAMS {
-            true => Err(A::Error::custom(crate::error::TOO_MANY)),
-            false => Ok(found),
-        }
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Whole<'_> {
-    type Value = Document;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Document, D::Error> {
-        from.deserialize_map(self)
-    }
-}
-
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    /// Packets, each with its round trip.
+enum SeriesKind {
     Packets,
     /// Round trips of netperf: the mean of each interval.
     Means,
     Rate,
     Computed,
-    /// Something else.
     Other,
 }
 
 pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
-    // Both the raw values and those of the grid.
-    let budget = Budget::new(2 * MOST_SAMPLES);
-    let mut from = serde_json::Deserializer::from_str(text);
-    let document = Whole(&budget).deserialize(&mut from).and_then(|d| from.end().map(|()| d));
-    let document = document.map_err(|e| ForeignError::json(&e))?;
+    let document: FlentFile = json::read(text)?;
+    let values = document.raw.iter().map(|(_, values)| values.len());
+    let values = values.chain(document.results.iter().map(|(_, values)| values.len()));
+    let streams = document.raw.len().max(document.results.len());
+    if streams > MOST_STREAMS || values.sum::<usize>() > 2 * MOST_SAMPLES {
+        return Err(ForeignError::TooMany);
+    }
     let version = document.version.unwrap_or(1.0) as u64;
     if version > NEWEST {
         return Err(ForeignError::Version { found: version, known: NEWEST });
@@ -151,18 +119,18 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
         let names = imported.streams.iter().map(|stream| &*stream.name);
         let mut stream = Stream { name: unused(names, &name), ..Stream::default() };
         match kind {
-            Kind::Computed => computed.push(name),
-            Kind::Other => other.push(name),
-            Kind::Packets | Kind::Means => {
+            SeriesKind::Computed => computed.push(name),
+            SeriesKind::Other => other.push(name),
+            SeriesKind::Packets | SeriesKind::Means => {
                 let in_ms = version >= IN_MS || !raw_is_there;
-                let per_second = kind == Kind::Means && !in_ms;
+                let per_second = kind == SeriesKind::Means && !in_ms;
                 let untold = packets(&mut stream, meta, &values, zero, per_second, &mut left)?;
                 imported.left_out.extend(untold.said("round trip"));
-                if kind == Kind::Means {
+                if kind == SeriesKind::Means {
                     means.push(name);
                 }
             }
-            Kind::Rate => {
+            SeriesKind::Rate => {
                 stream.way = way(&name, meta);
                 let (flow, untold) = flow(&name, &values, zero, metadata.step_size)?;
                 stream.flow = flow;
@@ -237,7 +205,6 @@ fn leave_out(imported: &mut Imported, computed: &[String], other: &[String]) {
     out(other, "neither round trips of pings nor rates");
 }
 
-/// Names in a sentence, few of many.
 fn listed(names: &[String]) -> String {
     const NAMED: usize = 4;
     let named: Vec<String> =
@@ -314,24 +281,24 @@ fn of_grid(x: &[Option<f64>], results: Vec<(String, Vec<Option<f64>>)>) -> Vec<(
     series
 }
 
-fn kind(name: &str, meta: Option<&SeriesMeta>, values: &[Raw]) -> Kind {
+fn kind(name: &str, meta: Option<&SeriesMeta>, values: &[Raw]) -> SeriesKind {
     let runner = meta.and_then(|m| m.runner.as_deref()).unwrap_or_default();
     let computed = [" avg", " sum", " totals", " fairness"].iter().any(|end| name.ends_with(end));
     if computed || matches!(runner, "AverageRunner" | "SumRunner" | "FairnessRunner") {
-        return Kind::Computed;
+        return SeriesKind::Computed;
     }
     if !values.iter().any(|v| v.val.is_some() || v.lost == Some(true)) {
-        return if name.contains("::") { Kind::Computed } else { Kind::Other };
+        return if name.contains("::") { SeriesKind::Computed } else { SeriesKind::Other };
     }
     let units = meta.and_then(|m| m.units.as_deref());
     match units {
         Some("ms") | None if name.starts_with("Ping") => {
             let is_mean = runner == "NetperfDemoRunner" || values.iter().any(|v| v.dur.is_some());
-            if is_mean { Kind::Means } else { Kind::Packets }
+            if is_mean { SeriesKind::Means } else { SeriesKind::Packets }
         }
-        Some("Mbits/s") => Kind::Rate,
-        None if name.starts_with("TCP ") => Kind::Rate,
-        _ => Kind::Other,
+        Some("Mbits/s") => SeriesKind::Rate,
+        None if name.starts_with("TCP ") => SeriesKind::Rate,
+        _ => SeriesKind::Other,
     }
 }
 

@@ -54,7 +54,6 @@ impl FlowDirection {
     }
 }
 
-/// What was read of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Imported {
     pub tool: Tool,
@@ -110,7 +109,6 @@ pub struct Stream {
     pub packets: Vec<EchoSample>,
     /// States of a flow, in the order of time for each side.
     pub flow: Vec<FlowSample>,
-    /// Whether its one-way delays are of two clocks.
     pub two_clocks: bool,
     /// What else is told of it: key and value.
     pub facts: Vec<(&'static str, String)>,

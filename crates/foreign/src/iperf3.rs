@@ -14,17 +14,15 @@ mod receiver;
 #[cfg(test)]
 mod tests;
 
-use crate::bounded::{AtMost, Budget, ListOf};
 use crate::bounds::{MOST_SAMPLES, MOST_STREAMS};
 use crate::error::ForeignError;
 use crate::imported::{FlowDirection, Imported, Stream, Tool, from_s};
-use part::Part;
+use crate::json;
+use part::IntervalPart;
 use quell_model::{FlowSample, MeasuredDatagrams, MeasuredFlow, Side, TcpState};
-use receiver::{Receiver, Sum};
+use receiver::{Receiver, ReceiverSum};
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use std::collections::HashMap;
-use std::fmt;
 
 /// A whole document that is larger is not read: its intervals take more memory than their text.
 const MOST_TEXT: usize = 64 << 20;
@@ -32,11 +30,14 @@ const MOST_TEXT: usize = 64 << 20;
 /// Intervals meet, or overlap by less than this.
 const RESTART_NS: i64 = 10_000_000;
 
-#[derive(Default)]
-struct Document {
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Iperf3File {
+    #[serde(deserialize_with = "json::or_default")]
     start: Start,
+    #[serde(deserialize_with = "json::or_default")]
     intervals: Vec<Interval>,
-    end: Option<End>,
+    end: Option<Iperf3End>,
     error: Option<String>,
 }
 
@@ -45,8 +46,8 @@ struct Document {
 struct Start {
     version: Option<String>,
     system_info: Option<String>,
-    connecting_to: Option<Host>,
-    accepted_connection: Option<Host>,
+    connecting_to: Option<Iperf3Host>,
+    accepted_connection: Option<Iperf3Host>,
     timestamp: Timestamp,
     tcp_mss_default: Option<u32>,
     tcp_mss: Option<u32>,
@@ -55,7 +56,7 @@ struct Start {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Host {
+struct Iperf3Host {
     host: Option<String>,
 }
 
@@ -78,52 +79,30 @@ struct TestStart {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Interval {
-    streams: AtMost<Part, MOST_STREAMS>,
+    #[serde(deserialize_with = "json::or_default")]
+    streams: Vec<IntervalPart>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct End {
-    streams: AtMost<Ends, MOST_STREAMS>,
-    sum_sent: Sum,
-    sum_received: Sum,
+struct Iperf3End {
+    #[serde(deserialize_with = "json::or_default")]
+    streams: Vec<Iperf3Ends>,
+    sum_sent: ReceiverSum,
+    sum_received: ReceiverSum,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Ends {
-    sender: Option<Part>,
-    receiver: Option<Part>,
-    udp: Option<Part>,
-}
-
-struct Whole<'a>(&'a Budget);
-
-impl<'de> Visitor<'de> for Whole<'_> {
-    type Value = Document;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of iperf3")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Document, A::Error> {
-        let mut found = Document::default();
-        while let Some(key) = map.next_key::<String>()? {
-            match key.as_str() {
-                "start" => found.start = map.next_value()?,
-                "intervals" => found.intervals = map.next_value_seed(ListOf::new(self.0))?,
-                "end" => found.end = map.next_value()?,
-                "error" => found.error = map.next_value()?,
-                _ => map.next_value::<IgnoredAny>().map(|_| ())?,
-            }
-        }
-        Ok(found)
-    }
+struct Iperf3Ends {
+    sender: Option<IntervalPart>,
+    receiver: Option<IntervalPart>,
+    udp: Option<IntervalPart>,
 }
 
 /// The name of an event of `--json-stream`.
 #[derive(Deserialize)]
-struct Named {
+struct NamedIntervals {
     event: String,
 }
 
@@ -132,22 +111,19 @@ struct Holds<T> {
     data: T,
 }
 
-fn whole(text: &str) -> Result<Document, ForeignError> {
+fn whole(text: &str) -> Result<Iperf3File, ForeignError> {
     if text.len() > MOST_TEXT {
         return Err(ForeignError::TooLong { most: MOST_TEXT });
     }
-    let budget = Budget::new(MOST_SAMPLES);
-    let mut from = serde_json::Deserializer::from_str(text);
-    let document = from.deserialize_map(Whole(&budget)).and_then(|d| from.end().map(|()| d));
-    document.map_err(|e| ForeignError::json(&e))
+    json::read(text)
 }
 
 /// An object a line. What was written when a test was cut off is its last line.
-fn by_lines(text: &str) -> Result<Document, ForeignError> {
+fn by_lines(text: &str) -> Result<Iperf3File, ForeignError> {
     if text.len() > MOST_TEXT {
         return Err(ForeignError::TooLong { most: MOST_TEXT });
     }
-    let mut document = Document::default();
+    let mut document = Iperf3File::default();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let failed = |e: serde_json::Error| match ForeignError::json(&e) {
             ForeignError::Json { column, why, .. } => {
@@ -155,7 +131,7 @@ fn by_lines(text: &str) -> Result<Document, ForeignError> {
             }
             other => other,
         };
-        let Named { event } = serde_json::from_str(line).map_err(failed)?;
+        let NamedIntervals { event } = serde_json::from_str(line).map_err(failed)?;
         match event.as_str() {
             "start" => document.start = holds(line).map_err(failed)?,
             "interval" => document.intervals.push(holds(line).map_err(failed)?),
@@ -171,9 +147,8 @@ fn holds<T: serde::de::DeserializeOwned>(line: &str) -> Result<T, serde_json::Er
     serde_json::from_str::<Holds<T>>(line).map(|holds| holds.data)
 }
 
-/// One stream of the file.
 #[derive(Default)]
-struct Counted {
+struct Iperf3Counts {
     socket: i64,
     sends: bool,
     here: Vec<FlowSample>,
@@ -193,10 +168,11 @@ struct Counted {
 }
 
 pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
-    let is_by_lines = text.lines().next().is_some_and(|l| serde_json::from_str::<Named>(l).is_ok());
-    let Document { start, intervals, end, error } =
+    let is_by_lines =
+        text.lines().next().is_some_and(|l| serde_json::from_str::<NamedIntervals>(l).is_ok());
+    let Iperf3File { start, intervals, end, error } =
         if is_by_lines { by_lines(text)? } else { whole(text)? };
-    let parts: usize = intervals.iter().map(|i| i.streams.0.len()).sum();
+    let parts: usize = intervals.iter().map(|i| i.streams.len()).sum();
     if parts > MOST_SAMPLES {
         return Err(ForeignError::TooMany);
     }
@@ -205,13 +181,13 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
     let is_client = start.accepted_connection.is_none();
     let reverse = start.test_start.reverse.unwrap_or(0) != 0;
     let mss = start.tcp_mss.or(start.tcp_mss_default).filter(|mss| *mss > 0);
-    let is_omitted = |interval: &Interval| interval.streams.0.iter().any(|part| part.omitted);
+    let is_omitted = |interval: &Interval| interval.streams.iter().any(|part| part.omitted);
     let omits = start.test_start.omit.is_some_and(|s| s > 0.0) || intervals.iter().any(is_omitted);
     let mut omitted = 0;
-    let mut lanes: Vec<Counted> = Vec::new();
+    let mut lanes: Vec<Iperf3Counts> = Vec::new();
     let mut places: HashMap<(i64, bool), usize> = HashMap::new();
     for (number, interval) in intervals.iter().enumerate() {
-        for (index, part) in interval.streams.0.iter().enumerate() {
+        for (index, part) in interval.streams.iter().enumerate() {
             if part.omitted {
                 omitted += 1;
                 continue;
@@ -227,7 +203,7 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
                 None if lanes.len() == MOST_STREAMS => return Err(ForeignError::TooMany),
                 None => {
                     places.insert((socket, sends), lanes.len());
-                    lanes.push(Counted { socket, sends, ..Counted::default() });
+                    lanes.push(Iperf3Counts { socket, sends, ..Iperf3Counts::default() });
                     lanes.len() - 1
                 }
             };
@@ -251,10 +227,10 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
     let window = planned.filter(|_| error.is_none()).or(last);
     imported.window_ns = window.and_then(|ns| u64::try_from(ns).ok()).filter(|ns| *ns > 0);
     let end = end.unwrap_or_default();
-    let sent_here = |udp: &Part| udp.sender.unwrap_or(is_client != reverse);
-    let sent = end.streams.0.iter().filter_map(|ends| ends.udp.as_ref()).filter(|p| sent_here(p));
+    let sent_here = |udp: &IntervalPart| udp.sender.unwrap_or(is_client != reverse);
+    let sent = end.streams.iter().filter_map(|ends| ends.udp.as_ref()).filter(|p| sent_here(p));
     let receiver = Receiver::of(sent, &end.sum_sent, &end.sum_received).filter(|_| is_udp);
-    let ends = end.streams.0;
+    let ends = end.streams;
     let mut jitters: Vec<f64> = Vec::new();
     for (index, ends) in ends.iter().enumerate() {
         for (part, what) in
@@ -294,7 +270,7 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
         }
     }
     let untold = lanes.iter().filter(|lane| lane.is_untold && lane.measured.is_none()).count();
-    lanes.iter_mut().filter(|lane| lane.is_untold).for_each(Counted::forget_datagrams);
+    lanes.iter_mut().filter(|lane| lane.is_untold).for_each(Iperf3Counts::forget_datagrams);
     name(&mut imported, lanes, is_client);
     if untold > 0 {
         imported.left_out.push(format!(
@@ -343,7 +319,7 @@ fn sample(t_s: f64, side: Side, bytes: f64, packets: i64, tcp: Option<TcpState>)
     }
 }
 
-impl Counted {
+impl Iperf3Counts {
     fn sides(&self) -> (Side, Side) {
         match self.sends {
             true => (Side::Sender, Side::Receiver),
@@ -351,7 +327,7 @@ impl Counted {
         }
     }
 
-    fn take(&mut self, part: &Part, is_udp: bool, mss: Option<u32>, size: Option<u64>) {
+    fn take(&mut self, part: &IntervalPart, is_udp: bool, mss: Option<u32>, size: Option<u64>) {
         let (here, there) = self.sides();
         // Where the omitted time ends iperf3 counts its seconds anew; the last interval of that time it does not mark.
         let begins = from_s(part.start).unwrap_or(0).saturating_add(RESTART_NS);
@@ -397,7 +373,7 @@ impl Counted {
 
     /// A receiver's first interval after the omitted time counts datagrams of that time too, its bytes and the end do not: what is more than the
     /// end tells came then.
-    fn leave_out_omitted(&mut self, end: &Part, size: Option<u64>) {
+    fn leave_out_omitted(&mut self, end: &IntervalPart, size: Option<u64>) {
         let Some((packets, lost)) = end.datagrams().filter(|_| !self.sends) else {
             self.is_untold |= !self.sends;
             return;
@@ -418,7 +394,7 @@ impl Counted {
         less(&mut self.there, more, size.unwrap_or(0));
     }
 
-    fn end(&mut self, part: &Part, what: &str, is_udp: bool, receiver: Option<&Receiver>) {
+    fn end(&mut self, part: &IntervalPart, what: &str, is_udp: bool, receiver: Option<&Receiver>) {
         let (_, there) = self.sides();
         let theirs = if self.sends { "receiver" } else { "sender" };
         let last = |bytes: f64, packets: i64| {
@@ -456,14 +432,14 @@ impl Counted {
 }
 
 /// What the receiver of a TCP stream got, in its own seconds; none where its end did not come here.
-fn received(part: &Part) -> Option<MeasuredFlow> {
+fn received(part: &IntervalPart) -> Option<MeasuredFlow> {
     let seconds = Some(part.end - part.start).filter(|s| *s > 0.0 && part.bytes > 0.0);
     let bytes = Some(part.bytes as u64);
     seconds.map(|_| MeasuredFlow { seconds, received_bytes: bytes, ..MeasuredFlow::default() })
 }
 
 /// What the end says of datagrams; none where that can't be. `size`: of each, where the bytes are not of those that count.
-fn measured(part: &Part, size: Option<u64>) -> Option<MeasuredFlow> {
+fn measured(part: &IntervalPart, size: Option<u64>) -> Option<MeasuredFlow> {
     let (sent, lost) = part.datagrams()?;
     let arrived = sent - lost;
     let bytes = match size {
@@ -482,8 +458,8 @@ fn measured(part: &Part, size: Option<u64>) -> Option<MeasuredFlow> {
 }
 
 /// Names the streams by their ways, with numbers where there are several.
-fn name(imported: &mut Imported, lanes: Vec<Counted>, is_client: bool) {
-    let way = |lane: &Counted| {
+fn name(imported: &mut Imported, lanes: Vec<Iperf3Counts>, is_client: bool) {
+    let way = |lane: &Iperf3Counts| {
         if lane.sends == is_client { FlowDirection::Up } else { FlowDirection::Down }
     };
     let many = [FlowDirection::Up, FlowDirection::Down]

@@ -2,15 +2,12 @@
 //!
 //! Its documentation shows `lost` as a truth; it is a text, `"false"`, `"true"`, `"true_up"` or `"true_down"`. Both are read.
 
-use crate::bounded::{Budget, ListOf};
 use crate::bounds::{MOST_SAMPLES, MOST_SECONDS};
 use crate::error::ForeignError;
 use crate::imported::{Imported, Stream, Tool, delays_contradict};
-use crate::order;
+use crate::{json, order};
 use quell_model::{EchoSample, EchoStatus};
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
-use std::fmt;
 
 /// Longest time from the first packet to another that is believed.
 const MOST_NS: i64 = (MOST_SECONDS * 1e9) as i64;
@@ -18,11 +15,13 @@ const MOST_NS: i64 = (MOST_SECONDS * 1e9) as i64;
 /// The only version of the format that there is; irtt 0.9.1 writes it.
 const FORMAT: i64 = 1;
 
-#[derive(Default)]
-struct Document {
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct IrttFile {
     version: Version,
-    config: Config,
+    config: IrttConfig,
     stats: Stats,
+    #[serde(deserialize_with = "json::or_default")]
     round_trips: Vec<RoundTrip>,
 }
 
@@ -35,7 +34,7 @@ struct Version {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Config {
+struct IrttConfig {
     local_address: Option<String>,
     remote_address: Option<String>,
     params: Parameters,
@@ -85,12 +84,12 @@ impl Default for Lost {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Timestamps {
-    client: Ends,
+    client: IrttTimestamps,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Ends {
+struct IrttTimestamps {
     send: Clocks,
 }
 
@@ -109,40 +108,15 @@ struct Delay {
     receive: Option<i64>,
 }
 
-struct Whole<'a>(&'a Budget);
-
-impl<'de> Visitor<'de> for Whole<'_> {
-    type Value = Document;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of irtt")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Document, A::Error> {
-        let mut found = Document::default();
-        while let Some(key) = map.next_key::<String>()? {
-            match key.as_str() {
-                "version" => found.version = map.next_value()?,
-                "config" => found.config = map.next_value()?,
-                "stats" => found.stats = map.next_value()?,
-                "round_trips" => found.round_trips = map.next_value_seed(ListOf::new(self.0))?,
-                _ => map.next_value::<IgnoredAny>().map(|_| ())?,
-            }
-        }
-        Ok(found)
-    }
-}
-
 fn wrong<T>(place: &str, why: String) -> Result<T, ForeignError> {
     Err(ForeignError::Value { place: place.to_owned(), why })
 }
 
 pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
-    let budget = Budget::new(MOST_SAMPLES);
-    let mut from = serde_json::Deserializer::from_str(text);
-    let document = from.deserialize_map(Whole(&budget)).and_then(|d| from.end().map(|()| d));
-    let Document { version, config, stats, round_trips } =
-        document.map_err(|e| ForeignError::json(&e))?;
+    let IrttFile { version, config, stats, round_trips } = json::read(text)?;
+    if round_trips.len() > MOST_SAMPLES {
+        return Err(ForeignError::TooMany);
+    }
     match version.json_format {
         None | Some(FORMAT) => {}
         Some(found) if found > FORMAT => {

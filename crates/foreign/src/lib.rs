@@ -11,7 +11,6 @@
 //! never zero. Whatever the bytes are, reading ends in bounded memory: files, what they unpack to and their samples are counted ([`MOST_BYTES`],
 //! [`MOST_UNPACKED`], [`MOST_SAMPLES`]), and what is refused is named with its line or its place in the JSON.
 
-mod bounded;
 mod bounds;
 mod detect;
 mod error;
@@ -19,6 +18,7 @@ mod flent;
 mod imported;
 mod iperf3;
 mod irtt;
+mod json;
 mod order;
 mod pingexp;
 mod unpack;

@@ -70,7 +70,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Imported, ForeignError> {
 }
 
 /// One reply: `icmp_seq` of ping, and the round-trip time in milliseconds.
-struct Reply {
+struct PingReply {
     seq: u64,
     ttl: Option<u64>,
     rtt_ms: f64,
@@ -113,16 +113,20 @@ fn stream(
     Ok(Stream { name, packets, facts, ..Stream::default() })
 }
 
-fn reply(item: &PickleValue) -> Option<Reply> {
+fn reply(item: &PickleValue) -> Option<PingReply> {
     let PickleValue::List(parts) = item else { return None };
     let [seq, ttl, ms] = &parts[..] else { return None };
     let rtt_ms = ms.number().filter(|ms| (0.0..=MOST_SECONDS * 1e3).contains(ms))?;
-    Some(Reply { seq: seq.number().and_then(count)?, ttl: ttl.number().and_then(count), rtt_ms })
+    Some(PingReply {
+        seq: seq.number().and_then(count)?,
+        ttl: ttl.number().and_then(count),
+        rtt_ms,
+    })
 }
 
 /// All packets in order of their numbers, further replies after the first: what has none was lost.
 fn packets(
-    replies: &[Reply],
+    replies: &[PingReply],
     sent: u64,
     step_ns: i64,
     left: &mut usize,
@@ -154,7 +158,7 @@ fn packets(
 }
 
 /// Numbers of the replies from 0. `ping` counts from 1, and from 0 in old versions; a number beyond 16 bits begins anew.
-fn numbers(replies: &[Reply], sent: u64) -> Vec<u64> {
+fn numbers(replies: &[PingReply], sent: u64) -> Vec<u64> {
     let wraps = sent >= WRAP;
     let looked_at = if wraps { 1 } else { usize::MAX };
     let first = u64::from(!replies.iter().take(looked_at).any(|r| r.seq == 0));
@@ -189,7 +193,6 @@ impl PickleValue {
         pairs.iter().rev().find(|(found, _)| is_key(found)).map(|(_, value)| value)
     }
 
-    /// A number, also one that is written as a text.
     fn number(&self) -> Option<f64> {
         match self {
             PickleValue::Number(number) => Some(*number),
@@ -199,7 +202,6 @@ impl PickleValue {
         .filter(|number: &f64| number.is_finite())
     }
 
-    /// A text or a number as a text.
     fn words(&self) -> Option<String> {
         match self {
             PickleValue::Text(text) => Some(text.clone()).filter(|text| text.len() <= LONGEST),
@@ -302,7 +304,8 @@ mod tests {
     use super::*;
 
     fn told(replies: &[(u64, f64)], sent: u64) -> String {
-        let reply = |(seq, rtt_ms): &(u64, f64)| Reply { seq: *seq, ttl: None, rtt_ms: *rtt_ms };
+        let reply =
+            |(seq, rtt_ms): &(u64, f64)| PingReply { seq: *seq, ttl: None, rtt_ms: *rtt_ms };
         let replies: Vec<_> = replies.iter().map(reply).collect();
         let packets = packets(&replies, sent, 1, &mut { MOST_SAMPLES }).expect("they fit");
         let one = |p: &EchoSample| match p.rtt_ns {

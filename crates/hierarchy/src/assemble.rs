@@ -32,12 +32,11 @@ pub fn assemble(
     Ok(Hierarchy { devices })
 }
 
-type Named = Vec<(String, Vec<What>)>;
+type NamedItems = Vec<(String, Vec<What>)>;
 
-/// What a device is called where nobody named it.
 const NAMELESS: &str = "(unnamed device)";
 
-fn by_device(records: Vec<Record>, nameless: Option<&str>) -> Result<Named, Unclear> {
+fn by_device(records: Vec<Record>, nameless: Option<&str>) -> Result<NamedItems, Unclear> {
     // The majors of each device's queues tell whose a class is.
     let mut majors: HashMap<u16, BTreeSet<String>> = HashMap::new();
     let mut order: Vec<String> = Vec::new();
@@ -213,7 +212,7 @@ fn device(name: String, records: Vec<What>, is_ifb: &impl Fn(&str) -> bool) -> D
     let ingress =
         device.nodes.iter().position(|node| matches!(node.kind.as_str(), "ingress" | "clsact"));
     let root = device.nodes.iter().position(|node| !node.class && node.parent.is_none());
-    let mut places = Places {
+    let mut places = QueueIndex {
         nodes: &device.nodes,
         queues: &build.queues,
         classes: &build.classes,
@@ -352,7 +351,7 @@ impl Build {
 const MOST_STEPS: usize = 1 << 20;
 
 /// Where filters of a device can hang, and which classes they can choose.
-struct Places<'a> {
+struct QueueIndex<'a> {
     nodes: &'a [Node],
     queues: &'a HashMap<u16, usize>,
     classes: &'a BTreeMap<Handle, usize>,
@@ -361,7 +360,7 @@ struct Places<'a> {
     steps: usize,
 }
 
-impl Places<'_> {
+impl QueueIndex<'_> {
     fn put(&mut self, record: FilterRecord) -> Filter {
         let (mut at, mut hook) = (None, record.hook);
         match record.parent {
@@ -446,7 +445,6 @@ fn is_classless(kind: &str) -> bool {
     Qdisc::from_kind(kind).is_some_and(|qdisc| !qdisc.is_classful())
 }
 
-/// Finds the devices to which filters redirect.
 fn join(devices: &mut [Device]) {
     let names: HashMap<String, usize> =
         devices.iter().enumerate().map(|(at, device)| (device.name.clone(), at)).collect();

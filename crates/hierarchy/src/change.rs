@@ -10,7 +10,6 @@ use std::collections::HashMap;
 pub struct PerSecond {
     pub bits: f64,
     pub packets: f64,
-    /// Packets lost.
     pub drops: f64,
     /// Packets marked; `None` for kinds that don't mark.
     pub marks: Option<f64>,

@@ -1,7 +1,7 @@
 //! Records of what the kernel said of a device.
 
 use crate::record::{Counters, Deed, FilterRecord, Hook, NodeRecord, Place, Record, What};
-use crate::settings::Options;
+use crate::settings::QueueOptions;
 use crate::u32_words::{self, Key};
 use quell_tc::observed::{ExtraStats, ObservedFilter, Snapshot, Stats};
 use quell_tc::{Action, ClassKind, Filter, FilterKind, FlowMode, Handle, Match, Qdisc};
@@ -17,8 +17,8 @@ pub fn records_of(device: &LiveDevice<'_>) -> Vec<Record> {
     let LiveDevice { name, snapshot } = device;
     let clsact = snapshot.qdiscs.iter().any(|qdisc| qdisc.kind == "clsact");
     let queues = snapshot.qdiscs.iter().map(|queue| {
-        let mut options = queue.options.as_ref().map_or_else(Options::default, |qdisc| {
-            Options::of_fields(&queue.kind, &qdisc.fields())
+        let mut options = queue.options.as_ref().map_or_else(QueueOptions::default, |qdisc| {
+            QueueOptions::of_fields(&queue.kind, &qdisc.fields())
         });
         if let Some(Qdisc::Htb(htb)) = &queue.options {
             options.default = htb.default.map(|class| class.minor);
@@ -34,7 +34,7 @@ pub fn records_of(device: &LiveDevice<'_>) -> Vec<Record> {
     });
     let classes = snapshot.classes.iter().map(|class| {
         let fields = class.options.as_ref().map(ClassKind::fields).unwrap_or_default();
-        let options = Options::of_fields(&class.kind, &fields);
+        let options = QueueOptions::of_fields(&class.kind, &fields);
         What::Class(NodeRecord {
             kind: class.kind.clone(),
             handle: class.id,

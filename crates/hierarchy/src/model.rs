@@ -20,7 +20,6 @@ pub struct Device {
     pub name: String,
     /// Whether it is an IFB: what goes out of it comes in by another device.
     pub ifb: bool,
-    /// Its queues and classes.
     pub nodes: Vec<Node>,
     /// Its filters, in the order in which they are tried at each place.
     pub filters: Vec<Filter>,
@@ -34,7 +33,6 @@ pub struct Device {
     pub findings: Vec<Finding>,
 }
 
-/// A queue or a class.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Node {
     pub class: bool,
@@ -58,7 +56,6 @@ pub struct Node {
     pub counters: Option<Counters>,
     /// Active flows in it, of queues that show them as classes.
     pub flows: usize,
-    /// Filters that choose it.
     pub chosen_by: Vec<usize>,
 }
 
@@ -73,7 +70,6 @@ pub struct Filter {
     pub prio: u32,
     /// The kind, as the kernel spells it.
     pub kind: String,
-    /// Its name among those of one priority.
     pub name: String,
     /// What it matches, in `tc`'s words.
     pub matches: Vec<String>,
@@ -86,21 +82,17 @@ pub struct Filter {
     pub deeds: Vec<Deed>,
     /// Devices among those told of to which it redirects.
     pub feeds: Vec<usize>,
-    /// Packets that it matched.
     pub hits: Option<u64>,
 }
 
-/// Where a filter leads.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
-    /// To no class: it only acts.
     None,
     Class(usize),
     Spread(Vec<usize>),
     /// To a flow inside a queue without classes of its own.
     Flow,
-    /// To a class that was not told of.
     Missing,
     /// To whichever class a program or a mark names.
     Opaque,
@@ -112,11 +104,9 @@ pub struct Finding {
     pub trouble: Trouble,
     pub node: Option<usize>,
     pub filter: Option<usize>,
-    /// For a person: one sentence or two.
     pub words: String,
 }
 
-/// Kinds of findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trouble {

@@ -16,13 +16,11 @@ pub struct Record {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum What {
-    /// A queueing discipline.
     Queue(NodeRecord),
     Class(NodeRecord),
     Filter(FilterRecord),
 }
 
-/// A queue or a class.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeRecord {
     /// The kind, as the kernel spells it.
@@ -43,7 +41,6 @@ pub enum Place {
     Root,
     /// On the device, on the way in (and for clsact on both).
     Ingress,
-    /// In this class or queue.
     Under(Handle),
 }
 
@@ -58,7 +55,6 @@ pub struct Counters {
     pub overlimits: u64,
     /// Bytes waiting now.
     pub backlog_bytes: u64,
-    /// Packets waiting now.
     pub backlog_packets: u64,
     /// Packets marked CE instead of dropped; `None` for kinds that don't mark.
     pub marks: Option<u64>,
@@ -70,7 +66,6 @@ pub struct Counters {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Hook {
-    /// Packets that come in.
     Ingress,
     /// Packets that go out, before they are queued.
     Egress,
@@ -80,7 +75,6 @@ pub enum Hook {
 pub struct FilterRecord {
     /// The queue or class that it hangs on, where that was said.
     pub parent: Option<Handle>,
-    /// The hook that it hangs on, where that was said.
     pub hook: Option<Hook>,
     /// The protocol that it looks at, in `tc`'s word.
     pub protocol: String,
@@ -105,7 +99,6 @@ pub struct FilterRecord {
     pub hits: Option<u64>,
 }
 
-/// An action on a packet.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Deed {
     /// In `tc`'s words.

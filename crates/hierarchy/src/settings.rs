@@ -12,7 +12,6 @@ use quell_units::{Bytes, Rate, Span};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// An option with its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Setting {
     /// `tc`'s word for it.
@@ -26,7 +25,7 @@ pub struct Setting {
 
 /// What a name's numbers count.
 #[derive(Clone, Copy, PartialEq)]
-enum Unit {
+enum OptionUnit {
     Rate,
     Time,
     Nanoseconds,
@@ -35,19 +34,19 @@ enum Unit {
     Plain,
 }
 
-fn unit(kind: &str, name: &str) -> Unit {
+fn unit(kind: &str, name: &str) -> OptionUnit {
     match name {
         "rate" | "ceil" | "bandwidth" | "peakrate" | "maxrate" | "defrate" | "m1" | "m2"
-        | "low_rate_threshold" => Unit::Rate,
-        "perturb" => Unit::Seconds,
-        "timer_slack" => Unit::Nanoseconds,
+        | "low_rate_threshold" => OptionUnit::Rate,
+        "perturb" => OptionUnit::Seconds,
+        "timer_slack" => OptionUnit::Nanoseconds,
         "target" | "interval" | "rtt" | "lat" | "latency" | "tupdate" | "delay" | "d"
-        | "ce_threshold" | "horizon" | "refill_delay" => Unit::Time,
+        | "ce_threshold" | "horizon" | "refill_delay" => OptionUnit::Time,
         "quantum" | "initial_quantum" | "memory_limit" | "burst" | "cburst" | "mtu"
-        | "peakburst" | "minburst" => Unit::Bytes,
-        "min" | "max" if kind == "red" => Unit::Bytes,
-        "limit" if matches!(kind, "bfifo" | "red" | "tbf" | "gred") => Unit::Bytes,
-        _ => Unit::Plain,
+        | "peakburst" | "minburst" => OptionUnit::Bytes,
+        "min" | "max" if kind == "red" => OptionUnit::Bytes,
+        "limit" if matches!(kind, "bfifo" | "red" | "tbf" | "gred") => OptionUnit::Bytes,
+        _ => OptionUnit::Plain,
     }
 }
 
@@ -122,13 +121,13 @@ const USUAL: [(&str, &str, &str); 60] = [
 
 /// What was read of a queue's or a class's options.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Options {
+pub(crate) struct QueueOptions {
     pub settings: Vec<Setting>,
     pub default: Option<u16>,
     pub direct_packets: Option<u64>,
 }
 
-impl Options {
+impl QueueOptions {
     fn put(&mut self, kind: &str, name: &str, value: String) {
         let hex = |text: &str| u16::from_str_radix(text.trim_start_matches("0x"), 16).ok();
         match name {
@@ -161,8 +160,8 @@ impl Options {
     pub(crate) fn of_words<'a>(
         kind: &str,
         words: impl Iterator<Item = &'a str>,
-    ) -> Result<Options, String> {
-        let mut options = Options::default();
+    ) -> Result<QueueOptions, String> {
+        let mut options = QueueOptions::default();
         let mut words = words.peekable();
         let is_value =
             |word: &str| word.starts_with(|c: char| c.is_ascii_digit()) || word.starts_with('(');
@@ -254,7 +253,7 @@ impl Options {
                 }
             }
             Some(rate) if name == "rate" => {
-                let known = of_number(Unit::Rate, rate, "");
+                let known = of_number(OptionUnit::Rate, rate, "");
                 values.push(known.ok_or_else(|| impossible(name, &rate.to_string()))?);
             }
             Some(share) => values.push(percent(share)),
@@ -266,8 +265,8 @@ impl Options {
     }
 
     /// From the options by name that the kernel's answer was read into.
-    pub(crate) fn of_fields(kind: &str, fields: &Map<String, Value>) -> Options {
-        let mut options = Options::default();
+    pub(crate) fn of_fields(kind: &str, fields: &Map<String, Value>) -> QueueOptions {
+        let mut options = QueueOptions::default();
         for (name, value) in fields {
             match value {
                 Value::Bool(true) => options.put(kind, name, String::new()),
@@ -288,7 +287,7 @@ impl Options {
                     let span = text
                         .parse::<Span>()
                         .ok()
-                        .filter(|_| matches!(unit(kind, name), Unit::Time));
+                        .filter(|_| matches!(unit(kind, name), OptionUnit::Time));
                     options.put(
                         kind,
                         name,
@@ -328,7 +327,7 @@ fn impossible(name: &str, value: &str) -> String {
 
 /// A value of `tc`'s text in our spelling; what is no number with a unit stays as it is.
 fn spelled(kind: &str, name: &str, text: &str) -> Result<String, String> {
-    if unit(kind, name) != Unit::Plain && negative(text) {
+    if unit(kind, name) != OptionUnit::Plain && negative(text) {
         return Err(impossible(name, text));
     }
     // Behind a slash stands the size of cells.
@@ -357,10 +356,14 @@ fn spelled(kind: &str, name: &str, text: &str) -> Result<String, String> {
     const SIZES: [(&str, f64); 5] =
         [("", 1.0), ("b", 1.0), ("Kb", 1024.0), ("Mb", 1_048_576.0), ("Gb", 1_073_741_824.0)];
     let known = match unit(kind, name) {
-        Unit::Rate => times(&RATES).map(|bits| of_number(Unit::Rate, bits / 8.0, "")),
-        Unit::Time | Unit::Nanoseconds | Unit::Seconds => times(&TIMES).map(time),
-        Unit::Bytes => times(&SIZES).map(|bytes| whole(bytes).map(|n| Bytes::new(n).to_string())),
-        Unit::Plain => times(&[("p", 1.0), ("b", 1.0)]).map(|_| Some(bare[..digits].to_owned())),
+        OptionUnit::Rate => times(&RATES).map(|bits| of_number(OptionUnit::Rate, bits / 8.0, "")),
+        OptionUnit::Time | OptionUnit::Nanoseconds | OptionUnit::Seconds => times(&TIMES).map(time),
+        OptionUnit::Bytes => {
+            times(&SIZES).map(|bytes| whole(bytes).map(|n| Bytes::new(n).to_string()))
+        }
+        OptionUnit::Plain => {
+            times(&[("p", 1.0), ("b", 1.0)]).map(|_| Some(bare[..digits].to_owned()))
+        }
     };
     let Some(known) = known else { return Ok(text.to_owned()) };
     let shown = known.ok_or_else(|| impossible(name, text))?;
@@ -376,7 +379,8 @@ fn whole(number: f64) -> Option<u64> {
 fn without_unit(kind: &str, name: &str, shown: String) -> String {
     match shown.strip_suffix('B') {
         Some(digits)
-            if unit(kind, name) == Unit::Bytes && digits.bytes().all(|b| b.is_ascii_digit()) =>
+            if unit(kind, name) == OptionUnit::Bytes
+                && digits.bytes().all(|b| b.is_ascii_digit()) =>
         {
             digits.to_owned()
         }
@@ -385,18 +389,18 @@ fn without_unit(kind: &str, name: &str, shown: String) -> String {
 }
 
 /// A number of `tc`'s JSON: rates in bytes a second, times in microseconds; none where it can't be.
-fn of_number(unit: Unit, number: f64, plain: &str) -> Option<String> {
+fn of_number(unit: OptionUnit, number: f64, plain: &str) -> Option<String> {
     match unit {
-        Unit::Rate => whole(number * 8.0).map(|bits| Rate::from_bps(bits).to_string()),
-        Unit::Time => time(number * 1e3),
-        Unit::Nanoseconds => time(number),
-        Unit::Seconds => time(number * 1e9),
-        Unit::Bytes => {
+        OptionUnit::Rate => whole(number * 8.0).map(|bits| Rate::from_bps(bits).to_string()),
+        OptionUnit::Time => time(number * 1e3),
+        OptionUnit::Nanoseconds => time(number),
+        OptionUnit::Seconds => time(number * 1e9),
+        OptionUnit::Bytes => {
             let shown = Bytes::new(whole(number)?).to_string();
             let bare = shown.strip_suffix('B').filter(|d| d.bytes().all(|b| b.is_ascii_digit()));
             Some(bare.map_or(shown.clone(), str::to_owned))
         }
-        Unit::Plain => Some(plain.to_owned()),
+        OptionUnit::Plain => Some(plain.to_owned()),
     }
 }
 
@@ -419,19 +423,19 @@ fn percent(share: f64) -> String {
 mod tests {
     use super::*;
 
-    fn shown(options: &Options) -> String {
+    fn shown(options: &QueueOptions) -> String {
         let one = |s: &Setting| {
             if s.value.is_empty() { s.name.clone() } else { format!("{} {}", s.name, s.value) }
         };
         options.settings.iter().map(one).collect::<Vec<_>>().join(", ")
     }
 
-    fn of_text(kind: &str, text: &str) -> Options {
-        Options::of_words(kind, text.split_whitespace()).expect("it can be")
+    fn of_text(kind: &str, text: &str) -> QueueOptions {
+        QueueOptions::of_words(kind, text.split_whitespace()).expect("it can be")
     }
 
-    fn of_json(kind: &str, text: &str) -> Options {
-        let mut options = Options::default();
+    fn of_json(kind: &str, text: &str) -> QueueOptions {
+        let mut options = QueueOptions::default();
         let Ok(Value::Object(map)) = serde_json::from_str(text) else { panic!("{text}") };
         for (name, value) in &map {
             options.put_json(kind, name, value).expect("it can be");
@@ -482,7 +486,7 @@ mod tests {
 
     #[test]
     fn of_a_cake_that_nobody_tuned_only_its_bandwidth_is_told() {
-        let told = |options: &Options| -> Vec<String> {
+        let told = |options: &QueueOptions| -> Vec<String> {
             let chosen = options.settings.iter().filter(|setting| !setting.usual);
             chosen.map(|setting| setting.name.clone()).collect()
         };
@@ -494,7 +498,7 @@ mod tests {
             "ingress": false, "ack_filter": "no-ack-filter", "framing": "noatm", "overhead": 0,
             "mpu": 0, "memlimit": 4194304, "fwmark": 0,
         });
-        let live = Options::of_fields("cake", fields.as_object().expect("fields"));
+        let live = QueueOptions::of_fields("cake", fields.as_object().expect("fields"));
         assert_eq!(told(&live), ["bandwidth"]);
     }
 

@@ -41,7 +41,7 @@ const MAY: [(&str, usize, &str); 27] = [
         3,
         "folders to sync, and what is known to be a regular file of a run",
     ),
-    ("crates/store/src/list.rs", 1, "the folder whose lock is asked for"),
+    ("crates/store/src/run.rs", 1, "the folder whose lock is asked for"),
     ("crates/store/src/writer.rs", 1, "a folder to sync"),
     ("crates/sys/src/netns.rs", 2, "network namespaces: opened, not read"),
     ("crates/sys/src/socket/stream.rs", 1, "what the kernel says of itself"),

@@ -5,11 +5,9 @@ use crate::fact::Fact;
 use crate::rows::{EchoSample, FlowSample, QueueSample};
 use serde::{Deserialize, Serialize};
 
-/// How a task ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It did all that it was asked.
     Done,
     /// It could not go on; the reason, for a person.
     Failed(String),
@@ -27,23 +25,15 @@ pub enum Event {
         kernel: String,
     },
     /// The task is ready to start: a server listens, a client has its sockets.
-    Ready {
-        /// The task's id.
-        task: String,
-    },
+    Ready { task: String },
     Ended {
-        /// The task's id.
         task: String,
         /// When: nanoseconds since the start of the measurement.
         t_ns: i64,
         outcome: Outcome,
     },
     /// Probe packets of one stream.
-    Echo {
-        /// The stream's name.
-        stream: String,
-        samples: Vec<EchoSample>,
-    },
+    Echo { stream: String, samples: Vec<EchoSample> },
     Flow {
         /// The flow's name.
         stream: String,
@@ -56,11 +46,9 @@ pub enum Event {
     },
     /// A line that a command printed.
     Output {
-        /// The task's id.
         task: String,
         /// Whether it came from standard error.
         stderr: bool,
-        /// The line, without its end.
         line: String,
     },
     /// How the network was set up, or what a stream tells beside its rows.

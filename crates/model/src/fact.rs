@@ -26,12 +26,10 @@ impl Fact {
     }
 }
 
-/// When a fact was so, seen from the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum When {
     Before,
-    /// While it ran.
     During,
     After,
 }
@@ -82,11 +80,9 @@ words! { When { Before "before", During "during", After "after", } }
 pub enum Told {
     /// The line that it has to share, as `dsl up`.
     Way,
-    /// The same for the answers to it.
     WayBack,
     /// All lines with a rate that it crosses, where there are several, as `lan up, dsl up`.
     Path,
-    /// The same for the answers to it.
     PathBack,
     /// How long an answer to one of its packets is waited for at most, in nanoseconds.
     Waits,
@@ -112,7 +108,6 @@ pub enum Told {
     HeldBack,
     /// CPU time that its sender's thread took, in nanoseconds, over the flow's whole life.
     SenderCpu,
-    /// The same of its receiver's.
     ReceiverCpu,
     /// What the program that measured a flow found of the time that it measured ([`crate::MeasuredFlow`]), as JSON.
     Measured,

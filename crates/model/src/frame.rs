@@ -23,10 +23,8 @@ pub enum FrameError {
     /// The length field is beyond [`LONGEST`].
     #[error("a frame of {0} bytes can't be; the stream is damaged or not Quell's")]
     TooLong(usize),
-    /// The checksum does not fit.
     #[error("a frame's checksum does not fit; the stream is damaged")]
     Checksum,
-    /// The value can't be read.
     #[error("a frame's value can't be read: {0}; it is from another version of Quell, or damaged")]
     Value(String),
     /// The value can't be written.

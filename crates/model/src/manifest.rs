@@ -27,11 +27,9 @@ pub struct Manifest {
     pub seed: u64,
     /// When it started: RFC 3339, UTC.
     pub started: String,
-    /// Which kernel carried the traffic.
     pub kernel: KernelRecord,
     /// The machine: name, processor, cores, memory, its kernel.
     pub machine: BTreeMap<String, String>,
-    /// Which clock the times come from.
     pub clock: String,
     /// The cells in the order of the plan.
     pub cells: Vec<CellRecord>,
@@ -60,9 +58,7 @@ impl Manifest {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Backend {
-    /// Quell's own, in a guest.
     Guest,
-    /// The machine's.
     Host,
     /// Nobody tells, or another version does.
     #[default]
@@ -92,7 +88,6 @@ impl From<Backend> for String {
     }
 }
 
-/// The kernel that carried the traffic.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelRecord {
     pub backend: Backend,
@@ -104,7 +99,6 @@ pub struct KernelRecord {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Flat")]
 pub struct CellRecord {
     #[serde(flatten)]
     pub id: CellId,
@@ -124,44 +118,11 @@ pub struct CellRecord {
 }
 
 impl CellRecord {
-    /// Its tasks that ended with an error, with the reason.
     pub fn failed(&self) -> impl Iterator<Item = (&TaskRecord, &str)> {
         self.tasks.iter().filter_map(|task| match &task.outcome {
             Some(Outcome::Failed(why)) => Some((task, why.as_str())),
             _ => None,
         })
-    }
-}
-
-/// How a [`CellRecord`] is read: with `flatten`, serde would keep every key that it does not know, sixteen times as large as it is written.
-#[derive(Deserialize)]
-struct Flat {
-    scenario: String,
-    probe: String,
-    repeat: u32,
-    seed: u64,
-    status: CellStatus,
-    reason: Option<String>,
-    wall_s: Option<f64>,
-    virtual_s: Option<f64>,
-    #[serde(default)]
-    window_ns: Option<u64>,
-    tasks: Vec<TaskRecord>,
-}
-
-impl From<Flat> for CellRecord {
-    fn from(flat: Flat) -> Self {
-        let Flat { scenario, probe, repeat, seed, status, reason, .. } = flat;
-        Self {
-            id: CellId { scenario, probe, repeat },
-            seed,
-            status,
-            reason,
-            wall_s: flat.wall_s,
-            virtual_s: flat.virtual_s,
-            window_ns: flat.window_ns,
-            tasks: flat.tasks,
-        }
     }
 }
 
@@ -171,9 +132,7 @@ pub enum CellStatus {
     Planned,
     /// Begun, and no end was seen: the program was killed, or it still runs.
     Partial,
-    /// Ran to its end.
     Complete,
-    /// Ended with an error.
     Failed,
     /// Stopped from outside, as by Ctrl-C: what is there is all that was measured until then.
     Stopped,
@@ -181,19 +140,16 @@ pub enum CellStatus {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskRecord {
-    /// The task's id.
     pub id: String,
     pub host: String,
     /// How it ended; none while it runs or when it was killed.
     pub outcome: Option<Outcome>,
 }
 
-/// One claim and whether it held.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExpectationRecord {
     /// The claim as it stands in the experiment file.
     pub claim: String,
     pub held: bool,
-    /// What was measured, for a person.
     pub found: String,
 }

@@ -53,7 +53,6 @@ impl MeasuredDatagrams {
         }
     }
 
-    /// How many were lost, by the same rule.
     pub fn all_lost(&self) -> u64 {
         if self.arrived == 0 { self.sent } else { self.lost }
     }

@@ -151,7 +151,6 @@ pub enum Unit {
     Time,
     /// Bits per second.
     Rate,
-    /// A whole number.
     Count,
 }
 
@@ -170,7 +169,6 @@ impl Unit {
         }
     }
 
-    /// A value, or the two between which it is, for a person.
     pub fn show(self, (least, most): Ends) -> String {
         let shown = |value| self.show_one(value);
         match least == most {

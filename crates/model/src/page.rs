@@ -58,7 +58,6 @@ pub struct PageLoad {
     pub end: PageEnd,
     /// When the document was read and parsed: the end of `DOMContentLoaded`.
     pub doc_ms: Option<f64>,
-    /// When anything was painted (Paint Timing).
     pub paint_ms: Option<f64>,
     /// When a first text or picture was painted (Paint Timing).
     pub fcp_ms: Option<f64>,
@@ -174,7 +173,6 @@ pub struct PageRequest {
     pub dns_ms: Option<f64>,
     /// How long the connection took, without TLS; none where one was there.
     pub connect_ms: Option<f64>,
-    /// How long TLS took.
     pub tls_ms: Option<f64>,
     /// From the request to the answer's first byte.
     pub wait_ms: Option<f64>,

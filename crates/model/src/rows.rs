@@ -7,15 +7,12 @@ use std::collections::HashSet;
 /// What became of one probe packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum EchoStatus {
-    /// The reply came.
     Ok,
     /// A further reply to a packet that was answered already.
     Duplicate,
     /// No reply, and it can't be told in which direction the packet was lost.
     Lost,
-    /// Lost on the way to the reflector.
     LostUp,
-    /// Lost on the way back.
     LostDown,
     /// The kernel refused to send it, or an ICMP error came back.
     Error,
@@ -33,7 +30,6 @@ pub enum EchoStatus {
 }
 
 impl EchoStatus {
-    /// All statuses with the names that the tables use.
     pub const NAMES: [(EchoStatus, &'static str); 10] = [
         (EchoStatus::Ok, "ok"),
         (EchoStatus::Duplicate, "duplicate"),
@@ -133,7 +129,6 @@ pub fn latest(samples: &mut Vec<EchoSample>) {
 /// Which end of a flow reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Side {
-    /// The end that sends the data.
     Sender,
     /// The end that receives it; its bytes are goodput.
     Receiver,
@@ -196,7 +191,6 @@ pub struct QueueSample {
     pub kind: String,
     pub backlog_bytes: u64,
     pub backlog_packets: u64,
-    /// Packets dropped.
     pub drops: u64,
     /// Packets marked CE (RFC 3168), where the queue counts them.
     pub marks: u64,

@@ -15,7 +15,6 @@ pub const AGENT_VERSION: u32 = 1;
 /// One message of an agent; `E` is its event, or a reference to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Said<E = Event> {
-    /// The first message.
     Hello {
         /// [`AGENT_VERSION`] of the agent.
         version: u32,

@@ -16,7 +16,6 @@ pub enum Command {
         /// The tasks, all for this agent's host.
         tasks: Vec<Task>,
     },
-    /// The measurement starts at this time.
     Start {
         /// `CLOCK_MONOTONIC` of this machine, in nanoseconds.
         at_monotonic_ns: u64,
@@ -54,11 +53,15 @@ pub enum TaskKind {
         streams: Vec<TcpPingStream>,
     },
     /// Listens, and lets [`TaskKind::TcpPing`] connect.
-    TcpListener { bind: SocketAddr },
+    TcpListener {
+        bind: SocketAddr,
+    },
     /// A UDP stream against a [`TaskKind::UdpReflector`]: STAMP packets (RFC 8762) at a constant rate.
     UdpEcho(UdpEcho),
     /// Answers [`TaskKind::UdpEcho`].
-    UdpReflector { bind: SocketAddr },
+    UdpReflector {
+        bind: SocketAddr,
+    },
     /// TCP connections to a [`TaskKind::TcpServer`], each sending or receiving as much as goes.
     Tcp(TcpClient),
     /// The other end of [`TaskKind::Tcp`].
@@ -72,7 +75,10 @@ pub enum TaskKind {
     /// UDP in one direction to a [`TaskKind::UdpSink`]: constant rate, or as fast as the rate says (a flood), or on-off.
     UdpSend(UdpSend),
     /// Receives and counts [`TaskKind::UdpSend`].
-    UdpSink { bind: SocketAddr, report: Span },
+    UdpSink {
+        bind: SocketAddr,
+        report: Span,
+    },
     Command {
         /// Program and arguments; no shell.
         argv: Vec<String>,
@@ -84,16 +90,19 @@ pub enum TaskKind {
         interval: Span,
     },
     /// Samples every TCP connection of this host over sock_diag, so that flows of foreign programs are seen too.
-    SampleSockets { interval: Span },
+    SampleSockets {
+        interval: Span,
+    },
     /// Request and response over TCP, one call after the other, against a [`TaskKind::RrServer`].
     Rr(RrClient),
     /// Answers [`TaskKind::Rr`].
-    RrServer { bind: SocketAddr },
+    RrServer {
+        bind: SocketAddr,
+    },
     /// Loads of the lab's own page in a browser, one after the other, from a [`TaskKind::PageServer`].
     Page(PageClient),
     PageServer {
         bind: SocketAddr,
-        /// What its certificate comes from.
         seed: u64,
         http: HttpVersion,
     },
@@ -108,7 +117,6 @@ pub struct About<'a> {
     pub streams: Vec<Stream<'a>>,
     /// How long after its duration it may still wait for what is under way.
     pub linger: Span,
-    /// The congestion control that the kernel has to have.
     pub congestion: Option<&'a str>,
     /// Whether nobody knows its connections beforehand, since a program makes them.
     pub is_foreign: bool,
@@ -190,10 +198,8 @@ impl Goes {
     }
 }
 
-/// One stream of ICMP echoes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PingStream {
-    /// Name of the stream in the results.
     pub stream: String,
     pub to: IpAddr,
     /// Time between packets.
@@ -208,7 +214,6 @@ pub struct PingStream {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TcpPingStream {
-    /// Name of the stream in the results.
     pub stream: String,
     /// Destination. A port where nobody listens answers too.
     pub to: SocketAddr,
@@ -220,10 +225,8 @@ pub struct TcpPingStream {
     pub linger: Span,
 }
 
-/// A UDP stream that is reflected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UdpEcho {
-    /// Name of the stream in the results.
     pub stream: String,
     pub to: SocketAddr,
     /// Time between packets.
@@ -242,7 +245,6 @@ pub struct UdpEcho {
 pub enum Direction {
     /// From the client, which connects, to the server.
     Up,
-    /// From the server to the client.
     Down,
 }
 
@@ -270,7 +272,6 @@ pub struct TcpClient {
     pub mss: Option<u32>,
     /// End after this many bytes a connection, if that is before the duration.
     pub bytes: Option<Bytes>,
-    /// How often each end reports.
     pub report: Span,
     /// Each connection comes from an IPv6 address of its own, this one and those that follow it, which the host has beside its usual one.
     #[serde(default)]
@@ -290,7 +291,6 @@ impl TcpClient {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UdpSend {
-    /// Name of the flow.
     pub stream: String,
     pub to: SocketAddr,
     /// Rate of UDP payload while sending.
@@ -300,28 +300,22 @@ pub struct UdpSend {
     pub tos: Tos,
     /// On-off: sends for `on`, is silent for `off`, and so on; none sends all the time.
     pub on_off: Option<OnOff>,
-    /// How often each end reports.
     pub report: Span,
     /// How long after its end it stays, so that what it sent last still arrives and counts.
     pub linger: Span,
 }
 
-/// The periods of an on-off load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnOff {
-    /// How long it sends.
     pub on: Span,
-    /// How long it is silent.
     pub off: Span,
 }
 
 /// What a browser takes with one page open; what it does not use costs nothing.
 const BROWSER_MIB: u32 = 1024;
 
-/// Page loads in a browser.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PageClient {
-    /// Name of the stream in the results.
     pub stream: String,
     pub to: SocketAddr,
     /// What the server's certificate comes from.
@@ -332,7 +326,6 @@ pub struct PageClient {
     pub warm: bool,
     /// How long a load may take.
     pub patience: Span,
-    /// By which version of HTTP the page comes.
     pub http: HttpVersion,
 }
 
@@ -345,7 +338,6 @@ pub enum RrPattern {
     RequestResponse,
     /// A connection for each call: connect, one write, the reply.
     Connect,
-    /// Two writes, then the reply, over and over on one connection.
     WriteWriteRead,
 }
 
@@ -353,7 +345,6 @@ pub enum RrPattern {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum QuickAck {
-    /// Once, when the connection stands.
     Once,
     /// Again after each receive.
     Rearmed,
@@ -362,7 +353,6 @@ pub enum QuickAck {
 /// Request and response over TCP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RrClient {
-    /// Name of the stream in the results.
     pub stream: String,
     pub to: SocketAddr,
     /// How requests follow each other.

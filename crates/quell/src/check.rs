@@ -45,7 +45,7 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
             "warnings": ready.warnings,
         });
         if args.tc {
-            document["tc"] = queues.iter().map(Queue::json).collect();
+            document["tc"] = queues.iter().map(CheckedQueue::json).collect();
         }
         println!("{}", crate::text::document(&document));
         return Ok(ExitCode::SUCCESS);
@@ -68,23 +68,23 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
 
 /// A queue as `tc` commands.
 #[derive(Debug, Clone)]
-struct Queue {
+struct CheckedQueue {
     scenario: String,
     /// Where it is, and from when.
     place: String,
     commands: Vec<String>,
 }
 
-impl Queue {
+impl CheckedQueue {
     fn json(&self) -> serde_json::Value {
         serde_json::json!({"scenario": self.scenario, "place": self.place, "commands": self.commands})
     }
 }
 
 /// A cell's queues, and those that its timeline puts in their place.
-fn queues(plan: &CellPlan) -> Result<Vec<Queue>, Failure> {
-    let one = |place: String, queue: &PlacedQueue| -> Result<Queue, Failure> {
-        Ok(Queue { scenario: plan.id.scenario.clone(), place, commands: commands(queue)? })
+fn queues(plan: &CellPlan) -> Result<Vec<CheckedQueue>, Failure> {
+    let one = |place: String, queue: &PlacedQueue| -> Result<CheckedQueue, Failure> {
+        Ok(CheckedQueue { scenario: plan.id.scenario.clone(), place, commands: commands(queue)? })
     };
     let first = plan.queues.iter().map(|queue| one(queue.on.to_string(), queue));
     let later = plan.changes.iter().filter_map(|change| match &change.what {

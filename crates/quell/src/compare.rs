@@ -13,7 +13,7 @@ use quell_experiment::sweep::Places;
 use quell_model::metric::Metric;
 use quell_report::Results;
 use quell_report::compare::{self, By, CompareError, Comparison, Source, Wanted, figures};
-use quell_report::figures::Shape;
+use quell_report::figures::PageWidth;
 use quell_store::{Run, RunState};
 use quell_units::Ratio;
 use std::path::{Path, PathBuf};
@@ -209,7 +209,8 @@ impl<'a> Output<'a> {
                         "the figure bar is of whole measurements: --from and --to have no place in it",
                     ));
                 }
-                let figure = figures::Delays::within(comparison, span).figure(name, Shape::Wide);
+                let figure =
+                    figures::Delays::within(comparison, span).figure(name, PageWidth::Wide);
                 let none = || {
                     Failure::usage(format!(
                         "the figure {name} would be empty: nothing that it shows was measured"

@@ -25,15 +25,15 @@ pub struct CsvArgs {
     #[command(flatten)]
     pub run: RunName,
     /// Which table
-    #[arg(long, value_enum, default_value_t = Named::Samples)]
-    pub table: Named,
+    #[arg(long, value_enum, default_value_t = TableName::Samples)]
+    pub table: TableName,
     #[command(flatten)]
     pub output: Output,
 }
 
 /// A table by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Named {
+pub enum TableName {
     /// Probe packets
     Samples,
     /// Bytes and TCP state of flows
@@ -72,11 +72,11 @@ pub struct FlentArgs {
 pub fn csv(args: &CsvArgs) -> Result<ExitCode, Failure> {
     let run = read_named(&args.run)?;
     let table = match args.table {
-        Named::Samples => Table::Samples,
-        Named::Flows => Table::Flows,
-        Named::Queues => Table::Queues,
-        Named::Outputs => Table::Outputs,
-        Named::Facts => Table::Facts,
+        TableName::Samples => Table::Samples,
+        TableName::Flows => Table::Flows,
+        TableName::Queues => Table::Queues,
+        TableName::Outputs => Table::Outputs,
+        TableName::Facts => Table::Facts,
     };
     let mut text = Vec::new();
     quell_store::csv(&run, table, &mut text).map_err(Failure::system)?;

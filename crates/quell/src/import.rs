@@ -150,7 +150,7 @@ fn facts(stream: &Stream) -> Vec<(Told, String)> {
 }
 
 /// What a stream holds, in numbers.
-struct Counts {
+struct StreamCounts {
     sent: usize,
     answered: usize,
     again: usize,
@@ -158,7 +158,7 @@ struct Counts {
     seconds: f64,
 }
 
-impl Counts {
+impl StreamCounts {
     fn of(stream: &Stream) -> Self {
         let count =
             |is: fn(EchoStatus) -> bool| stream.packets.iter().filter(|p| is(p.status)).count();
@@ -180,7 +180,7 @@ impl Counts {
 /// The same as [`tell`] for a program; what the file does not say is null.
 fn document(file: &Path, imported: &Imported, folder: &Path) -> serde_json::Value {
     let one = |stream: &Stream| {
-        let counts = Counts::of(stream);
+        let counts = StreamCounts::of(stream);
         let packets = !stream.packets.is_empty();
         serde_json::json!({
             "stream": stream.name,
@@ -215,7 +215,7 @@ fn tell(file: &Path, imported: &Imported, folder: &Path) {
     let from = plain(&file.display().to_string());
     say(&format!("{from}: a file of {}{}\n", imported.tool, plain(&test)));
     for stream in &imported.streams {
-        let counts = Counts::of(stream);
+        let counts = StreamCounts::of(stream);
         let name = quell_wire::text::printable(&stream.name, 50);
         if stream.packets.is_empty() {
             let way = stream.way.map_or("way unknown", FlowDirection::word);

@@ -6,7 +6,7 @@ use quell_experiment::spec::{Experiment, load_file};
 use quell_experiment::sweep::{self, Places};
 use quell_model::Manifest;
 use quell_report::analysis::Summary;
-use quell_report::figures::Shape;
+use quell_report::figures::PageWidth;
 use quell_report::figures::sweep::{Sweep, SweptScenario};
 use quell_report::{Results, figures};
 use quell_store::Run;
@@ -73,7 +73,7 @@ pub fn figure(run: &Run) -> Result<Figure, Failure> {
     let sweep = swept.first().ok_or_else(none)?;
     let results = Results::from(run);
     let summary = Summary::of(&results, &run.manifest);
-    let figure = figures::sweep::figure(&run.manifest, &summary, sweep, Shape::Wide);
+    let figure = figures::sweep::figure(&run.manifest, &summary, sweep, PageWidth::Wide);
     figure.ok_or_else(|| {
         Failure::usage(format!("the figure sweep would be empty: nothing was measured in {name}"))
     })

@@ -9,7 +9,7 @@ mod watch;
 use crate::failure::Failure;
 use crate::results;
 pub use args::TreeArgs;
-use found::{Found, look};
+use found::{TreeSource, look};
 use quell_chart::Theme;
 use quell_hierarchy::{Hierarchy, ReadError, read};
 use quell_sys::input::Input;
@@ -71,7 +71,7 @@ fn write(file: &Path, bytes: &[u8]) -> Result<bool, Failure> {
     Ok(true)
 }
 
-fn from_file(file: &Path, device: Option<&str>) -> Result<Found, Failure> {
+fn from_file(file: &Path, device: Option<&str>) -> Result<TreeSource, Failure> {
     let name = if file == Path::new("-") {
         "standard input".to_owned()
     } else {
@@ -108,7 +108,7 @@ fn from_file(file: &Path, device: Option<&str>) -> Result<Found, Failure> {
     }
     let hierarchy = reading.hierarchy;
     let only = device.map(|device| named(&hierarchy, device, &name)).transpose()?;
-    Ok(Found { hierarchy, only, rates: None })
+    Ok(TreeSource { hierarchy, only, rates: None })
 }
 
 fn named(hierarchy: &Hierarchy, device: &str, name: &str) -> Result<usize, Failure> {

@@ -8,7 +8,6 @@ mod goodput;
 mod one_way;
 pub(crate) mod qq;
 mod rtt;
-mod shape;
 pub mod sweep;
 mod tcp;
 mod totals;
@@ -20,20 +19,18 @@ use common::{Made, Subject};
 use quell_chart::Figure;
 use quell_store::Run;
 
-pub use shape::Shape;
+pub use common::PageWidth;
 
-/// A figure's name and what it shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Name {
     /// The name, as `quell plot --figure` takes it.
     pub name: &'static str,
-    /// What it shows, in a few words.
     pub shows: &'static str,
 }
 
 struct Entry {
     name: Name,
-    make: fn(Subject, Shape) -> Made,
+    make: fn(Subject, PageWidth) -> Made,
     /// The names of the streams that it shows; none where it shows something else.
     streams: Option<fn(Subject) -> Vec<String>>,
 }
@@ -41,7 +38,7 @@ struct Entry {
 const fn entry(
     name: &'static str,
     shows: &'static str,
-    make: fn(Subject, Shape) -> Made,
+    make: fn(Subject, PageWidth) -> Made,
     streams: Option<fn(Subject) -> Vec<String>>,
 ) -> Entry {
     Entry { name: Name { name, shows }, make, streams }
@@ -145,12 +142,11 @@ fn list() -> String {
 /// When there is no figure of that name; the answer lists those that there are.
 pub fn figure(run: &Run, name: &str) -> Result<Figure, UnknownFigure> {
     let subject = Subject { run, which: Which::Usual, capacities: &[], span: (0.0, None) };
-    Ok(known(name)?.make(subject, Shape::Wide).unwrap_or_else(|nothing| nothing.figure))
+    Ok(known(name)?.make(subject, PageWidth::Wide).unwrap_or_else(|nothing| nothing.figure))
 }
 
 impl Entry {
-    /// The figure, which says what of its kind it leaves out.
-    fn make(&self, subject: Subject, shape: Shape) -> Made {
+    fn make(&self, subject: Subject, shape: PageWidth) -> Made {
         let figure = (self.make)(subject, shape)?;
         // Of one stream none is left out, and a run of it may be long.
         let is_usual = subject.which == Which::Usual && streams_of(subject.run).len() > 1;
@@ -186,7 +182,6 @@ pub enum NoFigure {
         /// The run's streams.
         known: Vec<String>,
     },
-    /// The run has nothing that the figure shows.
     #[error("the figure {figure} would be empty: {why}")]
     Nothing { figure: String, why: String },
     #[error("there is no scenario {name:?} in this run; there are {}", known.join(", "))]
@@ -228,7 +223,6 @@ pub fn figure_of(run: Run, name: &str, streams: &[String]) -> Result<Figure, NoF
 pub struct Wanted<'a> {
     /// These streams alone; the usual ones where none is named.
     pub streams: &'a [String],
-    /// The rates of lines.
     pub capacities: &'a [Capacity],
     /// From when to when, in seconds from the start of the measurement; all of it where not told.
     pub span: (f64, Option<f64>),
@@ -245,7 +239,7 @@ pub fn figure_with(run: Run, name: &str, wanted: &Wanted) -> Result<Figure, NoFi
     let nothing = |why: String| NoFigure::Nothing { figure: name.to_owned(), why };
     if streams.is_empty() {
         let subject = Subject { run: &run, which: Which::Usual, capacities, span };
-        return entry.make(subject, Shape::Wide).map_err(|none| nothing(none.why));
+        return entry.make(subject, PageWidth::Wide).map_err(|none| nothing(none.why));
     }
     let known = streams_of(&run);
     if let Some(name) = streams.iter().find(|name| !known.contains(name)) {
@@ -262,7 +256,7 @@ pub fn figure_with(run: Run, name: &str, wanted: &Wanted) -> Result<Figure, NoFi
         let (figure, name) = (entry.name.name.to_owned(), name.clone());
         return Err(NoFigure::NotShown { figure, name, shown });
     }
-    entry.make(subject, Shape::Wide).map_err(|none| nothing(none.why))
+    entry.make(subject, PageWidth::Wide).map_err(|none| nothing(none.why))
 }
 
 /// The names of all streams of packets and flows.
@@ -311,7 +305,7 @@ pub fn only(mut run: Run, scenarios: &[String]) -> Result<Run, NoFigure> {
 /// The figures for which a run has data, with their names, in the order of the page.
 pub fn present<'a>(
     run: &'a Run,
-    shape: Shape,
+    shape: PageWidth,
     capacities: &'a [Capacity],
 ) -> impl Iterator<Item = (Name, Figure)> + use<'a> {
     let subject = Subject { run, which: Which::Usual, capacities, span: (0.0, None) };

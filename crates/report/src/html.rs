@@ -8,7 +8,7 @@ mod text;
 
 use crate::analysis::{Results, Summary};
 use crate::figures::sweep::Sweep;
-use crate::figures::{self, Capacity, Name, Shape};
+use crate::figures::{self, Capacity, Name, PageWidth};
 use quell_chart::Figure;
 use quell_model::{CellStatus, Manifest};
 use quell_store::Run;
@@ -24,9 +24,7 @@ pub struct Given<'a> {
     pub published: &'a BTreeMap<String, String>,
     /// The experiment's own words.
     pub about: &'a str,
-    /// Swept fields, of each of which there is a figure.
     pub swept: &'a [Sweep],
-    /// The rates of lines.
     pub capacities: &'a [Capacity],
     /// What the kernels of an experiment changed, in sentences; none where it has one.
     pub changed: &'a [String],
@@ -143,14 +141,14 @@ fn figure_section(run: &Run, summary: &Summary, given: &Given) -> String {
     let mut text = "<section id=\"figures\">\n<h2>Figures</h2>\n".to_owned();
     for sweep in given.swept {
         let of = |shape| figures::sweep::figure(&run.manifest, summary, sweep, shape);
-        if let [Some(wide), Some(narrow)] = [Shape::Wide, Shape::Narrow].map(of) {
+        if let [Some(wide), Some(narrow)] = [PageWidth::Wide, PageWidth::Narrow].map(of) {
             let name = Name { name: "sweep", shows: "what changes with the swept field" };
             text += &figure_of_both(name, &wide, &narrow);
         }
     }
     let of = |shape| page_figures(run, shape, given.capacities);
-    let wide: Vec<_> = of(Shape::Wide).collect();
-    for ((name, wide), (_, narrow)) in wide.iter().zip(of(Shape::Narrow)) {
+    let wide: Vec<_> = of(PageWidth::Wide).collect();
+    for ((name, wide), (_, narrow)) in wide.iter().zip(of(PageWidth::Narrow)) {
         text += &figure_of_both(*name, wide, &narrow);
     }
     if wide.is_empty() {
@@ -178,7 +176,7 @@ pub(crate) fn figure_of_both(name: Name, wide: &Figure, narrow: &Figure) -> Stri
 /// The page's figures. Dots would make it several times as large and show what the lines show.
 fn page_figures<'a>(
     run: &'a Run,
-    shape: Shape,
+    shape: PageWidth,
     capacities: &'a [Capacity],
 ) -> impl Iterator<Item = (Name, Figure)> + use<'a> {
     figures::present(run, shape, capacities).filter(|(name, _)| name.name != "rtt-scatter")

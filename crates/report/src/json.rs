@@ -11,14 +11,14 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct RunDocument<'a> {
     run: &'a str,
     experiment: &'a str,
     seed: u64,
     complete: bool,
     state: &'static str,
     kernel: Kernel<'a>,
-    results: Vec<Row<'a>>,
+    results: Vec<StreamRow<'a>>,
     warnings: Vec<String>,
     wall_s: Option<f64>,
     virtual_s: Option<f64>,
@@ -48,7 +48,7 @@ struct Kernel<'a> {
 }
 
 #[derive(Serialize)]
-struct Row<'a> {
+struct StreamRow<'a> {
     scenario: &'a str,
     probe: &'a str,
     stream: &'a str,
@@ -58,9 +58,9 @@ struct Row<'a> {
     received_late: Option<u64>,
     loss_ratio: Option<f64>,
     jitter_ms: Option<f64>,
-    rtt_ms: Option<Times>,
-    rtt_at_least_ms: Option<Times>,
-    rtt_at_most_ms: Option<Times>,
+    rtt_ms: Option<Quantiles>,
+    rtt_at_least_ms: Option<Quantiles>,
+    rtt_at_most_ms: Option<Quantiles>,
     goodput_mbps: Option<f64>,
     share: Option<f64>,
     jitter_of: Option<&'static str>,
@@ -84,9 +84,9 @@ struct Row<'a> {
     duplicates: Option<u64>,
     reordered_up: Option<u64>,
     reordered_down: Option<u64>,
-    ipdv_ms: Option<Times>,
-    up_ms: Option<Times>,
-    down_ms: Option<Times>,
+    ipdv_ms: Option<Quantiles>,
+    up_ms: Option<Quantiles>,
+    down_ms: Option<Quantiles>,
     retransmits: Option<u64>,
     held_back_packets: Option<u64>,
     held_back_s: Option<f64>,
@@ -148,7 +148,6 @@ impl Offset {
     }
 }
 
-/// How late the program that measured was.
 #[derive(Serialize)]
 struct Late {
     packets: u64,
@@ -165,7 +164,7 @@ impl Late {
 
 /// What is not known exactly is null.
 #[derive(Serialize)]
-struct Times {
+struct Quantiles {
     min: Option<f64>,
     mean: Option<f64>,
     p50: Option<f64>,
@@ -174,7 +173,7 @@ struct Times {
     max: Option<f64>,
 }
 
-impl Times {
+impl Quantiles {
     fn of(figure: impl Fn(fn(&Spread) -> f64) -> Option<f64>) -> Self {
         let figure =
             |of: fn(&Spread) -> f64| figure(of).filter(|value| value.is_finite()).map(tidy);
@@ -200,7 +199,7 @@ impl Times {
     }
 }
 
-impl From<&Spread> for Times {
+impl From<&Spread> for Quantiles {
     fn from(s: &Spread) -> Self {
         Self::of(|of| Some(of(s)))
     }
@@ -211,12 +210,12 @@ fn tidy(value: f64) -> f64 {
     format!("{value:.11e}").parse().unwrap_or(value)
 }
 
-impl<'a> Row<'a> {
+impl<'a> StreamRow<'a> {
     fn of(result: &'a StreamResult) -> Self {
         let (echo, flow) = (result.echo(), result.flow());
-        let times = |spread: Option<&Spread>| spread.map(Times::from);
+        let times = |spread: Option<&Spread>| spread.map(Quantiles::from);
         let [rtt_ms, rtt_at_least_ms, rtt_at_most_ms] =
-            echo.and_then(Times::of_rtt).map_or([None, None, None], |times| times.map(Some));
+            echo.and_then(Quantiles::of_rtt).map_or([None, None, None], |times| times.map(Some));
         let part = flow.and_then(|f| match f.time {
             OwnTime::Part(from, to) => Some((from, to)),
             OwnTime::Whole | OwnTime::Never => None,
@@ -290,7 +289,7 @@ fn state(manifest: &Manifest) -> &'static str {
 pub fn rows<'a>(
     rows: impl Iterator<Item = &'a StreamResult>,
 ) -> Result<serde_json::Value, serde_json::Error> {
-    serde_json::to_value(rows.map(Row::of).collect::<Vec<_>>())
+    serde_json::to_value(rows.map(StreamRow::of).collect::<Vec<_>>())
 }
 
 /// The results as a JSON text with a newline at its end.
@@ -298,7 +297,7 @@ pub fn rows<'a>(
 /// # Errors
 /// When serde_json refuses, which these types give it no reason to.
 pub fn render(manifest: &Manifest, results: &Results) -> Result<String, serde_json::Error> {
-    let document = Document {
+    let document = RunDocument {
         run: &manifest.run,
         experiment: &manifest.experiment,
         seed: manifest.seed,
@@ -309,7 +308,7 @@ pub fn render(manifest: &Manifest, results: &Results) -> Result<String, serde_js
             version: &manifest.kernel.version,
             virtual_time: manifest.kernel.virtual_time,
         },
-        results: results.rows.iter().map(Row::of).collect(),
+        results: results.rows.iter().map(StreamRow::of).collect(),
         warnings: results.warnings(),
         wall_s: manifest.wall_s.map(tidy),
         virtual_s: manifest.virtual_s.map(tidy),

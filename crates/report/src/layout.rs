@@ -8,15 +8,14 @@ use quell_model::Manifest;
 
 /// A table: columns, and rows of cells.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Layout {
-    pub columns: Vec<Column>,
-    pub rows: Vec<Row>,
+pub(crate) struct TableLayout {
+    pub columns: Vec<FigureColumn>,
+    pub rows: Vec<FigureRow>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Column {
+pub(crate) struct FigureColumn {
     pub name: &'static str,
-    /// What of it: a direction, or a quantile.
     pub of: String,
     pub unit: &'static str,
     /// The probe that it comes from, where a row is a scenario.
@@ -24,28 +23,25 @@ pub(crate) struct Column {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Row {
+pub(crate) struct FigureRow {
     pub scenario: String,
-    /// The probe and the stream, where a row is a stream.
     pub stream: Option<(String, String)>,
     /// The line that the stream's data shares with others, where a row is a stream.
     pub way: Option<String>,
-    pub cells: Vec<Option<Value>>,
+    pub cells: Vec<Option<TableFigure>>,
 }
 
 /// A figure, in the column's unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Value {
+pub(crate) struct TableFigure {
     pub estimate: Estimate,
     /// Where it is not known exactly: the most that it can be. The other is then the least.
     pub at_most: Option<Estimate>,
-    /// Digits after the point.
     pub digits: usize,
     /// Whether it is of fewer than half of the packets that were sent.
     pub of_a_minority: bool,
 }
 
-/// What stands behind a figure of a minority.
 pub(crate) const MINORITY: &str =
     "* of fewer than half of the packets sent: the others had no answer";
 
@@ -53,7 +49,7 @@ pub(crate) const MINORITY: &str =
 pub(crate) const NETWORK_SHARE: &str =
     "the network's share of a page load; in virtual time programs, the browser too, take none";
 
-impl Value {
+impl TableFigure {
     /// The same with fewer digits, at least one after the point.
     pub fn shortened(self, by: usize) -> Self {
         // What has more digits for being small would show as nothing.
@@ -109,7 +105,7 @@ fn number(value: f64, digits: usize) -> String {
 }
 
 /// A kind of figure: what it is called, its unit, factor to that unit, and where it stands in a summary.
-struct Kind {
+struct FigureKind {
     name: &'static str,
     of: &'static str,
     unit: &'static str,
@@ -134,12 +130,12 @@ const fn kind(
     unit: &'static str,
     from: From,
     value: fn(&SummaryRow) -> Option<Estimate>,
-) -> Kind {
+) -> FigureKind {
     let factor = if unit.len() == 1 { 100.0 } else { 1.0 };
-    Kind { name, of, unit, factor, from, value }
+    FigureKind { name, of, unit, factor, from, value }
 }
 
-const KINDS: [Kind; 16] = [
+const KINDS: [FigureKind; 16] = [
     kind("loss", "", "%", From::Loss, |r| r.loss),
     kind("late", "", "%", From::Loss, |r| r.late),
     kind("jitter", "up", "ms", From::Loss, |r| r.jitter_up_ms),
@@ -172,8 +168,8 @@ fn digits(unit: &str, estimate: &Estimate) -> usize {
     }
 }
 
-impl Kind {
-    fn value(&self, row: &SummaryRow) -> Option<Value> {
+impl FigureKind {
+    fn value(&self, row: &SummaryRow) -> Option<TableFigure> {
         let estimate = (self.value)(row)?.scaled(self.factor);
         let of_packets = !matches!(self.name, "loss" | "late" | "goodput" | "share" | "CPU");
         let of_a_minority = of_packets && row.of_a_minority;
@@ -186,11 +182,11 @@ impl Kind {
         let at_most = at_most.map(|most| most.scaled(self.factor));
         let largest = at_most.filter(|most| most.value.is_finite()).unwrap_or(estimate);
         let digits = digits(self.unit, &largest);
-        Some(Value { digits, estimate, at_most, of_a_minority })
+        Some(TableFigure { digits, estimate, at_most, of_a_minority })
     }
 }
 
-impl Layout {
+impl TableLayout {
     /// What its figures are over so many repeats, and how their intervals are to be read.
     pub fn over(&self, repeats: u32) -> String {
         let values = || self.rows.iter().flat_map(|r| &r.cells).flatten();
@@ -208,7 +204,7 @@ impl Layout {
             }
             _ => text += ", and below each its 95 % interval",
         }
-        if values().any(Value::is_open) {
+        if values().any(TableFigure::is_open) {
             text += "; ≥, ≤ and – where the packets are too few for one of its ends, or both";
         }
         text
@@ -230,7 +226,10 @@ impl Layout {
     }
 
     pub fn part(&self, columns: std::ops::Range<usize>) -> Self {
-        let row = |row: &Row| Row { cells: row.cells[columns.clone()].to_vec(), ..row.clone() };
+        let row = |row: &FigureRow| FigureRow {
+            cells: row.cells[columns.clone()].to_vec(),
+            ..row.clone()
+        };
         let rows = self.rows.iter().map(row).collect();
         Self { columns: self.columns[columns.clone()].to_vec(), rows }
     }
@@ -296,7 +295,7 @@ impl Sources {
     }
 }
 
-fn by_scenario(manifest: &Manifest, summary: &Summary, sources: &Sources) -> Layout {
+fn by_scenario(manifest: &Manifest, summary: &Summary, sources: &Sources) -> TableLayout {
     let mut scenarios: Vec<&str> = Vec::new();
     for record in &manifest.cells {
         if !scenarios.contains(&&*record.id.scenario) {
@@ -309,11 +308,16 @@ fn by_scenario(manifest: &Manifest, summary: &Summary, sources: &Sources) -> Lay
         summary.rows.iter().find(is)
     };
     let mut columns = Vec::new();
-    let mut rows: Vec<Row> = scenarios
+    let mut rows: Vec<FigureRow> = scenarios
         .iter()
-        .map(|s| Row { scenario: (*s).to_owned(), stream: None, way: None, cells: Vec::new() })
+        .map(|s| FigureRow {
+            scenario: (*s).to_owned(),
+            stream: None,
+            way: None,
+            cells: Vec::new(),
+        })
         .collect();
-    let mut add = |column: Column, cells: Vec<Option<Value>>| {
+    let mut add = |column: FigureColumn, cells: Vec<Option<TableFigure>>| {
         if cells.iter().any(Option::is_some) {
             columns.push(column);
             rows.iter_mut().zip(cells).for_each(|(row, cell)| row.cells.push(cell));
@@ -327,7 +331,10 @@ fn by_scenario(manifest: &Manifest, summary: &Summary, sources: &Sources) -> Lay
         let way = of_each.iter().flatten().find_map(|r| r.way.as_deref());
         let of = way.filter(|_| kind.from == From::Flow).map_or(kind.of, direction).to_owned();
         let cells = of_each.iter().map(|row| row.and_then(|row| kind.value(row))).collect();
-        add(Column { name: kind.name, of, unit: kind.unit, from: Some(source.clone()) }, cells);
+        add(
+            FigureColumn { name: kind.name, of, unit: kind.unit, from: Some(source.clone()) },
+            cells,
+        );
     }
     // What loads carried beside the probe that measures goodput.
     let beside = [From::Flow, From::Loss].into_iter().find_map(|from| sources.of_kind(from));
@@ -341,12 +348,12 @@ fn by_scenario(manifest: &Manifest, summary: &Summary, sources: &Sources) -> Lay
             let load = loads().find(|l| l.scenario == **scenario && l.way.as_deref() == way)?;
             let estimate = load.carried_mbps;
             let digits = digits("Mbit/s", &estimate);
-            Some(Value { digits, estimate, at_most: None, of_a_minority: false })
+            Some(TableFigure { digits, estimate, at_most: None, of_a_minority: false })
         };
         let cells = scenarios.iter().map(carried).collect();
-        add(Column { name: "loads", of, unit: "Mbit/s", from: None }, cells);
+        add(FigureColumn { name: "loads", of, unit: "Mbit/s", from: None }, cells);
     }
-    Layout { columns, rows }
+    TableLayout { columns, rows }
 }
 
 /// `up` of `dsl up`; all of a way that is named by its ends.
@@ -357,20 +364,20 @@ fn direction(way: &str) -> &str {
     }
 }
 
-fn by_stream(summary: &Summary) -> Layout {
-    let shown: Vec<&Kind> =
+fn by_stream(summary: &Summary) -> TableLayout {
+    let shown: Vec<&FigureKind> =
         KINDS.iter().filter(|k| summary.rows.iter().any(|r| (k.value)(r).is_some())).collect();
-    let rows = summary.rows.iter().map(|row| Row {
+    let rows = summary.rows.iter().map(|row| FigureRow {
         scenario: row.scenario.clone(),
         stream: Some((row.probe.clone(), row.stream.clone())),
         way: row.way.clone(),
         cells: shown.iter().map(|kind| kind.value(row)).collect(),
     });
-    let column = |kind: &&Kind| Column {
+    let column = |kind: &&FigureKind| FigureColumn {
         name: kind.name,
         of: kind.of.to_owned(),
         unit: kind.unit,
         from: None,
     };
-    Layout { columns: shown.iter().map(column).collect(), rows: rows.collect() }
+    TableLayout { columns: shown.iter().map(column).collect(), rows: rows.collect() }
 }

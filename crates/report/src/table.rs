@@ -1,7 +1,7 @@
 //! The table that a terminal shows: at most 100 columns wide, units in its head, and nothing said by colour.
 
 use crate::analysis::{Results, Summary};
-use crate::layout::{Layout, MINORITY, Row, Value};
+use crate::layout::{FigureRow, MINORITY, TableFigure, TableLayout};
 use quell_model::{CellId, CellStatus, Manifest};
 use quell_store::{RunState, RunSummary};
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ pub fn render_in(
 ) -> String {
     let width = width.clamp(NARROWEST_SCREEN, WIDEST);
     let summary = Summary::of(results, manifest);
-    let layout = Layout::of(manifest, results, &summary);
+    let layout = TableLayout::of(manifest, results, &summary);
     let mut text = String::new();
     for line in headline(manifest).lines().flat_map(|line| wrap(line, width)) {
         let _ = writeln!(text, "{line}");
@@ -63,7 +63,7 @@ pub fn render_in(
 /// The same of a run that is being written: what is there by now. How cells ended and what is to be said of them is told when it is over.
 pub fn so_far(width: usize, manifest: &Manifest, results: &Results) -> String {
     let width = width.clamp(NARROWEST_SCREEN, WIDEST);
-    let layout = Layout::of(manifest, results, &Summary::of(results, manifest));
+    let layout = TableLayout::of(manifest, results, &Summary::of(results, manifest));
     let count = |is: fn(CellStatus) -> bool| manifest.cells.iter().filter(|c| is(c.status)).count();
     let running = count(|s| s == CellStatus::Partial);
     let over = count(|s| !matches!(s, CellStatus::Planned | CellStatus::Partial));
@@ -80,7 +80,7 @@ pub fn so_far(width: usize, manifest: &Manifest, results: &Results) -> String {
 }
 
 /// The rows, in as many blocks of columns as they need.
-fn blocks(layout: &Layout, published: &BTreeMap<String, String>, width: usize) -> String {
+fn blocks(layout: &TableLayout, published: &BTreeMap<String, String>, width: usize) -> String {
     let blocks = fitting(layout, width);
     let last = blocks.len() - 1;
     let mut text = String::new();
@@ -95,7 +95,7 @@ fn blocks(layout: &Layout, published: &BTreeMap<String, String>, width: usize) -
 
 /// Columns that stand beside each other, with the notes of rows beside or below them.
 fn block(
-    layout: &Layout,
+    layout: &TableLayout,
     mut grid: Grid,
     published: Option<&BTreeMap<String, String>>,
     width: usize,
@@ -105,7 +105,7 @@ fn block(
     let beside = width.saturating_sub(widest_line + 2);
     let is_beside = published.is_some_and(|p| !p.is_empty()) && beside >= NARROWEST;
     if is_beside {
-        grid.head[0].push(("published".to_owned(), Side::Left));
+        grid.head[0].push(("published".to_owned(), Align::Left));
     }
     for line in &grid.head {
         text.push_str(&grid.line(line));
@@ -118,7 +118,7 @@ fn block(
         let mut beside = if is_beside { wrap(note, beside) } else { Vec::new() }.into_iter();
         for cells in lines {
             let mut cells = cells.clone();
-            cells.extend(beside.next().map(|line| (line, Side::Left)));
+            cells.extend(beside.next().map(|line| (line, Align::Left)));
             text.push_str(&grid.line(&cells));
         }
         for line in beside {
@@ -190,7 +190,7 @@ fn state(state: &RunState) -> String {
 }
 
 /// The table in one block of columns, or in as few below each other as it takes. What does not fit in one block loses digits first.
-fn fitting(layout: &Layout, width: usize) -> Vec<(Layout, Grid)> {
+fn fitting(layout: &TableLayout, width: usize) -> Vec<(TableLayout, Grid)> {
     for (digits, name) in STEPS {
         let shorter = layout.shortened(digits);
         let grid = Grid::of(&shorter, name);
@@ -249,7 +249,7 @@ fn headline(manifest: &Manifest) -> String {
     text
 }
 
-fn footer(manifest: &Manifest, layout: &Layout, width: usize) -> String {
+fn footer(manifest: &Manifest, layout: &TableLayout, width: usize) -> String {
     let mut text = String::new();
     let repeats = manifest.cells.iter().map(|c| c.id.repeat).max().unwrap_or(0) + 1;
     let mut cells = layout.rows.iter().flat_map(|r| &r.cells).flatten();
@@ -325,64 +325,64 @@ fn unfinished(manifest: &Manifest) -> Vec<(char, String)> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Side {
+enum Align {
     Left,
     Right,
 }
 
 /// Cells as texts, with the widths of their columns.
 struct Grid {
-    head: Vec<Vec<(String, Side)>>,
+    head: Vec<Vec<(String, Align)>>,
     /// The lines of each row: its figures, and below them their intervals where there are some.
-    rows: Vec<Vec<Vec<(String, Side)>>>,
+    rows: Vec<Vec<Vec<(String, Align)>>>,
     widths: Vec<usize>,
 }
 
 impl Grid {
-    fn of(layout: &Layout, widest_name: usize) -> Self {
+    fn of(layout: &TableLayout, widest_name: usize) -> Self {
         let with_streams = layout.rows.iter().any(|r| r.stream.is_some());
         let with_ways = layout.rows.iter().any(|r| r.way.is_some());
         let names = [("scenario", true), ("stream", with_streams), ("way", with_ways)];
         let names = names.into_iter().filter(|(_, shown)| *shown).map(|(name, _)| name);
-        let first: Vec<_> = names.map(|name| (name.to_owned(), Side::Left)).collect();
-        let below = vec![(String::new(), Side::Left); first.len()];
+        let first: Vec<_> = names.map(|name| (name.to_owned(), Align::Left)).collect();
+        let below = vec![(String::new(), Align::Left); first.len()];
         let mut head = vec![first, below.clone(), below];
         for column in &layout.columns {
             let below = match &column.from {
                 Some(probe) => format!("{}, {}", cut(&clean(probe), widest_name), column.unit),
                 None => column.unit.to_owned(),
             };
-            head[0].push((column.name.to_owned(), Side::Right));
-            head[1].push((cut(&clean(&column.of), widest_name), Side::Right));
-            head[2].push((below, Side::Right));
+            head[0].push((column.name.to_owned(), Align::Right));
+            head[1].push((cut(&clean(&column.of), widest_name), Align::Right));
+            head[2].push((below, Align::Right));
         }
-        let mut rows: Vec<Vec<Vec<(String, Side)>>> = Vec::new();
-        let mut last: Option<&Row> = None;
+        let mut rows: Vec<Vec<Vec<(String, Align)>>> = Vec::new();
+        let mut last: Option<&FigureRow> = None;
         for row in &layout.rows {
             let again = with_streams && last.is_some_and(|l| l.scenario == row.scenario);
             let name = if again { String::new() } else { cut(&clean(&row.scenario), widest_name) };
-            let mut cells = vec![(name, Side::Left)];
+            let mut cells = vec![(name, Align::Left)];
             if let Some((probe, stream)) = &row.stream {
                 let name = if probe == stream || probe == CellId::TOGETHER {
                     clean(stream)
                 } else {
                     format!("{}: {}", clean(probe), clean(stream))
                 };
-                cells.push((cut(&name, widest_name), Side::Left));
+                cells.push((cut(&name, widest_name), Align::Left));
             }
             if with_ways {
                 let way = row.way.as_deref().unwrap_or("–");
-                cells.push((cut(&clean(way), widest_name), Side::Left));
+                cells.push((cut(&clean(way), widest_name), Align::Left));
             }
             let names = cells.len();
-            let figure = |v: &Option<Value>| v.map_or("–".to_owned(), |v| v.figure());
-            cells.extend(row.cells.iter().map(|v| (figure(v), Side::Right)));
+            let figure = |v: &Option<TableFigure>| v.map_or("–".to_owned(), |v| v.figure());
+            cells.extend(row.cells.iter().map(|v| (figure(v), Align::Right)));
             let mut lines = vec![cells];
             let intervals: Vec<Option<String>> =
                 row.cells.iter().map(|v| v.and_then(|v| v.interval())).collect();
             if intervals.iter().any(Option::is_some) {
-                let mut below = vec![(String::new(), Side::Left); names];
-                below.extend(intervals.into_iter().map(|i| (i.unwrap_or_default(), Side::Right)));
+                let mut below = vec![(String::new(), Align::Left); names];
+                below.extend(intervals.into_iter().map(|i| (i.unwrap_or_default(), Align::Right)));
                 lines.push(below);
             }
             rows.push(lines);
@@ -402,7 +402,7 @@ impl Grid {
         self.widths.iter().sum::<usize>() + 2 * (self.widths.len() - 1)
     }
 
-    fn line(&self, cells: &[(String, Side)]) -> String {
+    fn line(&self, cells: &[(String, Align)]) -> String {
         let mut text = String::new();
         for (index, (cell, side)) in cells.iter().enumerate() {
             if index > 0 {
@@ -411,8 +411,8 @@ impl Grid {
             let room = self.widths.get(index).copied().unwrap_or(0);
             let fill = " ".repeat(room.saturating_sub(cell.chars().count()));
             match side {
-                Side::Left => text += &(cell.clone() + &fill),
-                Side::Right => text += &(fill + cell),
+                Align::Left => text += &(cell.clone() + &fill),
+                Align::Right => text += &(fill + cell),
             }
         }
         text.truncate(text.trim_end().len());

@@ -22,23 +22,23 @@ use serde::Serialize;
 use std::collections::HashMap;
 
 #[derive(Serialize)]
-struct Document {
-    looks: Vec<Look>,
+struct ViewDocument {
+    looks: Vec<ViewColours>,
     statuses: Vec<&'static str>,
     /// The cell that is opened first.
     worst: usize,
-    cells: Vec<Cell>,
+    cells: Vec<ViewCell>,
 }
 
 #[derive(Serialize)]
-struct Look {
+struct ViewColours {
     light: &'static str,
     dark: &'static str,
     dash: Vec<f64>,
 }
 
 #[derive(Serialize)]
-struct Cell {
+struct ViewCell {
     name: String,
     events: Vec<Event>,
     panels: Vec<Panel>,
@@ -58,39 +58,39 @@ struct Panel {
     scale: f64,
     /// `packets` or `steps`.
     kind: &'static str,
-    series: Vec<Series>,
+    series: Vec<ViewSeries>,
 }
 
 /// Times in nanoseconds, and what was measured at each. Columns that would say nothing are left out.
 #[derive(Serialize)]
-struct Series {
+struct ViewSeries {
     name: String,
     slot: usize,
-    t: Column,
-    y: Column,
+    t: ViewColumn,
+    y: ViewColumn,
     #[serde(skip_serializing_if = "Option::is_none")]
-    seq: Option<Column>,
+    seq: Option<ViewColumn>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<Column>,
+    status: Option<ViewColumn>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    up: Option<Column>,
+    up: Option<ViewColumn>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    down: Option<Column>,
+    down: Option<ViewColumn>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    bytes: Option<Column>,
+    bytes: Option<ViewColumn>,
 }
 
 /// Numbers, least significant byte first, in base64: `u8` and `u32` as they are, with their greatest for none; `d32` as steps from the
 /// number before, the first from `from`; `f64` as they are, with NaN for none.
 #[derive(Serialize)]
-struct Column {
+struct ViewColumn {
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<f64>,
     data: String,
 }
 
-impl Column {
+impl ViewColumn {
     /// In the least room. `f64` holds whole numbers up to 2^53: a hundred days of nanoseconds.
     fn of(values: &[Option<i64>]) -> Self {
         let byte = |v: &Option<i64>| match v {
@@ -98,31 +98,31 @@ impl Column {
             Some(v) => u8::try_from(*v).ok().filter(|v| *v != u8::MAX),
         };
         if let Some(bytes) = values.iter().map(byte).collect::<Option<Vec<u8>>>() {
-            return Column::new("u8", None, bytes.into_iter());
+            return ViewColumn::new("u8", None, bytes.into_iter());
         }
         let word = |v: &Option<i64>| match v {
             None => Some(u32::MAX),
             Some(v) => u32::try_from(*v).ok().filter(|v| *v != u32::MAX),
         };
         if let Some(words) = values.iter().map(word).collect::<Option<Vec<u32>>>() {
-            return Column::new("u32", None, words.iter().flat_map(|w| w.to_le_bytes()));
+            return ViewColumn::new("u32", None, words.iter().flat_map(|w| w.to_le_bytes()));
         }
         let first = values.first().copied().flatten().unwrap_or(0);
         let before = std::iter::once(Some(first)).chain(values.iter().copied());
         let step = |(a, b): (Option<i64>, &Option<i64>)| u32::try_from((*b)?.checked_sub(a?)?).ok();
         if let Some(steps) = before.zip(values).map(step).collect::<Option<Vec<u32>>>() {
             let bytes = steps.iter().flat_map(|s| s.to_le_bytes());
-            return Column::new("d32", Some(first as f64), bytes);
+            return ViewColumn::new("d32", Some(first as f64), bytes);
         }
-        Column::floats(values.iter().map(|v| v.map_or(f64::NAN, |v| v as f64)))
+        ViewColumn::floats(values.iter().map(|v| v.map_or(f64::NAN, |v| v as f64)))
     }
 
     fn floats(values: impl Iterator<Item = f64>) -> Self {
-        Column::new("f64", None, values.flat_map(f64::to_le_bytes))
+        ViewColumn::new("f64", None, values.flat_map(f64::to_le_bytes))
     }
 
     fn new(kind: &'static str, from: Option<f64>, bytes: impl Iterator<Item = u8>) -> Self {
-        Column { kind, from, data: STANDARD.encode(bytes.collect::<Vec<u8>>()) }
+        ViewColumn { kind, from, data: STANDARD.encode(bytes.collect::<Vec<u8>>()) }
     }
 }
 
@@ -143,7 +143,7 @@ pub fn render(run: &Run) -> String {
     let partial = if m.complete { "" } else { " · partial run" };
     let facts = format!("Run {} · started {} · clock: {}{partial}", m.run, m.started, m.clock);
     let (cells, worst) = cells(run);
-    let data = Document { looks: looks(), statuses: statuses(), worst, cells };
+    let data = ViewDocument { looks: looks(), statuses: statuses(), worst, cells };
     let nothing = data.cells.is_empty();
     // `<` would end the script early in a name like `</script>`; JSON has another way to write it.
     let data = serde_json::to_string(&data).unwrap_or_default().replace('<', "\\u003c");
@@ -174,11 +174,12 @@ pub fn render(run: &Run) -> String {
     )
 }
 
-fn looks() -> Vec<Look> {
+fn looks() -> Vec<ViewColours> {
     let lengths = |dash: Option<&str>| {
         dash.into_iter().flat_map(|d| d.split(' ')).filter_map(|n| n.parse().ok()).collect()
     };
-    let look = |l: quell_chart::Look| Look { light: l.light, dark: l.dark, dash: lengths(l.dash) };
+    let look =
+        |l: quell_chart::Look| ViewColours { light: l.light, dark: l.dark, dash: lengths(l.dash) };
     quell_chart::looks().map(look).collect()
 }
 
@@ -186,8 +187,7 @@ fn statuses() -> Vec<&'static str> {
     EchoStatus::NAMES.iter().map(|(_, name)| *name).collect()
 }
 
-/// The cells that have something to show, and which of them is the worst.
-fn cells(run: &Run) -> (Vec<Cell>, usize) {
+fn cells(run: &Run) -> (Vec<ViewCell>, usize) {
     let mut slots = Slots::default();
     let (mut cells, mut worst) = (Vec::new(), (0, f64::NEG_INFINITY));
     // What loads lose is their own business, where probes have packets.
@@ -207,7 +207,7 @@ fn cells(run: &Run) -> (Vec<Cell>, usize) {
             worst = (cells.len(), badness);
         }
         let event = |c: timeline::Change| Event { t: c.at_s * 1e9, label: clean(&c.what) };
-        cells.push(Cell {
+        cells.push(ViewCell {
             name: clean(&format!("{}, {}{repeat}", id.scenario, id.probe)),
             events: timeline::changes(data).into_iter().map(event).collect(),
             panels,
@@ -260,10 +260,10 @@ fn panels(data: &CellData, slots: &mut Slots) -> Vec<Panel> {
     all.into_iter().filter(|p| p.series.iter().any(|s| !s.t.data.is_empty())).collect()
 }
 
-fn echo(series: &EchoSeries, slots: &mut Slots) -> Series {
+fn echo(series: &EchoSeries, slots: &mut Slots) -> ViewSeries {
     let samples = &series.samples;
     let column = |of: &dyn Fn(&EchoSample) -> Option<i64>| {
-        Column::of(&samples.iter().map(of).collect::<Vec<_>>())
+        ViewColumn::of(&samples.iter().map(of).collect::<Vec<_>>())
     };
     let if_any = |of: &dyn Fn(&EchoSample) -> Option<i64>| {
         samples.iter().any(|s| of(s).is_some()).then(|| column(of))
@@ -275,7 +275,7 @@ fn echo(series: &EchoSeries, slots: &mut Slots) -> Series {
     let is_counted = samples.iter().enumerate().all(|(i, s)| s.seq == i as u64);
     let all_ok = samples.iter().all(|s| s.status == EchoStatus::Ok);
     let has_sizes = samples.iter().any(|s| s.bytes > 0);
-    Series {
+    ViewSeries {
         slot: slots.of(&series.stream),
         name: clean(&series.stream),
         t: column(&|s| Some(s.t_ns)),
@@ -289,7 +289,7 @@ fn echo(series: &EchoSeries, slots: &mut Slots) -> Series {
 }
 
 /// Bits per second from one report of the receiver to the next.
-fn flow(flow: &FlowSeries, slots: &mut Slots) -> Series {
+fn flow(flow: &FlowSeries, slots: &mut Slots) -> ViewSeries {
     let rate = |pair: &[quell_model::FlowSample]| {
         let seconds = (pair[1].t_ns - pair[0].t_ns) as f64 / 1e9;
         let bits = pair[1].bytes.saturating_sub(pair[0].bytes) as f64 * 8.0;
@@ -301,7 +301,7 @@ fn flow(flow: &FlowSeries, slots: &mut Slots) -> Series {
     steps(&flow.stream, flow.samples.iter().map(|s| s.t_ns), rates.into_iter().chain(last), slots)
 }
 
-fn queue(queue: &QueueSeries, slots: &mut Slots) -> Series {
+fn queue(queue: &QueueSeries, slots: &mut Slots) -> ViewSeries {
     let name = format!("{} {} {}", queue.device, queue.kind, queue.handle);
     let bytes = queue.points.iter().map(|p| p.backlog_bytes as f64);
     steps(&name, queue.points.iter().map(|p| p.t_ns), bytes, slots)
@@ -312,12 +312,12 @@ fn steps(
     t: impl Iterator<Item = i64>,
     y: impl Iterator<Item = f64>,
     slots: &mut Slots,
-) -> Series {
-    Series {
+) -> ViewSeries {
+    ViewSeries {
         slot: slots.of(name),
         name: clean(name),
-        t: Column::of(&t.map(Some).collect::<Vec<_>>()),
-        y: Column::floats(y),
+        t: ViewColumn::of(&t.map(Some).collect::<Vec<_>>()),
+        y: ViewColumn::floats(y),
         seq: None,
         status: None,
         up: None,

@@ -3,13 +3,10 @@
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Table {
-    /// Probe packets.
     Samples,
     /// Bytes and TCP state of flows.
     Flows,
-    /// Backlog and drops of queues.
     Queues,
-    /// What commands printed.
     Outputs,
     /// How the network was set up, and what streams tell beside their rows.
     Facts,

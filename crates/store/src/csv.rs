@@ -2,7 +2,7 @@
 
 use crate::columns::Table;
 use crate::run::Run;
-use crate::table::{Column, ColumnValue};
+use crate::table::{ColumnValue, TableColumn};
 use crate::tables::{TableRow, flow_columns, queue_columns, row, sample_columns};
 use quell_model::CellId;
 use std::io::{self, Write};
@@ -64,7 +64,7 @@ pub fn csv(run: &Run, table: Table, out: &mut dyn Write) -> io::Result<u64> {
 
 fn line<'a, S>(
     out: &mut dyn Write,
-    columns: &[Column<TableRow<'a, S>>],
+    columns: &[TableColumn<TableRow<'a, S>>],
     row: &TableRow<'a, S>,
 ) -> io::Result<u64> {
     for (index, column) in columns.iter().enumerate() {

@@ -11,9 +11,7 @@ use std::cmp::Ordering;
 pub struct CellData {
     /// Probe packets, by stream.
     pub echoes: Vec<EchoSeries>,
-    /// Flows, by stream and side.
     pub flows: Vec<FlowSeries>,
-    /// Queues, by device and handle.
     pub queues: Vec<QueueSeries>,
     /// What commands printed, in the order in which it came.
     pub outputs: Vec<OutputLine>,
@@ -24,7 +22,6 @@ pub struct CellData {
 /// The packets of one echo stream, in order of sending.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EchoSeries {
-    /// The stream's name.
     pub stream: String,
     /// One a packet sent, one more for each duplicate.
     pub samples: Vec<EchoSample>,
@@ -44,7 +41,6 @@ pub struct FlowSeries {
 pub struct QueueSeries {
     /// `node:device`.
     pub device: String,
-    /// Handle or class id.
     pub handle: String,
     /// Kind, as `fq_codel`.
     pub kind: String,
@@ -62,7 +58,6 @@ pub struct QueuePoint {
     pub drops: u64,
     /// Packets marked CE so far.
     pub marks: u64,
-    /// Packets sent on so far.
     pub packets: u64,
     /// Bytes sent on so far.
     pub bytes: u64,
@@ -82,10 +77,8 @@ impl From<&QueueSample> for QueuePoint {
     }
 }
 
-/// A line that a command printed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputLine {
-    /// The task's id.
     pub task: String,
     /// Whether it came from standard error.
     pub stderr: bool,
@@ -112,7 +105,6 @@ impl CellData {
 
 /// Collecting: rows are taken in any order, and brought into their fixed one by [`CellData::settle`], as often as that is wanted.
 impl CellData {
-    /// Takes what an event says of measurements; other events are left.
     pub(crate) fn take(&mut self, event: Event) {
         match event {
             Event::Echo { stream, samples } => self.echoes_of(&stream).extend(samples),

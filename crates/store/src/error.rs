@@ -13,7 +13,6 @@ pub enum StoreError {
         /// What was tried, as `write`.
         doing: &'static str,
         path: PathBuf,
-        /// What the kernel answered.
         source: io::Error,
     },
     /// Finishing a run failed; everything that was measured is still in its journals.
@@ -21,28 +20,17 @@ pub enum StoreError {
         "{source}. Nothing is lost: the run {} can be read as it is, from its journals",
         run.display()
     )]
-    Unfinished {
-        /// The run's folder.
-        run: PathBuf,
-        source: Box<StoreError>,
-    },
+    Unfinished { run: PathBuf, source: Box<StoreError> },
     #[error("there is no run {wanted:?} under {}; {}", base.display(), nearest(near))]
     NoRun {
         wanted: String,
-        /// Where runs lie.
         base: PathBuf,
         /// Runs with similar names.
         near: Vec<String>,
     },
     /// Several runs have that in their name.
     #[error("{wanted:?} fits {} runs under {}: {}; give more of the name", fit.len(), base.display(), first(fit))]
-    Ambiguous {
-        wanted: String,
-        /// Where runs lie.
-        base: PathBuf,
-        /// Those that it fits, the latest first.
-        fit: Vec<String>,
-    },
+    Ambiguous { wanted: String, base: PathBuf, fit: Vec<String> },
     /// The folder has no manifest: not a run, or one whose program ended while it was creating it.
     #[error(
         "{} has no manifest.json: it is not a run, or the program ended before it wrote anything; such a folder can be removed",

@@ -145,7 +145,6 @@ impl Growing {
         }
     }
 
-    /// Another handle of it, to write to.
     pub fn file(&self) -> io::Result<File> {
         self.file.try_clone()
     }

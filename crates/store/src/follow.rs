@@ -12,9 +12,9 @@
 use crate::data::CellData;
 use crate::error::StoreError;
 use crate::journal::JournalReader;
-use crate::layout::JOURNALS;
+use crate::layout::{self, JOURNALS};
 use crate::run::{Run, journal_path};
-use crate::{merge, names, stored};
+use crate::{journal, stored};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
@@ -30,7 +30,6 @@ use std::sync::Arc;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// A program is writing it.
     Written,
     /// Its tables are there: nothing more will come.
     Finished,
@@ -42,7 +41,6 @@ pub enum Standing {
 #[derive(Debug)]
 pub struct Follower {
     run: Run,
-    /// The manifest as it is on the disk, which journals know more than.
     on_disk: Manifest,
     standing: Standing,
     cells: Vec<Following>,
@@ -97,7 +95,7 @@ pub fn follow(folder: &Path) -> Result<Follower, StoreError> {
         Err(error) => return Err(refused(error)),
     };
     let (manifest, _) = stored::read(folder)?;
-    let by_name = manifest.cells.iter().enumerate().map(|(n, c)| (names::journal(&c.id), n));
+    let by_name = manifest.cells.iter().enumerate().map(|(n, c)| (layout::journal_name(&c.id), n));
     let follower = Follower {
         by_name: by_name.collect(),
         by_watch: HashMap::new(),
@@ -173,7 +171,7 @@ impl Follower {
             let journals = self.cells.iter().zip(&self.run.cells);
             let journals =
                 journals.map(|(c, data)| c.is_there.then_some((&c.journal.course, data)));
-            merge::so_far(&mut self.run.manifest, journals);
+            journal::so_far(&mut self.run.manifest, journals);
         }
         if gone {
             self.standing = Standing::Left;

@@ -44,7 +44,6 @@ impl LineWriter {
         Ok(())
     }
 
-    /// Adds what the commands of a cell printed.
     pub fn outputs(&mut self, cell: &CellId, data: &CellData) -> Result<(), StoreError> {
         data.outputs.iter().try_for_each(|line| self.append(cell, line))
     }

@@ -2,13 +2,14 @@
 
 use crate::data::CellData;
 use crate::error::StoreError;
-use crate::layout::{JOURNALS, TABLES};
+use crate::layout::{self, JOURNALS, TABLES};
 use crate::stored::{FileRecord, Files};
 use crate::tables::Reader;
-use crate::{files, journal, layout, lines, merge, names, stored};
+use crate::{files, journal, lines, stored};
+use nix::fcntl::{Flock, FlockArg};
 use quell_model::{CellId, CellRecord, CellStatus, Manifest};
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -45,7 +46,6 @@ impl Run {
         !self.manifest.complete
     }
 
-    /// The cells with their records, in the manifest's order.
     pub fn iter(&self) -> impl Iterator<Item = (&CellRecord, &CellData)> {
         self.manifest.cells.iter().zip(&self.cells)
     }
@@ -91,12 +91,12 @@ fn from_journals(folder: &Path, manifest: &mut Manifest) -> Result<Vec<CellData>
     let journal =
         |record: &CellRecord| journal::read(&journal_path(folder, &record.id), &record.id);
     let journals = manifest.cells.iter().map(journal).collect::<Result<Vec<_>, _>>()?;
-    merge::so_far(manifest, journals.iter().map(|j| j.as_ref().map(|j| (&j.course, &j.data))));
+    journal::so_far(manifest, journals.iter().map(|j| j.as_ref().map(|j| (&j.course, &j.data))));
     Ok(journals.into_iter().map(|j| j.unwrap_or_default().data).collect())
 }
 
 pub(crate) fn journal_path(folder: &Path, cell: &CellId) -> PathBuf {
-    folder.join(JOURNALS).join(names::journal(cell))
+    folder.join(JOURNALS).join(layout::journal_name(cell))
 }
 
 /// The folder of a run: a path to one, a name under `base`, `last` for the newest, the name that somebody gave it (of several with the same, see
@@ -115,7 +115,7 @@ pub fn locate(base: &Path, wanted: &str) -> Result<PathBuf, StoreError> {
             return Err(StoreError::NoManifest { path: path.to_path_buf() });
         }
     }
-    let names = layout::names(base)?;
+    let names = layout::run_names(base)?;
     let fits: Vec<&String> = match wanted {
         "last" => names.last().into_iter().collect(),
         "" => Vec::new(),
@@ -138,17 +138,77 @@ pub fn locate(base: &Path, wanted: &str) -> Result<PathBuf, StoreError> {
 
 /// The runs under `base` that somebody gave this very name, oldest first.
 pub fn namesakes(base: &Path, wanted: &str) -> Vec<String> {
-    let names = layout::names(base).unwrap_or_default();
+    let names = layout::run_names(base).unwrap_or_default();
     called(&names, wanted).into_iter().cloned().collect()
 }
 
-/// Those of the names whose part behind the time is this one.
 fn called<'a>(names: &'a [String], wanted: &str) -> Vec<&'a String> {
     let is = |name: &&String| name.split_once('-').is_some_and(|(_, given)| given == wanted);
     names.iter().filter(is).collect()
 }
 
-/// How many cells ran to their end.
 pub(crate) fn complete_cells(manifest: &Manifest) -> usize {
     manifest.cells.iter().filter(|c| c.status == CellStatus::Complete).count()
+}
+
+#[derive(Debug)]
+pub struct RunSummary {
+    pub name: String,
+    pub folder: PathBuf,
+    pub state: RunState,
+    pub manifest: Option<Manifest>,
+}
+
+#[derive(Debug)]
+pub enum RunState {
+    /// Every cell ran to its end.
+    Complete,
+    /// Some cell did not run to its end.
+    Partial {
+        complete: usize,
+        cells: usize,
+    },
+    /// It was stopped from outside, as by Ctrl-C, and holds what was measured until then.
+    Stopped {
+        /// How many cells ran to their end.
+        complete: usize,
+        cells: usize,
+    },
+    Running {
+        /// How many cells ran to their end so far.
+        complete: usize,
+        cells: usize,
+    },
+    Unreadable(StoreError),
+}
+
+/// The runs under a folder, oldest first. A folder that does not exist has none.
+pub fn list(base: &Path) -> Result<Vec<RunSummary>, StoreError> {
+    Ok(layout::run_names(base)?.into_iter().map(|name| summary(base, name)).collect())
+}
+
+fn summary(base: &Path, name: String) -> RunSummary {
+    let folder = base.join(&name);
+    let (state, manifest) = match progress(&folder) {
+        Err(error) => (RunState::Unreadable(error), None),
+        Ok((manifest, files)) => {
+            let (complete, cells) = (complete_cells(&manifest), manifest.cells.len());
+            let state = match files {
+                None if is_locked(&folder) => RunState::Running { complete, cells },
+                Some(_) if manifest.complete => RunState::Complete,
+                _ if manifest.was_stopped() => RunState::Stopped { complete, cells },
+                _ => RunState::Partial { complete, cells },
+            };
+            (state, Some(manifest))
+        }
+    };
+    RunSummary { name, folder, state, manifest }
+}
+
+fn is_locked(folder: &Path) -> bool {
+    let Ok(handle) = File::open(folder.join(JOURNALS)) else { return false };
+    matches!(
+        Flock::lock(handle, FlockArg::LockSharedNonblock),
+        Err((_, nix::errno::Errno::EWOULDBLOCK))
+    )
 }

@@ -41,7 +41,7 @@ struct Out<'a> {
 }
 
 #[derive(Deserialize)]
-struct Format {
+struct ManifestFormat {
     format: u64,
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn read(folder: &Path) -> Result<(Manifest, Files), StoreError> {
         return Err(StoreError::NoManifest { path: folder.to_path_buf() });
     };
     let damaged = |e: serde_json::Error| StoreError::damaged(&path, e);
-    let Format { format } = serde_json::from_slice(&text).map_err(damaged)?;
+    let ManifestFormat { format } = serde_json::from_slice(&text).map_err(damaged)?;
     if format != u64::from(FORMAT_VERSION) {
         return Err(StoreError::Format { path, found: format });
     }

@@ -35,12 +35,11 @@ const GROUP: usize = 1 << 20;
 const CREATED_BY: &str = "quell";
 
 /// A column: its name, and how its value comes from a row.
-pub(crate) struct Column<R> {
+pub(crate) struct TableColumn<R> {
     pub name: &'static str,
     pub value: ColumnValue<R>,
 }
 
-/// Kind of a column, and its value of a row.
 pub(crate) enum ColumnValue<R> {
     Text(for<'a> fn(&'a R) -> &'a str),
     Time(fn(&R) -> i64),
@@ -51,7 +50,7 @@ pub(crate) enum ColumnValue<R> {
     OptSmall(fn(&R) -> Option<u32>),
 }
 
-impl<R> Column<R> {
+impl<R> TableColumn<R> {
     fn schema(&self) -> String {
         let kind = match self.value {
             ColumnValue::Text(_) => "required binary {} (UTF8)",
@@ -66,7 +65,6 @@ impl<R> Column<R> {
     }
 }
 
-/// A table on its way to the disk.
 pub(crate) struct TableWriter {
     place: PathBuf,
     out: SerializedFileWriter<AtomicFile>,
@@ -78,9 +76,9 @@ impl TableWriter {
     pub fn create<R>(
         place: &Path,
         table: Table,
-        columns: &[Column<R>],
+        columns: &[TableColumn<R>],
     ) -> Result<Self, StoreError> {
-        let fields: String = columns.iter().map(Column::schema).collect();
+        let fields: String = columns.iter().map(TableColumn::schema).collect();
         let schema = parse_message_type(&format!("message {} {{ {fields} }}", table.name()))
             .map_err(|e| refused(place, e))?;
         let mut properties = WriterProperties::builder()
@@ -100,7 +98,7 @@ impl TableWriter {
         Ok(Self { place: place.to_path_buf(), out, rows: 0 })
     }
 
-    pub fn append<R>(&mut self, columns: &[Column<R>], rows: &[R]) -> Result<(), StoreError> {
+    pub fn append<R>(&mut self, columns: &[TableColumn<R>], rows: &[R]) -> Result<(), StoreError> {
         for rows in rows.chunks(GROUP) {
             let mut group = self.out.next_row_group().map_err(|e| refused(&self.place, e))?;
             for column in columns {
@@ -131,7 +129,7 @@ fn meanings(table: Table) -> Vec<KeyValue> {
 
 fn write_column<R>(
     group: &mut SerializedRowGroupWriter<'_, AtomicFile>,
-    column: &Column<R>,
+    column: &TableColumn<R>,
     rows: &[R],
 ) -> Result<(), ParquetError> {
     match column.value {
@@ -489,7 +487,6 @@ impl Texts {
         &self.known[self.number(row)]
     }
 
-    /// Which of the column's texts a row has.
     pub fn number(&self, row: usize) -> usize {
         if self.which.is_empty() { 0 } else { self.which[row] as usize }
     }
@@ -521,11 +518,10 @@ impl<T: Copy> Index<usize> for Optional<T> {
 mod tests {
     use super::*;
 
-    /// A table of one column, with these rows again and again.
     fn table(rows: &[u64], times: usize) -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("table");
-        let columns = [Column { name: "n", value: ColumnValue::Count(|n: &u64| *n) }];
+        let columns = [TableColumn { name: "n", value: ColumnValue::Count(|n: &u64| *n) }];
         let mut writer = TableWriter::create(&place, Table::Samples, &columns).unwrap();
         (0..times).for_each(|_| writer.append(&columns, rows).unwrap());
         writer.commit().unwrap();

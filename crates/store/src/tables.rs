@@ -3,7 +3,7 @@
 use crate::columns::Table;
 use crate::data::{CellData, QueuePoint};
 use crate::error::StoreError;
-use crate::table::{self, Column, ColumnValue, RowBatch, TableWriter, Texts};
+use crate::table::{self, ColumnValue, RowBatch, TableColumn, TableWriter, Texts};
 use quell_model::{CellId, EchoSample, EchoStatus, FlowSample, Side, TcpState};
 use std::collections::HashMap;
 use std::path::Path;
@@ -29,16 +29,16 @@ pub(crate) struct TableRow<'a, S> {
 macro_rules! columns {
     ($kind:ty: $($name:ident $value:ident $of:expr;)*) => {
         [
-            Column { name: "t_ns", value: ColumnValue::Time(|r: &TableRow<'_, $kind>| r.sample.t_ns) },
-            Column { name: "scenario", value: ColumnValue::Text(|r| &r.cell.scenario) },
-            Column { name: "probe", value: ColumnValue::Text(|r| &r.cell.probe) },
-            Column { name: "repeat", value: ColumnValue::Small(|r| r.cell.repeat) },
-            $(Column { name: stringify!($name), value: ColumnValue::$value($of) },)*
+            TableColumn { name: "t_ns", value: ColumnValue::Time(|r: &TableRow<'_, $kind>| r.sample.t_ns) },
+            TableColumn { name: "scenario", value: ColumnValue::Text(|r| &r.cell.scenario) },
+            TableColumn { name: "probe", value: ColumnValue::Text(|r| &r.cell.probe) },
+            TableColumn { name: "repeat", value: ColumnValue::Small(|r| r.cell.repeat) },
+            $(TableColumn { name: stringify!($name), value: ColumnValue::$value($of) },)*
         ]
     };
 }
 
-pub(crate) fn sample_columns<'a>() -> [Column<TableRow<'a, EchoSample>>; 16] {
+pub(crate) fn sample_columns<'a>() -> [TableColumn<TableRow<'a, EchoSample>>; 16] {
     columns! { EchoSample:
         stream       Text     |r| r.names[0];
         seq          Count    |r| r.sample.seq;
@@ -55,7 +55,7 @@ pub(crate) fn sample_columns<'a>() -> [Column<TableRow<'a, EchoSample>>; 16] {
     }
 }
 
-pub(crate) fn flow_columns<'a>() -> [Column<TableRow<'a, FlowSample>>; 16] {
+pub(crate) fn flow_columns<'a>() -> [TableColumn<TableRow<'a, FlowSample>>; 16] {
     columns! { FlowSample:
         stream        Text     |r| r.names[0];
         side          Text     |r| r.sample.side.name();
@@ -72,7 +72,7 @@ pub(crate) fn flow_columns<'a>() -> [Column<TableRow<'a, FlowSample>>; 16] {
     }
 }
 
-pub(crate) fn queue_columns<'a>() -> [Column<TableRow<'a, QueuePoint>>; 13] {
+pub(crate) fn queue_columns<'a>() -> [TableColumn<TableRow<'a, QueuePoint>>; 13] {
     columns! { QueuePoint:
         device          Text  |r| r.names[0];
         handle          Text  |r| r.names[1];
@@ -94,7 +94,6 @@ pub(crate) struct Writers {
 }
 
 impl Writers {
-    /// Begins the tables in a run's folder.
     pub fn create(folder: &Path) -> Result<Self, StoreError> {
         let place = |name| folder.join(name);
         Ok(Self {
@@ -104,7 +103,6 @@ impl Writers {
         })
     }
 
-    /// Adds a cell's rows.
     pub fn append(&mut self, cell: &CellId, data: &CellData) -> Result<(), StoreError> {
         let samples: Vec<_> = data
             .echoes
@@ -166,7 +164,6 @@ impl<'a> Reader<'a> {
         Self { cells, data }
     }
 
-    /// Reads one of the tables, which has so many rows.
     pub fn table(
         &mut self,
         path: &Path,
@@ -332,7 +329,6 @@ impl CellColumns {
         Ok(Self { scenario, probe, repeat: group.small("repeat")? })
     }
 
-    /// Where the rows end that are of the same cell and have the same one of these texts as this one.
     fn end_of_alike(&self, row: usize, rows: usize, texts: &Texts) -> usize {
         let of = |i: usize| {
             (self.scenario.number(i), self.probe.number(i), self.repeat[i], texts.number(i))
@@ -376,7 +372,7 @@ mod tests {
 
     fn read<'a>(
         cell: &'a CellId,
-        columns: &[Column<TableRow<'a, EchoSample>>],
+        columns: &[TableColumn<TableRow<'a, EchoSample>>],
         samples: &'a [EchoSample],
     ) -> Result<Vec<CellData>, StoreError> {
         let folder = tempfile::tempdir().expect("a folder");
@@ -393,7 +389,7 @@ mod tests {
 
     #[test]
     fn every_column_is_explained_in_its_place() {
-        fn names<S>(columns: &[Column<TableRow<'_, S>>]) -> Vec<&'static str> {
+        fn names<S>(columns: &[TableColumn<TableRow<'_, S>>]) -> Vec<&'static str> {
             columns.iter().map(|c| c.name).collect()
         }
         let explained = |table: Table| table.columns().iter().map(|c| c.name).collect::<Vec<_>>();
@@ -443,7 +439,7 @@ mod tests {
     fn columns_are_found_by_name_wherever_they_stand_and_new_ones_do_no_harm() {
         let samples: Vec<_> = (0..5).map(sample).collect();
         let mut columns: Vec<_> = sample_columns().into_iter().rev().collect();
-        columns.insert(3, Column { name: "ttl", value: ColumnValue::Small(|_| 64) });
+        columns.insert(3, TableColumn { name: "ttl", value: ColumnValue::Small(|_| 64) });
         let cell = cell();
         let cells = read(&cell, &columns, &samples).expect("a table");
         assert_eq!(cells[0].echoes[0].samples, samples);
@@ -456,7 +452,7 @@ mod tests {
         let error = read(&cell, &without, &samples).expect_err("it lacks a column").to_string();
         assert!(error.contains("samples.parquet") && error.contains("no column seq"), "{error}");
         let mut other: Vec<_> = sample_columns().into_iter().filter(|c| c.name != "seq").collect();
-        other.push(Column { name: "seq", value: ColumnValue::Text(|_| "one") });
+        other.push(TableColumn { name: "seq", value: ColumnValue::Text(|_| "one") });
         let error = read(&cell, &other, &samples).expect_err("it is a text").to_string();
         assert!(error.contains("column seq does not hold 64-bit numbers"), "{error}");
     }

@@ -1,22 +1,25 @@
 //! Writing a run: create, let cells fill their journals, finish.
+//!
+//! The packets of a long journal go to their table without being held in memory: of a window of them, sorted by time, the older half is written, again and
+//! again. Rows of several streams follow each other by time there, and not by stream as in other runs; what is read from the table is the same.
 
+use crate::data::{CellData, echo_order};
 use crate::error::StoreError;
-use crate::files::Checksum;
-use crate::journal::{self, JournalWriter};
-use crate::layout::{JOURNALS, TABLES};
+use crate::files::{self, Checksum};
+use crate::journal::{self, Course, Journal, JournalWriter};
+use crate::layout::{self, JOURNALS, TABLES};
 use crate::lines::{self, LineWriter};
+use crate::run;
 use crate::stored::{self, FileRecord};
 use crate::tables::Writers;
-use crate::{files, long, merge, names, run};
 use nix::fcntl::{Flock, FlockArg};
 use quell_model::manifest::FORMAT_VERSION;
-use quell_model::{CellId, Manifest};
+use quell_model::{CellId, EchoSample, Event, Manifest};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A run that is being written.
 #[derive(Debug)]
 pub struct RunWriter {
     folder: PathBuf,
@@ -40,7 +43,7 @@ impl RunWriter {
                 what: format!("{:?} is not a time like 2026-11-21T10:15:03Z", manifest.started),
             })?;
         fs::create_dir_all(base).map_err(StoreError::io("create", base))?;
-        let stem = format!("{stamp}-{}", names::part(&manifest.experiment));
+        let stem = format!("{stamp}-{}", layout::file_name_part(&manifest.experiment));
         let (name, folder) = take_name(base, &stem)?;
         manifest.run.clone_from(&name);
         manifest.format = FORMAT_VERSION;
@@ -120,12 +123,12 @@ impl RunWriter {
             let id = manifest.cells[index].id.clone();
             let path = self.journal_path(&id);
             let journal = match self.long {
-                true => long::echoes(&path, &id, &mut tables)?,
+                true => long_echoes(&path, &id, &mut tables)?,
                 false => journal::read(&path, &id)?,
             };
-            merge::cell(&mut manifest.cells[index], journal.as_ref().map(|j| &j.course));
+            journal::into_record(&mut manifest.cells[index], journal.as_ref().map(|j| &j.course));
             let Some(journal) = journal else { continue };
-            merge::facts(manifest, &id, &journal.data);
+            journal::facts(manifest, &id, &journal.data);
             if manifest.kernel.version.is_empty() {
                 manifest.kernel.version = journal.course.kernel.unwrap_or_default();
             }
@@ -136,7 +139,7 @@ impl RunWriter {
                 whole.push(path);
             }
         }
-        merge::totals(manifest);
+        journal::totals(manifest);
         let mut records = BTreeMap::new();
         let mut record = |name: &str, (rows, sum): (u64, Checksum)| {
             records.insert(name.to_owned(), FileRecord::new(rows, sum));
@@ -191,5 +194,68 @@ fn check_cells(manifest: &Manifest) -> Result<(), StoreError> {
             Err(StoreError::Unstorable { what: format!("the measurement {id} is there twice") })
         }
         None => Ok(()),
+    }
+}
+
+/// Packets that are held at once, some ten megabytes.
+const WINDOW: usize = 1 << 16;
+
+/// Reads a cell's journal: its packets go to the table at once, the rest is in what is returned. None when there is no journal.
+fn long_echoes(
+    path: &Path,
+    cell: &CellId,
+    tables: &mut Writers,
+) -> Result<Option<Journal>, StoreError> {
+    let mut window = Window::default();
+    let mut rest = CellData::default();
+    let course: Option<Course> = journal::walk(path, cell, |event| match event {
+        Event::Echo { stream, samples } => {
+            let index = window.index(stream);
+            window.samples.extend(samples.into_iter().map(|s| (index, s)));
+            if window.samples.len() >= WINDOW {
+                window.write(WINDOW / 2, cell, tables)
+            } else {
+                Ok(())
+            }
+        }
+        other => {
+            rest.take(other);
+            Ok(())
+        }
+    })?;
+    let Some(course) = course else { return Ok(None) };
+    window.write(usize::MAX, cell, tables)?;
+    Ok(Some(Journal { data: rest.settled(), course }))
+}
+
+#[derive(Default)]
+struct Window {
+    names: Vec<String>,
+    samples: Vec<(usize, EchoSample)>,
+}
+
+impl Window {
+    fn index(&mut self, stream: String) -> usize {
+        self.names.iter().position(|n| *n == stream).unwrap_or_else(|| {
+            self.names.push(stream);
+            self.names.len() - 1
+        })
+    }
+
+    fn write(
+        &mut self,
+        most: usize,
+        cell: &CellId,
+        tables: &mut Writers,
+    ) -> Result<(), StoreError> {
+        let names = &self.names;
+        self.samples.sort_by(|(a, x), (b, y)| {
+            echo_order(x).cmp(&echo_order(y)).then_with(|| names[*a].cmp(&names[*b]))
+        });
+        let count = self.samples.len().min(most);
+        let rows = self.samples[..count].iter().map(|(n, s)| (names[*n].as_str(), s));
+        tables.append_echoes(cell, rows)?;
+        self.samples.drain(..count);
+        Ok(())
     }
 }

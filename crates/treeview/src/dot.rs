@@ -1,10 +1,10 @@
 //! The hierarchy in Graphviz's language: `dot -Tsvg` lays it out.
 
-use crate::amounts;
 use crate::fold::{FilterItem, Folds, Item, name_of_more};
 use crate::place::{View, sum};
 use crate::words;
 use quell_hierarchy::{Counters, Target};
+use quell_units::fmt;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -122,18 +122,16 @@ fn counted(counters: &Counters) -> String {
     let marks = counters
         .marks
         .filter(|marks| *marks > 0)
-        .map(|marks| format!(", {} marked", amounts::count(marks)));
-    let drops =
-        (counters.drops > 0).then(|| format!(", {} dropped", amounts::count(counters.drops)));
+        .map(|marks| format!(", {} marked", fmt::count(marks)));
+    let drops = (counters.drops > 0).then(|| format!(", {} dropped", fmt::count(counters.drops)));
     format!(
         "{}{}{}",
-        amounts::bytes(counters.bytes),
+        fmt::bytes(counters.bytes),
         drops.unwrap_or_default(),
         marks.unwrap_or_default()
     )
 }
 
-/// A text of Graphviz: quoted, its lines to the left.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {

@@ -21,7 +21,6 @@ const MANY: usize = 24;
 /// Filters of one place that are shown one by one, of those that are alike.
 const FILTERS: usize = 6;
 
-/// One of what hangs in a node.
 pub(crate) enum Item {
     One(usize),
     /// Nodes that are like the first one, which was shown.
@@ -37,10 +36,8 @@ pub(crate) enum Item {
 pub(crate) struct Folds {
     exact: Vec<u32>,
     loose: Vec<u32>,
-    /// How many nodes there are from each on.
     sizes: Vec<usize>,
     bytes: Vec<u64>,
-    /// Filters by the node that they hang on.
     filters: Vec<Vec<usize>>,
     /// Nodes and filters that findings are about.
     alarming: BTreeSet<(bool, usize)>,
@@ -49,7 +46,7 @@ pub(crate) struct Folds {
 }
 
 #[derive(PartialEq, Eq, Hash)]
-struct Shape<'a> {
+struct FoldShape<'a> {
     class: bool,
     kind: &'a str,
     options: Vec<String>,
@@ -74,7 +71,7 @@ impl Folds {
         }
         order.reverse();
         let shapes = |with_values: bool| {
-            let mut seen: HashMap<Shape<'_>, u32> = HashMap::new();
+            let mut seen: HashMap<FoldShape<'_>, u32> = HashMap::new();
             let mut shapes = vec![0; device.nodes.len()];
             for &at in &order {
                 let node = &device.nodes[at];
@@ -87,7 +84,7 @@ impl Folds {
                 if !with_values {
                     children.dedup();
                 }
-                let shape = Shape {
+                let shape = FoldShape {
                     class: node.class,
                     kind: &node.kind,
                     options: node.settings.iter().map(option).collect(),
@@ -120,7 +117,6 @@ impl Folds {
         Folds { exact, loose, sizes, bytes, filters, alarming, both_ways }
     }
 
-    /// The children of a node, those that are alike together.
     pub(crate) fn items(&self, children: &[usize], all: bool) -> Vec<Item> {
         if all {
             return children.iter().map(|child| Item::One(*child)).collect();

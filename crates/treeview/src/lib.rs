@@ -2,13 +2,12 @@
 //!
 //! ```text
 //!   Hierarchy ──fold: what is alike becomes one──┬─► text      lines of a terminal
-//!   (rates) ─────words, amounts──────────────────┼─► picture   cards and arrows, SVG and PNG
+//!   (rates) ─────words──────────────────────────┼─► picture   cards and arrows, SVG and PNG
 //!                                                └─► dot       for Graphviz
 //! ```
 //!
 //! Nothing here knows where a hierarchy was read, or finds anything out about it.
 
-mod amounts;
 mod dot;
 mod fold;
 mod picture;
@@ -16,7 +15,6 @@ mod place;
 mod text;
 mod words;
 
-pub use amounts::bytes;
 pub use dot::dot;
 pub use picture::picture;
 pub use place::{Rates, View};

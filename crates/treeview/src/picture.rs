@@ -16,8 +16,8 @@ mod style;
 
 use crate::place::View;
 use crate::words;
-use cards::{Card, Cards, Row};
-use layout::Layout;
+use cards::{Card, CardRow, Cards};
+use layout::CardLayout;
 use quell_chart::{Drawing, Rect, Sheet, Theme, Tone, Type};
 use style::{FILTER, PAD, WRONG};
 
@@ -27,7 +27,7 @@ const ALARM: Type = Type { size: 10.5, bold: false, tone: Tone::Ink };
 /// The picture, `width` CSS pixels wide unless its columns need more.
 pub fn picture(view: &View<'_>, width: u32, theme: Theme) -> Drawing {
     let cards = Cards::of(view);
-    let layout = Layout::of(&cards, f64::from(width));
+    let layout = CardLayout::of(&cards, f64::from(width));
     let title = words::devices(view);
     let title = format!("{}{}", title[..1].to_uppercase(), &title[1..]);
     let mut sheet = Sheet::new(layout.width.ceil() as u32, theme);
@@ -72,7 +72,7 @@ fn paragraph(sheet: &mut Sheet, mut top: f64, wide: f64, text: &str, look: Type)
 }
 
 /// Lines between cards: grey for what holds what, blue arrows for filters.
-fn links(sheet: &mut Sheet, cards: &Cards, layout: &Layout, top: f64) {
+fn links(sheet: &mut Sheet, cards: &Cards, layout: &CardLayout, top: f64) {
     let from = |at: usize| (layout.boxes[at].right(), top + layout.boxes[at].y + layout.middle(at));
     let to = |at: usize| (layout.boxes[at].x, top + layout.boxes[at].y + layout.middle(at));
     for (at, card) in cards.list.iter().enumerate() {
@@ -109,7 +109,7 @@ fn links(sheet: &mut Sheet, cards: &Cards, layout: &Layout, top: f64) {
     }
 }
 
-fn draw(sheet: &mut Sheet, card: &Card, area: &Rect, layout: &Layout) {
+fn draw(sheet: &mut Sheet, card: &Card, area: &Rect, layout: &CardLayout) {
     let mut y = area.y - layout.label_height(card);
     for arrival in layout.labels(card) {
         let (text, look) = arrival;
@@ -139,7 +139,7 @@ fn draw(sheet: &mut Sheet, card: &Card, area: &Rect, layout: &Layout) {
             y += layout::BETWEEN;
         }
         for line in section {
-            let Row { text, look, beside } = line;
+            let CardRow { text, look, beside } = line;
             if let Some((beside, look)) = beside {
                 sheet.text_ending(area.right() - layout::INSIDE, y, beside, *look);
             }

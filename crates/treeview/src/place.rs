@@ -8,13 +8,11 @@ pub type Rates = [Vec<Option<PerSecond>>];
 
 #[derive(Clone, Copy)]
 pub struct View<'a> {
-    /// The devices and what hangs on them.
     pub hierarchy: &'a Hierarchy,
     /// The device that is asked for, with what it feeds; all where absent.
     pub only: Option<usize>,
     /// Counters per second instead of since the beginning.
     pub rates: Option<&'a Rates>,
-    /// Draw each one of what is alike.
     pub all: bool,
     /// Name options that nobody chose, too.
     pub details: bool,

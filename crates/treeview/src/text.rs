@@ -9,14 +9,13 @@
 //!
 //! Colour only repeats what signs say, and is blue and orange, which everybody tells apart.
 
-use crate::amounts;
 use crate::fold::{FilterItem, Folds, Item, name_of_more};
 use crate::place::{View, sum, sum_rates};
 use crate::words;
 use quell_hierarchy::{Counters, Filter, Hook, PerSecond};
+use quell_units::fmt;
 use std::collections::HashMap;
 
-/// How a terminal shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
     pub width: usize,
@@ -25,7 +24,6 @@ pub struct Look {
     pub colour: bool,
 }
 
-/// Widths of the columns of numbers.
 const CELLS: [usize; 5] = [10, 10, 9, 8, 9];
 /// The least that the tree gets, however narrow the terminal.
 const LEAST: usize = 24;
@@ -221,7 +219,7 @@ impl Page<'_, '_> {
         let none = String::new;
         let cells = hits
             .filter(|_| self.view.rates.is_none())
-            .map(|hits| [none(), amounts::count(hits), none(), none(), none()]);
+            .map(|hits| [none(), fmt::count(hits), none(), none(), none()]);
         self.row(rails, branch, &format!("{below}  "), parts, cells, false);
         let fed =
             number.and_then(|number| self.view.fed_here(device, &here.filters[number], number));
@@ -258,9 +256,9 @@ impl Page<'_, '_> {
             busiest.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(amount, _)| *amount > 0.0)
         {
             let amount = if self.view.rates.is_some() {
-                format!("{}/s", amounts::bits(amount))
+                format!("{}/s", fmt::bits(amount))
             } else {
-                amounts::bytes(amount as u64)
+                fmt::bytes(amount as u64)
             };
             parts.push((Ink::Soft, format!("(most: {} {amount})", words::name(&here.nodes[at]))));
         }
@@ -271,23 +269,23 @@ impl Page<'_, '_> {
     fn cells(&self, counters: Option<&Counters>, rates: Option<&PerSecond>) -> Option<Cells> {
         let none = || self.sign("none").to_owned();
         let counters = counters?;
-        let waiting = amounts::count(counters.backlog_packets);
+        let waiting = fmt::count(counters.backlog_packets);
         if self.view.rates.is_none() {
-            let marks = counters.marks.map_or_else(none, amounts::count);
+            let marks = counters.marks.map_or_else(none, fmt::count);
             return Some([
-                amounts::bytes(counters.bytes),
-                amounts::count(counters.packets),
-                amounts::count(counters.drops),
+                fmt::bytes(counters.bytes),
+                fmt::count(counters.packets),
+                fmt::count(counters.drops),
                 marks,
                 waiting,
             ]);
         }
         let Some(rates) = rates else { return Some([none(), none(), none(), none(), waiting]) };
-        let marks = rates.marks.map_or_else(none, amounts::frequency);
+        let marks = rates.marks.map_or_else(none, fmt::frequency);
         Some([
-            amounts::bits(rates.bits),
-            amounts::frequency(rates.packets),
-            amounts::frequency(rates.drops),
+            fmt::bits(rates.bits),
+            fmt::frequency(rates.packets),
+            fmt::frequency(rates.drops),
             marks,
             waiting,
         ])

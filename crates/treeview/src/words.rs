@@ -27,7 +27,6 @@ fn handle(node: &Node) -> String {
     }
 }
 
-/// The options: those that somebody chose, or all.
 pub(crate) fn settings(node: &Node, details: bool) -> Vec<String> {
     // A ceiling that is the rate says nothing.
     let rate = node.settings.iter().find(|s| s.name == "rate").map(|s| s.value.as_str());
@@ -167,7 +166,6 @@ pub(crate) fn pattern(
     )
 }
 
-/// The title: what is drawn, and of when the counters are.
 pub(crate) fn devices(view: &View<'_>) -> String {
     let (own, _) = view.devices();
     let names: Vec<&str> = own.iter().take(4).map(|at| view.device(*at).name.as_str()).collect();

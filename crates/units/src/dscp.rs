@@ -10,7 +10,6 @@ const ALLOWED: &str = "a name (CS0 to CS7, AF11 to AF43, EF, VA, LE, BE) or a nu
                        such as EF or 46";
 const MAX: u8 = 63;
 
-/// The first name of a value is the one printed.
 const NAMES: &[(&str, u8)] = &[
     ("CS0", 0), // RFC 2474
     ("BE", 0),

@@ -15,6 +15,7 @@ mod bytes;
 mod dscp;
 mod ecn;
 mod error;
+pub mod fmt;
 pub mod nearest;
 mod number;
 mod rate;

@@ -33,7 +33,6 @@ impl Ratio {
         (0.0..=1.0).contains(&value).then(|| Self((value * BILLION as f64).round() as u64))
     }
 
-    /// Parts per billion.
     pub const fn ppb(self) -> u64 {
         self.0
     }

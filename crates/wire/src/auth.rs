@@ -84,9 +84,7 @@ pub struct Nonces {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// The end that connected.
     Client,
-    /// The end that listens.
     Server,
 }
 

@@ -39,14 +39,20 @@ pub const LONGEST_IDLE_MS: u32 = 900_000;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ask {
-    /// How it sees this connection.
     View,
     /// So many bytes of the connection, behind the answer.
-    Give { bytes: u32 },
+    Give {
+        bytes: u32,
+    },
     /// It shall take so many bytes, which follow the question, and answer then.
-    Take { bytes: u32 },
+    Take {
+        bytes: u32,
+    },
     /// UDP sockets say hello with this token, to the port of the connection; it answers when all have come, or no more do.
-    Flows { token: HelloToken, count: u32 },
+    Flows {
+        token: HelloToken,
+        count: u32,
+    },
     /// It shall send datagrams of these sizes over the first socket, unfragmented, and say then what came back from the path meanwhile.
     Say {
         /// Bytes of UDP's payload, of each datagram.
@@ -55,7 +61,9 @@ pub enum Ask {
         wait_ms: u32,
     },
     /// It shall tell, after so long, which datagrams came over the first socket.
-    Hear { wait_ms: u32 },
+    Hear {
+        wait_ms: u32,
+    },
     /// It shall answer twice over this connection: at once, and after it was idle for so long.
     After {
         /// How long, in milliseconds.
@@ -89,9 +97,12 @@ pub enum Answer {
         sent: Option<Vec<u32>>,
     },
     /// To `Hear`, in the end.
-    Heard { sizes: Vec<u32> },
-    /// It does not do that.
-    Refused { why: String },
+    Heard {
+        sizes: Vec<u32>,
+    },
+    Refused {
+        why: String,
+    },
 }
 
 /// A TCP connection as one of its ends sees it.
@@ -109,7 +120,6 @@ pub struct EndView {
     /// The path MTU that it believes in.
     pub pmtu: u32,
     pub told_scale: u8,
-    /// The window scale that it was told.
     pub got_scale: u8,
     /// Whether it offers SACK, window scaling and timestamps (its settings); none where they can't be read.
     pub offers: Option<Offers>,
@@ -119,7 +129,6 @@ pub struct EndView {
     pub link_mbit: Option<u32>,
 }
 
-/// Which options a host offers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Offers {
@@ -131,7 +140,6 @@ pub struct Offers {
     pub timestamps: bool,
 }
 
-/// As it is sent: its length, and its JSON.
 pub fn framed(value: &impl Serialize) -> Vec<u8> {
     let text = serde_json::to_vec(value).unwrap_or_default();
     let length = u32::try_from(text.len()).unwrap_or(0);

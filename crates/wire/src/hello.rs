@@ -21,9 +21,7 @@ const MAGIC: &[u8; 8] = b"QUELTCP1";
 /// A client's wishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
-    /// The flow's name.
     pub name: String,
-    /// Whether the server sends.
     pub down: bool,
     /// TOS byte of the server's packets.
     pub tos: u8,

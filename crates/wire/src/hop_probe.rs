@@ -72,7 +72,6 @@ fn widen32(short: u32, next: u64) -> Option<u64> {
     next.checked_sub(behind)
 }
 
-/// The ICMP echo requests of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EchoFlow {
     /// Whether they are ICMPv6.

@@ -32,7 +32,6 @@ pub enum Meaning {
     TooBig,
     /// It goes no further: the code says why.
     Unreachable(u8),
-    /// Anything else.
     Other,
 }
 
@@ -61,9 +60,7 @@ pub fn why_unreachable(ipv6: bool, code: u8) -> (&'static str, &'static str) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IcmpError<'a> {
     pub meaning: Meaning,
-    /// The MTU that it tells, where it is about one.
     pub mtu: Option<u32>,
-    /// The packet that it is about.
     pub quoted: Quoted<'a>,
     pub extension: Option<&'a [u8]>,
 }
@@ -77,7 +74,6 @@ pub struct Quoted<'a> {
     /// What follows the IP header: 6 TCP, 17 UDP, 1 or 58 ICMP.
     pub protocol: u8,
     pub source: IpAddr,
-    /// Where it should go.
     pub destination: IpAddr,
     /// What follows the IP header, as far as it is quoted.
     pub rest: &'a [u8],

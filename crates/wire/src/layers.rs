@@ -17,7 +17,6 @@ pub enum Layer {
     /// A VLAN tag (IEEE 802.1Q); `service` for the outer tag of two (802.1ad).
     Vlan {
         id: u16,
-        /// Whether it is an S-tag.
         service: bool,
     },
     /// A PPPoE session and the protocol field of PPP (RFC 2516).
@@ -33,7 +32,12 @@ pub enum Layer {
         fragment: u16,
     },
     /// IPv6 (RFC 8200).
-    Ipv6 { src: Ipv6Addr, dst: Ipv6Addr, class: u8, label: u32 },
+    Ipv6 {
+        src: Ipv6Addr,
+        dst: Ipv6Addr,
+        class: u8,
+        label: u32,
+    },
     /// An IPv6 extension header of eight bytes each (0 hop by hop, 43 routing, 60 destination, 51 authentication …).
     Extension {
         kind: u8,
@@ -48,23 +52,25 @@ pub enum Layer {
     },
     /// TCP with a header of 20 bytes.
     Tcp {
-        /// Source port.
         src: u16,
-        /// Destination port.
         dst: u16,
     },
     Udp {
-        /// Source port.
         src: u16,
-        /// Destination port.
         dst: u16,
     },
     /// ICMP or ICMPv6, an echo request, by what it lies in.
     Icmp,
     /// GRE with what it may have (RFC 2784, RFC 2890).
-    Gre { checksum: bool, key: bool, sequence: bool },
+    Gre {
+        checksum: bool,
+        key: bool,
+        sequence: bool,
+    },
     /// VXLAN with its network's number (RFC 7348).
-    Vxlan { network: u32 },
+    Vxlan {
+        network: u32,
+    },
     /// These bytes, of this protocol where an IP header stands before them.
     Bytes {
         /// What an IP header before them says.
@@ -91,7 +97,6 @@ impl Layer {
         Bytes { proto: 253, bytes: vec![0; length] }
     }
 
-    /// What an ethertype field before it says.
     fn ethertype(&self) -> u16 {
         match self {
             Vlan { service: false, .. } => 0x8100,

@@ -19,7 +19,6 @@ const MAGIC: &[u8; 4] = b"QUL1";
 /// The sink is to report each packet, not only counts.
 const EACH: u8 = 1;
 
-/// What a datagram says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OneWay<'a> {
     pub name: &'a str,
@@ -67,7 +66,6 @@ impl<'a> OneWay<'a> {
     }
 }
 
-/// Writes number and time into a template.
 pub fn restamp(template: &mut [u8], seq: u64, sent_ns: u64) {
     if let Some(field) = template.get_mut(8..HEADER) {
         field[..8].copy_from_slice(&seq.to_be_bytes());

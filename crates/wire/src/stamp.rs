@@ -48,7 +48,6 @@ pub const ERROR_ESTIMATE: u16 = 0x4000 | (12 << 8) | 1;
 
 const NANOS: u64 = 1_000_000_000;
 
-/// What a sender's packet says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SenderPacket {
     /// Its number; wraps.
@@ -58,7 +57,6 @@ pub struct SenderPacket {
     pub ssid: u16,
 }
 
-/// What a reflector's packet says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReflectorPacket {
     /// The reflector's own number of the session: how many packets it had received before; wraps.
@@ -68,7 +66,6 @@ pub struct ReflectorPacket {
     pub ssid: u16,
     /// When the reflector received the sender's packet: nanoseconds since 1970.
     pub received_ns: u64,
-    /// The sender's number.
     pub sender_seq: u32,
     /// The sender's timestamp: nanoseconds since 1970.
     pub sender_sent_ns: u64,
@@ -86,7 +83,6 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// In place of a count that is not known.
     const UNKNOWN: u32 = u32::MAX;
 
     /// Where it stands: its flags, and its value.
@@ -125,7 +121,6 @@ impl Presence {
         }
     }
 
-    /// The reflector tells it; nothing where there is no room.
     pub fn tell(&self, bytes: &mut [u8]) {
         if let Some((flags, value)) = Self::place(bytes) {
             *flags &= !UNRECOGNIZED;

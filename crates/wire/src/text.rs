@@ -27,7 +27,6 @@ pub fn printable(text: &str, limit: usize) -> String {
     out
 }
 
-/// A line of a file or of its name, whole.
 pub fn line(text: &str) -> String {
     printable(text, usize::MAX)
 }

@@ -54,7 +54,7 @@ pub enum AgentError {
 }
 
 /// What the main thread and the tasks' threads share.
-struct Shared {
+struct AgentState {
     outbox: Outbox,
     stop: Bell,
 }
@@ -72,7 +72,7 @@ pub fn run(input: impl AsFd, output: impl AsFd) -> Result<(), AgentError> {
     flags
         .and_then(|flags| fcntl(&output, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)))
         .map_err(|errno| AgentError::Output(errno.into()))?;
-    let shared = Arc::new(Shared { outbox: Outbox::new()?, stop: Bell::new()? });
+    let shared = Arc::new(AgentState { outbox: Outbox::new()?, stop: Bell::new()? });
     let backlog = Backlog::default();
     let mut agent = Agent { shared, prepared: None, threads: Vec::new(), stopped: false, backlog };
     let result = agent.attend(&input, &output);
@@ -82,7 +82,7 @@ pub fn run(input: impl AsFd, output: impl AsFd) -> Result<(), AgentError> {
 }
 
 struct Agent {
-    shared: Arc<Shared>,
+    shared: Arc<AgentState>,
     /// Tasks that wait for the start; none before `Prepare` and after `Start`.
     prepared: Option<Vec<(Task, Work)>>,
     threads: Vec<JoinHandle<()>>,
@@ -123,7 +123,6 @@ impl Agent {
         Ok(())
     }
 
-    /// As much as is taken now.
     fn hand_on(&mut self, output: &File) -> Result<(), AgentError> {
         self.shared.outbox.flush(&mut self.backlog, output).map_err(AgentError::Output)
     }
@@ -208,7 +207,7 @@ impl Agent {
     }
 }
 
-fn carry_out(task: &Task, work: Work, window: &Window, shared: &Shared) {
+fn carry_out(task: &Task, work: Work, window: &Window, shared: &AgentState) {
     let emit = |event: Event| shared.outbox.put(&event);
     let is_server = task.kind.about().is_server;
     let result = guarded(|| work(window, &shared.stop, &emit));

@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Program {
     pub name: String,
-    /// The host that it runs on.
     pub on: String,
     /// Program and arguments. No shell: `["iperf3", "-c", "{server}"]`; `{node}` stands for that node's IPv4 address, `{node/6}`
     /// for its IPv6 address.

@@ -19,7 +19,6 @@ pub trait Kind {
         (None, None)
     }
 
-    /// How many connections it has; each is a stream by itself.
     fn connections(&self) -> u32 {
         1
     }
@@ -38,7 +37,6 @@ pub trait Kind {
     /// Tells what can't be, beyond what each field can say by itself: which key, and why.
     fn check(&self, bad: Bad<'_>);
 
-    /// Its tasks, with the servers that it needs.
     fn plan(&self, maker: &mut Maker<'_>) -> Result<(), PlanError>;
 
     /// The streams of it: one of its own name, or `name-1`, `name-2` … with several connections.
@@ -88,7 +86,6 @@ pub type Opening<'a> = Box<dyn FnOnce() -> Result<Work, String> + 'a>;
 /// Carries a task out: a client to its end, a server until the bell rings.
 pub type Work = Box<dyn FnOnce(&Window, &Bell, Emit<'_>) -> Result<(), String> + Send>;
 
-/// Where a task's events go.
 pub type Emit<'a> = &'a (dyn Fn(Event) + Sync);
 
 pub fn opens<'a, T, E>(
@@ -142,7 +139,6 @@ pub fn check_gap(rate: Rate, size: Bytes, bad: Bad<'_>) {
     }
 }
 
-/// Tells where an interval is too short.
 pub fn check_interval(interval: Span, least: Span, bad: Bad<'_>) {
     if interval < least {
         bad("interval", format!("an interval of {interval} is a flood; give at least {least}"));

@@ -8,17 +8,14 @@ use quell_units::Span;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// How often flows report their state.
 pub const REPORT: Span = Span::from_millis(100);
 
 const FIRST_PORT: u16 = 5201;
 
-/// What something is in an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Small traffic that observes.
     Probe,
-    /// Traffic that stresses.
     Load,
 }
 
@@ -31,7 +28,6 @@ impl fmt::Display for Role {
     }
 }
 
-/// When a client runs.
 #[derive(Debug, Clone, Copy)]
 pub struct When {
     start_ns: i64,
@@ -87,7 +83,6 @@ impl<'a> Maker<'a> {
         self.tasks
     }
 
-    /// From the start of the measurement to its end.
     pub fn measured(&self) -> When {
         When { start_ns: 0, duration: self.duration }
     }
@@ -136,7 +131,6 @@ impl<'a> Maker<'a> {
         self.rng.derive(&format!("{what}/{}", self.id)).u64()
     }
 
-    /// Adds a server on a host; where it is reached.
     pub fn server(
         &mut self,
         host: &str,

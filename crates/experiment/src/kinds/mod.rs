@@ -38,7 +38,6 @@ pub struct Description {
     pub role: Role,
     pub word: &'static str,
     pub about: &'static str,
-    /// The work of a task, if it is one that this kind plans.
     pub work: fn(&Task) -> Option<Opening<'_>>,
 }
 
@@ -102,7 +101,6 @@ kinds! {
 }
 
 kinds! {
-    /// Traffic that stresses.
     pub enum Load {
         "tcp" => Tcp(TcpFlow): "as much as goes",
         "udp" => Udp(UdpFlow): "at a constant rate, whether the network carries it or not",

@@ -16,7 +16,6 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PageProbe {
     pub name: String,
-    /// The host with the browser.
     pub from: String,
     pub to: String,
     /// Most loads; it ends with them, or at the end of the measurement.
@@ -40,13 +39,13 @@ pub struct PageProbe {
 fn version<'de, D: Deserializer<'de>>(from: D) -> Result<HttpVersion, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Written {
+    enum PageFields {
         Text(String),
         Number(f64),
     }
-    let text = match Written::deserialize(from)? {
-        Written::Text(text) => text,
-        Written::Number(number) => number.to_string(),
+    let text = match PageFields::deserialize(from)? {
+        PageFields::Text(text) => text,
+        PageFields::Number(number) => number.to_string(),
     };
     text.parse().map_err(|why| D::Error::custom(format!("`{text}` is no version of HTTP: {why}")))
 }

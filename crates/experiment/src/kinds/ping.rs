@@ -17,9 +17,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PingProbe {
     pub name: String,
-    /// The host that asks.
     pub from: String,
-    /// The host that answers.
     pub to: String,
     /// Time between packets.
     #[serde(default = "fifth")]

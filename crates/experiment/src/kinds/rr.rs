@@ -14,9 +14,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RrProbe {
     pub name: String,
-    /// The host that asks.
     pub from: String,
-    /// The host that answers.
     pub to: String,
     /// How writes and replies follow each other.
     #[serde(default)]

@@ -14,9 +14,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TcpFlow {
     pub name: String,
-    /// The host that connects.
     pub from: String,
-    /// The host that it connects to.
     pub to: String,
     /// How many connections at once.
     #[serde(default = "single")]

@@ -16,9 +16,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TcpPingProbe {
     pub name: String,
-    /// The host that connects.
     pub from: String,
-    /// The host that answers.
     pub to: String,
     /// Time between attempts.
     #[serde(default = "fifth")]
@@ -38,7 +36,6 @@ fn yes() -> bool {
     true
 }
 
-/// Where nobody of ours listens.
 const DISCARD_PORT: u16 = 9;
 
 impl Kind for TcpPingProbe {

@@ -16,9 +16,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct UdpFlow {
     pub name: String,
-    /// The host that sends.
     pub from: String,
-    /// The host that receives.
     pub to: String,
     pub rate: Rate,
     /// UDP payload of each packet.

@@ -11,14 +11,11 @@ use quell_probe::{Reflector, UdpEchoClient};
 use quell_units::{Bytes, Rate, Tos};
 use serde::{Deserialize, Serialize};
 
-/// A reflected UDP stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct UdpProbe {
     pub name: String,
-    /// The host that sends.
     pub from: String,
-    /// The host that reflects.
     pub to: String,
     pub rate: Rate,
     /// UDP payload of each packet.

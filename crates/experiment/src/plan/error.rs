@@ -8,20 +8,11 @@ use quell_shaper::PolicyError;
 pub enum PlanError {
     #[error(transparent)]
     Topology(#[from] TopologyError),
-    /// A policy can't be planned.
     #[error("queue `{queue}`: {error}")]
-    Policy {
-        /// The queue's name.
-        queue: String,
-        error: PolicyError,
-    },
+    Policy { queue: String, error: PolicyError },
     /// A queue's tree does not fit together.
     #[error("queue `{queue}`: {error}")]
-    Tree {
-        /// The queue's name.
-        queue: String,
-        error: String,
-    },
+    Tree { queue: String, error: String },
     /// Anything else that does not fit together.
     #[error("{0}")]
     Other(String),

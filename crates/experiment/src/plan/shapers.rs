@@ -16,7 +16,6 @@ pub struct NotBelow {
     pub scenarios: Vec<String>,
     /// The interface, as `router:wan`.
     pub on: String,
-    /// Whether it serves what comes in.
     pub incoming: bool,
     /// What it lets through, in bits per second.
     pub rate: Rate,

@@ -8,7 +8,7 @@
 //!
 //! Either way the cell's first process holds everything: when it ends, or whoever started it, the kernel ends the rest.
 
-use super::child::{End, attend};
+use super::child::{ChildEnd, attend};
 use quell_lab::cell::CellPlan;
 use quell_lab::guest::{self, Clock, Console, GuestExit, GuestSpec};
 use quell_model::{Backend, KernelRecord};
@@ -32,11 +32,9 @@ pub const GUEST_INIT: &str = "guest-init";
 /// Why a cell failed that was ended from outside.
 pub const STOPPED: &str = "it was stopped";
 
-/// What carries cells.
 #[derive(Debug, Clone)]
 pub enum Carrier {
     Guest(GuestOptions),
-    /// The running kernel.
     Host,
 }
 
@@ -51,7 +49,6 @@ pub struct GuestKernel {
 #[derive(Debug, Clone)]
 pub struct GuestOptions {
     pub kernel: GuestKernel,
-    /// Those of series that plans ask for.
     pub asked: BTreeMap<String, GuestKernel>,
     pub memory_mib: u32,
     /// Most wall time of one cell; none takes it from the cell's length.
@@ -165,11 +162,11 @@ fn on_host(plan: &CellPlan, desk: &Path, stop: &Bell) -> Result<(), String> {
     let limit =
         Duration::from_secs(60) + Duration::from_secs_f64(plan.length().as_secs_f64() * 1.5);
     match attend(child, stop, limit).map_err(|e| format!("waiting for a measurement: {e}"))? {
-        End::Ended(status, _) if status.success() => Ok(()),
-        End::Ended(status, words) if words.is_empty() => Err(status.to_string()),
-        End::Ended(_, words) => Err(words),
-        End::Stopped => Err(STOPPED.into()),
-        End::Late => Err("it did not end in time".into()),
+        ChildEnd::Ended(status, _) if status.success() => Ok(()),
+        ChildEnd::Ended(status, words) if words.is_empty() => Err(status.to_string()),
+        ChildEnd::Ended(_, words) => Err(words),
+        ChildEnd::Stopped => Err(STOPPED.into()),
+        ChildEnd::Late => Err("it did not end in time".into()),
     }
 }
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 const KEPT: usize = 16 * 1024;
 
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum ChildEnd {
     /// It ended by itself, and said this last.
     Ended(ExitStatus, String),
     /// It was asked to stop, and ended by force.
@@ -29,9 +29,9 @@ pub(super) enum End {
 }
 
 /// Waits for a child whose standard error may be a pipe to us.
-pub(super) fn attend(mut child: Child, stop: &Bell, limit: Duration) -> io::Result<End> {
+pub(super) fn attend(mut child: Child, stop: &Bell, limit: Duration) -> io::Result<ChildEnd> {
     let end = until_end(&mut child, stop, limit);
-    if !matches!(end, Ok(End::Ended(..))) {
+    if !matches!(end, Ok(ChildEnd::Ended(..))) {
         // The kernel ends everything in its namespaces with their first process.
         let _ = child.kill();
         let _ = child.wait();
@@ -39,7 +39,7 @@ pub(super) fn attend(mut child: Child, stop: &Bell, limit: Duration) -> io::Resu
     end
 }
 
-fn until_end(child: &mut Child, stop: &Bell, limit: Duration) -> io::Result<End> {
+fn until_end(child: &mut Child, stop: &Bell, limit: Duration) -> io::Result<ChildEnd> {
     let ended: OwnedFd = pidfd::open(child.id())?;
     let mut alarm = Alarm::new().map_err(io::Error::other)?;
     let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
@@ -53,15 +53,14 @@ fn until_end(child: &mut Child, stop: &Bell, limit: Duration) -> io::Result<End>
         let came = [came(&fds[0]), came(&fds[1]), came(&fds[2])];
         words.read();
         match came {
-            [true, ..] => return Ok(End::Ended(child.wait()?, words.last())),
-            [_, true, _] => return Ok(End::Stopped),
-            [_, _, true] => return Ok(End::Late),
+            [true, ..] => return Ok(ChildEnd::Ended(child.wait()?, words.last())),
+            [_, true, _] => return Ok(ChildEnd::Stopped),
+            [_, _, true] => return Ok(ChildEnd::Late),
             _ => {}
         }
     }
 }
 
-/// The last that was said.
 struct Words {
     pipe: Option<ChildStderr>,
     kept: Vec<u8>,
@@ -112,7 +111,7 @@ mod tests {
         let child =
             shell("head -c 1000000 /dev/zero | tr '\\0' x >&2; echo the reason >&2; exit 4");
         let end = attend(child, &Bell::new().unwrap(), Duration::from_secs(300)).unwrap();
-        let End::Ended(status, words) = end else { panic!("{end:?}") };
+        let ChildEnd::Ended(status, words) = end else { panic!("{end:?}") };
         assert_eq!(status.code(), Some(4));
         assert!(words.ends_with("xthe reason") && words.len() <= KEPT, "{} bytes", words.len());
     }
@@ -123,9 +122,9 @@ mod tests {
         // It ends with this test at the latest.
         let long = format!("exec tail --pid={} -f /dev/null", std::process::id());
         let end = attend(shell(&long), &bell, Duration::from_millis(1)).unwrap();
-        assert!(matches!(end, End::Late), "{end:?}");
+        assert!(matches!(end, ChildEnd::Late), "{end:?}");
         bell.ring();
         let end = attend(shell(&long), &bell, Duration::from_secs(60)).unwrap();
-        assert!(matches!(end, End::Stopped), "{end:?}");
+        assert!(matches!(end, ChildEnd::Stopped), "{end:?}");
     }
 }

@@ -32,7 +32,6 @@ pub(super) const PLAN: &str = "exec.json";
 /// What whoever runs a program may ring while it runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Bells<'a> {
-    /// Ends the program.
     pub stop: &'a Bell,
     /// The size of our terminal has changed.
     pub resized: &'a Bell,
@@ -82,7 +81,7 @@ pub fn lab_exec(
             let resized = &mut || screen.iter_mut().for_each(screen::SizeWatch::look);
             let end = until_end(&folder.0, &guest, bells, resized);
             match end {
-                Ok(End::Ended) => match guest.wait().map_err(|e| e.to_string())? {
+                Ok(ProcessEnd::Ended) => match guest.wait().map_err(|e| e.to_string())? {
                     GuestExit::Clean => {}
                     other => return Err(other.to_string()),
                 },
@@ -93,9 +92,9 @@ pub fn lab_exec(
         Carrier::Host => on_host(plan, &folder.0, bells)?,
     };
     match end {
-        End::Stopped => return Err(STOPPED.into()),
-        End::Unread => return Ok(UNREAD),
-        End::Ended => {}
+        ProcessEnd::Stopped => return Err(STOPPED.into()),
+        ProcessEnd::Unread => return Ok(UNREAD),
+        ProcessEnd::Ended => {}
     }
     let place = folder.0.join("exit");
     let text = std::fs::read_to_string(&place)
@@ -106,7 +105,7 @@ pub fn lab_exec(
     }
 }
 
-fn on_host(plan: &ExecPlan, folder: &Path, bells: Bells<'_>) -> Result<End, String> {
+fn on_host(plan: &ExecPlan, folder: &Path, bells: Bells<'_>) -> Result<ProcessEnd, String> {
     let mut child = Command::new(carrier::own_program()?)
         .arg(carrier::HOST_CELL)
         .arg(folder)
@@ -116,7 +115,7 @@ fn on_host(plan: &ExecPlan, folder: &Path, bells: Bells<'_>) -> Result<End, Stri
     let end = pidfd::open(child.id())
         .map_err(|e| format!("waiting for the lab: {e}"))
         .and_then(|process| until_end(folder, &process, bells, &mut || {}));
-    if !matches!(end, Ok(End::Ended)) {
+    if !matches!(end, Ok(ProcessEnd::Ended)) {
         // The kernel ends everything in the namespaces with their first process.
         let _ = child.kill();
     }
@@ -125,7 +124,7 @@ fn on_host(plan: &ExecPlan, folder: &Path, bells: Bells<'_>) -> Result<End, Stri
 }
 
 /// Why waiting for a program is over.
-enum End {
+enum ProcessEnd {
     Ended,
     Stopped,
     /// Nobody reads its output.
@@ -138,12 +137,12 @@ fn until_end(
     process: &impl AsFd,
     bells: Bells<'_>,
     resized: &mut dyn FnMut(),
-) -> Result<End, String> {
+) -> Result<ProcessEnd, String> {
     let mut tail = Tail::open(folder)?;
     loop {
         // The files may have grown since they were opened, and before they were watched.
         if !tail.copy()? {
-            return Ok(End::Unread);
+            return Ok(ProcessEnd::Unread);
         }
         let mut fds =
             [readable(process), readable(bells.stop), readable(bells.resized), readable(&tail)];
@@ -153,10 +152,10 @@ fn until_end(
             resized();
         }
         if ended {
-            return Ok(if tail.copy()? { End::Ended } else { End::Unread });
+            return Ok(if tail.copy()? { ProcessEnd::Ended } else { ProcessEnd::Unread });
         }
         if stop {
-            return Ok(End::Stopped);
+            return Ok(ProcessEnd::Stopped);
         }
     }
 }
@@ -223,7 +222,6 @@ struct Tail {
     grown: Inotify,
 }
 
-/// A file and how far it was read.
 struct Growing(File, u64);
 
 impl Growing {
@@ -266,7 +264,6 @@ impl Tail {
         Ok(Tail { out: open("stdout")?, err: open("stderr")?, grown })
     }
 
-    /// Copies what is there; whether somebody still reads it.
     fn copy(&mut self) -> Result<bool, String> {
         // Which file grew does not matter: both are looked at, after this.
         while self.grown.read_events().is_ok_and(|events| !events.is_empty()) {}

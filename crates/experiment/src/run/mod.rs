@@ -34,22 +34,18 @@ use std::time::{Duration, Instant, SystemTime};
 
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where run folders are.
     pub base: PathBuf,
     pub carrier: Carrier,
     /// Cells side by side.
     pub jobs: usize,
     /// The experiment's text as it is run.
     pub text: String,
-    /// What was changed on the command line.
     pub changes: Vec<String>,
     pub version: String,
 }
 
-/// What a run came to.
 #[derive(Debug)]
 pub struct Finished {
-    /// The run's folder.
     pub folder: PathBuf,
     pub manifest: Manifest,
     pub stopped: bool,
@@ -64,18 +60,13 @@ pub enum RunError {
     /// The run can't be finished: its tables have no room.
     #[error("{error}\nwhat was measured until then is shown by `quell show {}`", folder.display())]
     Finish {
-        /// The run's folder.
         folder: PathBuf,
         /// What can't be written, and what to do.
         error: StoreError,
     },
     /// The cell's working folder can't be written.
     #[error("{}: {error}", path.display())]
-    Folder {
-        path: PathBuf,
-        /// What the system answered.
-        error: std::io::Error,
-    },
+    Folder { path: PathBuf, error: std::io::Error },
 }
 
 /// Runs every cell. `stop` ends the run early when it rings: cells that run are ended, the results so far are kept.

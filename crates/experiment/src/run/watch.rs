@@ -25,12 +25,12 @@ pub struct Progress {
 }
 
 pub(super) struct ProgressWatch {
-    cells: Vec<Cell>,
+    cells: Vec<CellProgress>,
     begun: Instant,
     total_ns: f64,
 }
 
-struct Cell {
+struct CellProgress {
     id: CellId,
     path: PathBuf,
     journal: JournalReader,
@@ -42,9 +42,9 @@ struct Cell {
 
 impl ProgressWatch {
     pub(super) fn new(plans: &[CellPlan], journal: impl Fn(&CellPlan) -> PathBuf) -> Self {
-        let cells: Vec<Cell> = plans
+        let cells: Vec<CellProgress> = plans
             .iter()
-            .map(|plan| Cell {
+            .map(|plan| CellProgress {
                 id: plan.id.clone(),
                 path: journal(plan),
                 journal: JournalReader::default(),
@@ -100,7 +100,7 @@ impl ProgressWatch {
     }
 }
 
-impl Cell {
+impl CellProgress {
     fn read(&mut self) {
         let (done_ns, warm_up_ns) = (&mut self.done_ns, self.warm_up_ns);
         // A damaged journal is the affair of whoever finishes the run; here it only stops the progress.

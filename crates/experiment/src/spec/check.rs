@@ -19,7 +19,6 @@ pub struct CheckError {
 /// Something that does not fit together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// What, for a person, in a line.
     pub text: String,
     /// The key that is wrong in the element that the text names first.
     key: Option<&'static str>,
@@ -56,7 +55,6 @@ pub fn check(experiment: &Experiment) -> Result<Vec<CellPlan>, CheckError> {
         .map_err(|e| CheckError { problems: vec![Problem::new(&e.to_string(), None)] })
 }
 
-/// Checks everything but the network.
 pub(crate) fn whole(experiment: &Experiment) -> Result<(), CheckError> {
     let mut problems = Vec::new();
     names(experiment, &mut problems);
@@ -285,7 +283,6 @@ fn sizes(experiment: &Experiment, problems: &mut Vec<String>) {
     problems.extend(too_many(experiment, 1));
 }
 
-/// Whether a sweep of so many points has no more measurements than an experiment may have.
 pub(crate) fn count(experiment: &Experiment, points: u64) -> Result<(), CheckError> {
     match too_many(experiment, points) {
         Some(why) => Err(CheckError { problems: vec![Problem::new(&why, None)] }),

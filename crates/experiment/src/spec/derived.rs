@@ -11,10 +11,8 @@ use toml::Value;
 /// What stands between the share and the line.
 const OF: &str = " of link ";
 
-/// A rate that follows no line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoLine {
-    /// The value as it stands in the text.
     pub value: String,
     pub why: String,
 }

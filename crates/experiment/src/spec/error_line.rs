@@ -95,7 +95,6 @@ fn elements<'a>(root: &'a Node<'a>, path: &str) -> Vec<&'a Node<'a>> {
     list.and_then(|list| list.get_ref().as_array()).into_iter().flat_map(|all| all.iter()).collect()
 }
 
-/// Those of them that have this text under a key.
 fn named<'a>(
     root: &'a Node<'a>,
     path: &str,
@@ -114,7 +113,6 @@ fn quoted(message: &str) -> Option<&str> {
     message[start + 1..].split_once(mark).map(|(word, _)| word)
 }
 
-/// Where a word stands by itself.
 fn places<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let of_word = |c: char| c.is_alphanumeric() || "-_.".contains(c);
     let all = text.match_indices(word).map(|(at, _)| at);

@@ -12,12 +12,7 @@ const LARGEST: u64 = 1 << 20;
 pub enum ReadError {
     /// The file can't be opened or read.
     #[error("experiment file {}: {}", path.display(), words(error))]
-    File {
-        path: PathBuf,
-        /// What the system answered.
-        error: std::io::Error,
-    },
-    /// The file is far too large to be an experiment.
+    File { path: PathBuf, error: std::io::Error },
     #[error("experiment file {}: too large for an experiment; it may have {LARGEST} bytes", path.display())]
     TooLarge { path: PathBuf },
     #[error("experiment file {}, line {line}: this is not text; an experiment is a TOML file in UTF-8", path.display())]
@@ -28,7 +23,6 @@ pub enum ReadError {
     },
     #[error("{name}{place}: {why}")]
     Text {
-        /// The file or the built-in experiment.
         name: String,
         /// `, line 3, column 9`; empty where that is not known.
         place: String,
@@ -83,7 +77,6 @@ pub fn parse(name: &str, text: &str) -> Result<Experiment, ReadError> {
     parse_as(name, &text)
 }
 
-/// Parses any of our files, as a topology by itself.
 pub fn parse_as<T: serde::de::DeserializeOwned>(name: &str, text: &str) -> Result<T, ReadError> {
     toml::from_str(text).map_err(|error: toml::de::Error| {
         let message = error.message();

@@ -25,25 +25,20 @@ use quell_units::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A whole experiment file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Experiment {
     /// Short name: letters, digits and dashes. Names the run's folder.
     pub name: String,
-    /// One line for people.
     #[serde(default)]
     pub title: String,
-    /// What it shows and how to read it.
     #[serde(default)]
     pub about: String,
-    /// From this comes all randomness.
     #[serde(default = "one")]
     pub seed: u64,
     /// How often each cell runs, each time with another seed.
     #[serde(default = "once")]
     pub repeat: u32,
-    /// How long is measured.
     pub duration: Span,
     /// How long the loads, and TCP probes, run before the measurement starts.
     #[serde(default = "no_time")]
@@ -67,7 +62,6 @@ pub struct Experiment {
     /// What carries the traffic unless it is said otherwise; a guest kernel in virtual time where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<WhoseKernel>,
-    /// What burdens the network.
     #[serde(default)]
     pub load: Vec<Load>,
     /// Queue disciplines that scenarios put in place.
@@ -75,7 +69,6 @@ pub struct Experiment {
     pub queue: Vec<QueueAt>,
     pub scenario: Vec<Scenario>,
     pub probe: Vec<Probe>,
-    /// What changes while it runs.
     #[serde(default)]
     pub timeline: Vec<Change>,
     /// Claims that must hold, checked after the run: see the module `expect`.
@@ -84,7 +77,6 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// Everything that is measured, probes first.
     pub fn measured(&self) -> impl Iterator<Item = Measured<'_>> {
         self.probe.iter().map(Probe::measured).chain(self.load.iter().map(Load::measured))
     }
@@ -94,7 +86,6 @@ impl Experiment {
     }
 }
 
-/// Whose kernel carries the traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhoseKernel {
@@ -120,7 +111,6 @@ fn fifth() -> Span {
     Span::from_millis(200)
 }
 
-/// Whether probes share the network with each other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProbesRun {
@@ -131,7 +121,6 @@ pub enum ProbesRun {
     Together,
 }
 
-/// A queue discipline on an interface.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct QueueAt {
@@ -153,14 +142,12 @@ pub struct QueueAt {
     pub policy: Option<Policy>,
 }
 
-/// Which hosts a policy serves.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Serves {
     /// Those whose packets leave by the interface: it leads to the internet.
     #[default]
     Behind,
-    /// Those that the interface leads to.
     Ahead,
 }
 
@@ -173,18 +160,14 @@ pub enum QueueDirection {
     In,
 }
 
-/// One row of the comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Scenario {
     pub name: String,
-    /// One line for people.
     #[serde(default)]
     pub title: String,
-    /// Names of the loads that run.
     #[serde(default)]
     pub loads: Vec<String>,
-    /// Names of the queues that are in place.
     #[serde(default)]
     pub queues: Vec<String>,
     /// Settings of single nodes, as `a = { "net.ipv4.tcp_mtu_probing" = "1" }`.
@@ -205,7 +188,6 @@ pub struct Scenario {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Route {
-    /// The host whose route it is.
     pub on: String,
     pub to: String,
     /// Whether the host acknowledges each segment at once (`RTAX_QUICKACK`).
@@ -220,7 +202,6 @@ pub struct Route {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Change {
-    /// When, from the start of the measurement.
     pub at: Span,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scenarios: Vec<String>,

@@ -6,7 +6,6 @@ use serde::Deserialize;
 /// So long before a run's zero nothing of it was measured.
 pub(super) const EARLIEST_NS: i64 = 60_000_000_000;
 
-/// One value; what it is of has some of these.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Raw {

@@ -10,9 +10,8 @@ const MOST: i64 = 1 << 40;
 /// What iperf3 writes where the kernel does not tell a round trip or a window.
 const NOT_KNOWN: i64 = -1;
 
-/// What one stream did in one interval, or in all.
 #[derive(Default, Deserialize)]
-pub(super) struct Part {
+pub(super) struct IntervalPart {
     pub socket: Option<i64>,
     pub start: f64,
     pub end: f64,
@@ -39,7 +38,7 @@ pub(super) struct Part {
     pub sender: Option<bool>,
 }
 
-impl Part {
+impl IntervalPart {
     /// Refuses times and counts that can't be. `omits`: the test has an omitted time (-O), at whose end iperf3 counts anew: an interval may then
     /// begin behind its end, and what came late of that time is taken back.
     pub fn check(&self, omits: bool, place: impl Fn(&str) -> String) -> Result<(), ForeignError> {

@@ -1,21 +1,20 @@
 //! What iperf3's end tells of the receiver of datagrams: its own seconds and its own sum. The line of each stream has the sender's seconds, and what
 //! was sent.
 
-use super::part::Part;
+use super::part::IntervalPart;
 use quell_model::{MeasuredDatagrams, MeasuredFlow};
 use serde::Deserialize;
 
 /// A sum over streams.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Sum {
+pub(super) struct ReceiverSum {
     start: Option<f64>,
     end: Option<f64>,
     bytes: Option<f64>,
     packets: Option<i64>,
 }
 
-/// The receiver of what was sent from here.
 pub(super) struct Receiver {
     pub seconds: f64,
     /// What it got, as a part of what was sent and not lost: what is under way in the end is neither.
@@ -23,7 +22,7 @@ pub(super) struct Receiver {
 }
 
 /// Datagrams sent and lost, and bytes of those that were not lost; none where the file does not tell them.
-fn sums(udp: &Part) -> Option<(i64, i64, f64)> {
+fn sums(udp: &IntervalPart) -> Option<(i64, i64, f64)> {
     let (sent, lost) = udp.datagrams()?;
     let arrived = if sent > 0 { udp.bytes * (sent - lost) as f64 / sent as f64 } else { 0.0 };
     Some((sent, lost, arrived))
@@ -32,9 +31,9 @@ fn sums(udp: &Part) -> Option<(i64, i64, f64)> {
 impl Receiver {
     /// None where the sums are not of the streams that were sent from here, as older versions write none, or can't be.
     pub fn of<'a>(
-        streams: impl Iterator<Item = &'a Part>,
-        sum_sent: &Sum,
-        sum: &Sum,
+        streams: impl Iterator<Item = &'a IntervalPart>,
+        sum_sent: &ReceiverSum,
+        sum: &ReceiverSum,
     ) -> Option<Self> {
         let (mut sent, mut arrived) = (0_i64, 0.0);
         for udp in streams {
@@ -50,7 +49,7 @@ impl Receiver {
         (is_theirs && can_be).then_some(Self { seconds, part })
     }
 
-    pub fn measured(&self, udp: &Part) -> Option<MeasuredFlow> {
+    pub fn measured(&self, udp: &IntervalPart) -> Option<MeasuredFlow> {
         let (sent, lost, bytes) = sums(udp)?;
         let arrived = ((sent - lost) as f64 * self.part).round() as u64;
         let (sent, lost) = (sent.cast_unsigned(), lost.cast_unsigned());

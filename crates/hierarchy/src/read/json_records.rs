@@ -4,7 +4,7 @@ use super::context::Context;
 use super::json::{Json, Reader};
 use super::text;
 use crate::record::{Counters, Deed, FilterRecord, Hook, NodeRecord, Place, Record, What};
-use crate::settings::Options;
+use crate::settings::QueueOptions;
 use crate::u32_words::{self, Key};
 use quell_tc::Handle;
 use serde_json::Value;
@@ -73,7 +73,7 @@ fn node(value: &Json, kind: &str, class: bool) -> Result<NodeRecord, String> {
         None if value.get("ingress").is_some() || value.get("clsact").is_some() => Place::Ingress,
         None => Place::Root,
     };
-    let mut options = Options::default();
+    let mut options = QueueOptions::default();
     let of_class = |name: &str| {
         class
             && !["class", "handle", "parent", "root", "leaf", "dev", "stats", "options"]
@@ -85,7 +85,7 @@ fn node(value: &Json, kind: &str, class: bool) -> Result<NodeRecord, String> {
     for (name, value) in nested.iter().chain(own) {
         match value {
             Json::Words(words) if name.is_empty() => {
-                let read = Options::of_words(kind, words.split_whitespace())?;
+                let read = QueueOptions::of_words(kind, words.split_whitespace())?;
                 options.settings.extend(read.settings);
                 options.default = options.default.or(read.default);
             }

@@ -55,7 +55,7 @@ pub fn read(text: &str, nameless: Option<&str>) -> Result<Reading, ReadError> {
     let mut records: Vec<Record> = Vec::new();
     let mut context = Context::default();
     let mut passed_over: Option<(usize, usize, String)> = None;
-    let mut lines = Lines { text, at: 0, number: 1 };
+    let mut lines = NumberedLines { text, at: 0, number: 1 };
     let line_error = |(line, why): (usize, String)| ReadError::Line {
         line,
         why: quell_wire::text::printable(&why, 300),
@@ -95,13 +95,13 @@ pub fn read(text: &str, nameless: Option<&str>) -> Result<Reading, ReadError> {
     Ok(Reading { hierarchy, passed_over })
 }
 
-struct Lines<'a> {
+struct NumberedLines<'a> {
     text: &'a str,
     at: usize,
     number: usize,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> NumberedLines<'a> {
     fn peek(&self) -> Option<(usize, &'a str)> {
         let rest = &self.text[self.at..];
         if rest.is_empty() {

@@ -8,7 +8,7 @@
 
 use super::context::Context;
 use crate::record::{Counters, Deed, FilterRecord, Hook, NodeRecord, Place, Record, What};
-use crate::settings::Options;
+use crate::settings::QueueOptions;
 use crate::u32_words::{self, Key};
 use quell_tc::Handle;
 
@@ -95,7 +95,7 @@ fn of_lines(
         if words.next_if_eq(&"leaf").is_some() {
             words.next();
         }
-        let options = Options::of_words(kind, words)?;
+        let options = QueueOptions::of_words(kind, words)?;
         let counters = counters
             .map(|counters| Counters { direct_packets: options.direct_packets, ..counters });
         let place = place.unwrap_or(Place::Root);
@@ -138,7 +138,6 @@ fn count(words: &[&str], at: usize) -> Result<u64, String> {
     number(word).ok_or_else(|| format!("\"{word}\" is no count"))
 }
 
-/// The count behind a word, where that stands there.
 fn told(words: &[&str], name: &str) -> Result<Option<u64>, String> {
     words.iter().position(|word| *word == name).map(|at| count(words, at + 1)).transpose()
 }
@@ -340,7 +339,6 @@ pub(crate) fn rest_of_filter(record: &mut FilterRecord, words: Vec<&str>) -> Res
     Ok(())
 }
 
-/// The indented lines: what a filter compares, and what it does.
 fn inside(record: &mut FilterRecord, lines: &[&str]) -> Result<(), String> {
     let mut keys = Vec::new();
     for line in lines {

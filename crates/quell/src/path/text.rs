@@ -6,10 +6,11 @@
 //!    2  10.0.1.2           10    0.0  10.00  10.00  10.00  10.00  0.000    2  1500
 //! ```
 
-use crate::ping::text::{ms_or_dash, percent, starved};
+use crate::ping::text::{ms_or_dash, starved};
 use crate::text::{Column, Columns, WIDEST, fitted, lines};
 use quell_path::{Hop, PathHops, PathSession, ProbeMethod, Responder, findings, flow_numbers};
 use quell_report::analysis::{Counts, EchoFold, Spread};
+use quell_units::fmt::percent;
 use quell_units::{Span, Tos};
 use quell_wire::icmp_error::{MOST_LABELS, why_unreachable};
 use std::fmt::Write;

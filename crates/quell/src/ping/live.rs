@@ -8,9 +8,10 @@
 
 use super::session::Session;
 use super::tally::{Bucket, Tally};
-use super::text::{self, ms, ms_or_dash, percent};
+use super::text::{self, ms_or_dash};
 use quell_report::analysis::Counts;
 use quell_stats::Summary;
+use quell_units::fmt::{ms, percent};
 use std::fmt::Write;
 
 /// Marks from low to high, and what stands for a loss.

@@ -8,38 +8,12 @@ use crate::unanswered::left_unanswered;
 use quell_model::{EchoSample, EchoStatus};
 use quell_report::analysis::{Clocks, Counts, EchoFold, EchoResult, LATE_NS, Lateness};
 use quell_stats::Summary;
+use quell_units::fmt::{ms, percent, plural};
 use std::fmt::Write;
 
-/// Milliseconds as a person reads them: four digits that count, at most six characters up to 1000 s.
-pub fn ms(value: f64) -> String {
-    let digits = match value.abs() {
-        v if v < 9.9995 => 3,
-        v if v < 99.995 => 2,
-        v if v < 999.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.digits$}")
-}
-
-/// The same, or a dash.
+/// Milliseconds, or a dash.
 pub fn ms_or_dash(value: Option<f64>) -> String {
     value.map_or("-".to_owned(), ms)
-}
-
-/// A part of 1 as percent: one digit behind the point, and never 0 or 100 for what is only nearly so.
-pub fn percent(ratio: f64) -> String {
-    let text = format!("{:.1}", ratio * 100.0);
-    match text.as_str() {
-        "0.0" if ratio > 0.0 => "<0.1".into(),
-        "100.0" if ratio < 1.0 => ">99.9".into(),
-        "100.0" => "100".into(),
-        _ => text,
-    }
-}
-
-/// How many, and of what: `1 packet`, `2 packets`.
-pub fn count(n: u64, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 /// What opens the output: where each stream goes, and how.
@@ -318,7 +292,7 @@ fn counts(found: &EchoResult) -> Vec<String> {
         parts.push(format!("{} not waited for", counts.unfinished));
     }
     if counts.duplicates > 0 {
-        parts.push(count(counts.duplicates, "duplicate"));
+        parts.push(plural(counts.duplicates, "duplicate"));
     }
     if found.reordered > 0 {
         parts.push(format!("{} out of order", found.reordered));

@@ -183,7 +183,7 @@ fn classes(all: &[LineClass]) -> Vec<String> {
             "    {:width$}  {} packets ({}), {} dropped, {} marked, {} waiting{}",
             printable(&class.name, 30),
             class.sent_packets,
-            quell_treeview::bytes(class.sent_bytes),
+            quell_units::fmt::bytes(class.sent_bytes),
             class.dropped_packets,
             class.marked_packets,
             class.backlog_packets,
@@ -250,7 +250,7 @@ fn row(name: &str, cells: [&str; 6]) -> String {
 fn class_rates(name: &str, class: &ClassRates) -> String {
     let waiting = match class.backlog_packets {
         0 => "0".to_owned(),
-        packets => format!("{packets} ({})", quell_treeview::bytes(class.backlog_bytes)),
+        packets => format!("{packets} ({})", quell_units::fmt::bytes(class.backlog_bytes)),
     };
     let count = |per_second: Option<f64>| match per_second {
         None => "–".to_owned(),

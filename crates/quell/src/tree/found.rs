@@ -8,13 +8,13 @@ use quell_treeview::{Look, View};
 use std::io::IsTerminal;
 
 /// What was read, and what of it is asked for.
-pub(crate) struct Found {
+pub(crate) struct TreeSource {
     pub hierarchy: Hierarchy,
     pub only: Option<usize>,
     pub rates: Option<Vec<Vec<Option<PerSecond>>>>,
 }
 
-impl Found {
+impl TreeSource {
     /// The same to be drawn.
     pub fn view<'a>(&'a self, args: &TreeArgs) -> View<'a> {
         View {

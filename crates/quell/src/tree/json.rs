@@ -2,7 +2,7 @@
 //!
 //! Each queue, class and filter is written and forgotten: a chain of sixty thousand classes would take a gigabyte as a whole.
 
-use super::found::Found;
+use super::found::TreeSource;
 use crate::failure::Failure;
 use quell_hierarchy::{Device, Finding};
 use serde::{Serialize, Serializer};
@@ -11,12 +11,12 @@ use std::io::{BufWriter, ErrorKind, Write};
 
 /// One document. Places (`parent`, `children`, `at`, `chosen_by`, a target's classes) count in `nodes` and `filters` of the same device, from 0.
 #[derive(Serialize)]
-struct Document<D> {
+struct TreeDocument<D> {
     devices: D,
 }
 
 #[derive(Serialize)]
-struct Shown<'a, F, P, N> {
+struct TreeRow<'a, F, P, N> {
     adrift: &'a [usize],
     fed_by: Vec<Value>,
     filters: F,
@@ -58,7 +58,7 @@ impl<W: Write> Write for Fit<W> {
 }
 
 /// Prints it, in lines.
-pub(super) fn print(found: &Found) -> Result<(), Failure> {
+pub(super) fn print(found: &TreeSource) -> Result<(), Failure> {
     let mut out = Fit(BufWriter::new(std::io::stdout().lock()));
     let written = serde_json::to_writer_pretty(&mut out, &document(found));
     let written = written.map_err(std::io::Error::from).and_then(|()| out.write_all(b"\n"));
@@ -69,29 +69,29 @@ pub(super) fn print(found: &Found) -> Result<(), Failure> {
 }
 
 /// In one line, with its end.
-pub(super) fn line(found: &Found) -> String {
+pub(super) fn line(found: &TreeSource) -> String {
     let mut out = Fit(Vec::new());
     // A `Vec` takes whatever is written, and every key is a string.
     let _ = serde_json::to_writer(&mut out, &document(found));
     String::from_utf8_lossy(&out.0).into_owned() + "\n"
 }
 
-fn document(found: &Found) -> impl Serialize {
+fn document(found: &TreeSource) -> impl Serialize {
     let shown = match found.only {
         Some(only) => found.hierarchy.only(only),
         None => (0..found.hierarchy.devices.len()).collect(),
     };
-    Document { devices: Each(move || shown.clone().into_iter().map(|at| device(found, at))) }
+    TreeDocument { devices: Each(move || shown.clone().into_iter().map(|at| device(found, at))) }
 }
 
-fn device(found: &Found, at: usize) -> impl Serialize {
+fn device(found: &TreeSource, at: usize) -> impl Serialize {
     let name = |at: &usize| found.hierarchy.devices[*at].name.as_str();
     let Device { name: own, ifb, nodes, filters, tops, adrift, fed_by, findings } =
         &found.hierarchy.devices[at];
     let rates = found.rates.as_ref().map(|rates| &rates[at]);
     let fed_by =
         fed_by.iter().map(|(from, filter)| json!({"device": name(from), "filter": filter}));
-    Shown {
+    TreeRow {
         adrift,
         fed_by: fed_by.collect(),
         filters: Each(move || {

@@ -1,6 +1,6 @@
 //! The hierarchy of this machine's devices, over netlink.
 
-use super::found::Found;
+use super::found::TreeSource;
 use crate::failure::Failure;
 use crate::shape::StateArgs;
 use quell_hierarchy::{LiveDevice, Record, What, assemble, records_of};
@@ -13,7 +13,7 @@ use quell_tc::Handle;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reads all devices of this namespace, or one with the IFBs that it feeds.
-pub(super) fn read(device: Option<&str>, state: &StateArgs) -> Result<Found, Failure> {
+pub(super) fn read(device: Option<&str>, state: &StateArgs) -> Result<TreeSource, Failure> {
     let refused = |error: NetlinkError| Failure::system(error);
     let links = Stack::open().and_then(|mut stack| stack.links()).map_err(refused)?;
     let mut socket = Socket::open(Protocol::Route).map_err(refused)?;
@@ -64,7 +64,7 @@ pub(super) fn read(device: Option<&str>, state: &StateArgs) -> Result<Found, Fai
     }
     // A device without any queue has no records.
     let only = device.and_then(|name| hierarchy.device(name));
-    Ok(Found { hierarchy, only, rates: None })
+    Ok(TreeSource { hierarchy, only, rates: None })
 }
 
 /// Devices to which a filter redirects.

@@ -1,7 +1,7 @@
 //! Watching: read, wait, read again; what changed is shown per second, in place on a terminal.
 
 use super::args::TreeArgs;
-use super::found::{Found, look};
+use super::found::{TreeSource, look};
 use super::{json, live};
 use crate::failure::Failure;
 use crate::pace::Pace;
@@ -13,7 +13,7 @@ use quell_units::Span;
 use std::process::ExitCode;
 
 /// Two readings, so far apart.
-pub(super) fn over(args: &TreeArgs, over: Span) -> Result<Found, Failure> {
+pub(super) fn over(args: &TreeArgs, over: Span) -> Result<TreeSource, Failure> {
     let mut readings = Readings::new(args, over)?;
     readings.next()?;
     if !readings.pace.pause()? {
@@ -67,7 +67,7 @@ impl<'a> Readings<'a> {
         Ok(Readings { args, pace: Pace::new(every)?, before: None })
     }
 
-    fn next(&mut self) -> Result<Found, Failure> {
+    fn next(&mut self) -> Result<TreeSource, Failure> {
         let mut found = live::read(self.args.device.as_deref(), &self.args.state)?;
         let now = monotonic_ns();
         if let Some((then, before)) = &self.before {

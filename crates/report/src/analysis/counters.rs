@@ -5,14 +5,13 @@ use quell_model::{FlowSample, TcpState};
 /// One end of a flow so far. Reports may come in any order; of each it keeps the four figures that are asked for.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Counters {
-    reports: Vec<Counted>,
+    reports: Vec<CounterReading>,
     /// What TCP said in the last report.
     tcp: Option<TcpState>,
 }
 
-/// What had been counted at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Counted {
+pub(crate) struct CounterReading {
     pub t_ns: i64,
     pub bytes: u64,
     pub packets: u64,
@@ -27,13 +26,13 @@ impl Counters {
     }
 
     pub fn take(&mut self, sample: &FlowSample) {
-        let counted = Counted {
+        let counted = CounterReading {
             t_ns: sample.t_ns,
             bytes: sample.bytes,
             packets: sample.packets,
             retransmits: sample.tcp.and_then(|tcp| tcp.retransmits).unwrap_or(0),
         };
-        let order = |c: &Counted| (c.t_ns, c.bytes, c.packets);
+        let order = |c: &CounterReading| (c.t_ns, c.bytes, c.packets);
         // Nearly all come in their order.
         let is_last = self.last().is_none_or(|last| order(last) <= order(&counted));
         let at = match is_last {
@@ -46,11 +45,11 @@ impl Counters {
         }
     }
 
-    pub fn first(&self) -> Option<&Counted> {
+    pub fn first(&self) -> Option<&CounterReading> {
         self.reports.first()
     }
 
-    pub fn last(&self) -> Option<&Counted> {
+    pub fn last(&self) -> Option<&CounterReading> {
         self.reports.last()
     }
 
@@ -69,7 +68,7 @@ impl Counters {
     /// The value of a cumulative counter at a time: straight between the reports around it, nothing before the first, and the last after
     /// the last. A report that is due at a time comes some microseconds after it: one that is as near as the thousandth part of the time since
     /// the report before is taken for it, so that nothing seems to have come after a border that came before.
-    pub fn at(&self, t_ns: i64, of: fn(&Counted) -> u64) -> f64 {
+    pub fn at(&self, t_ns: i64, of: fn(&CounterReading) -> u64) -> f64 {
         let after = self.reports.partition_point(|c| c.t_ns <= t_ns);
         let Some(before) = after.checked_sub(1).map(|i| &self.reports[i]) else { return 0.0 };
         let Some(next) = self.reports.get(after) else { return of(before) as f64 };
@@ -82,8 +81,7 @@ impl Counters {
         low + (high - low) * part
     }
 
-    /// What a counter grew by between two times.
-    pub fn within(&self, from_ns: i64, to_ns: i64, of: fn(&Counted) -> u64) -> f64 {
+    pub fn within(&self, from_ns: i64, to_ns: i64, of: fn(&CounterReading) -> u64) -> f64 {
         self.at(to_ns, of) - self.at(from_ns, of)
     }
 

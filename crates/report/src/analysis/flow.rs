@@ -8,7 +8,7 @@
 //! What is asked for is between two times of which the later one moves while a cell runs. So each report is kept, in 32 bytes. Where the program that
 //! measured told what it found ([`MeasuredFlow`]), that is the result, and the reports are only its course.
 
-use super::counters::{Counted, Counters};
+use super::counters::{CounterReading, Counters};
 use super::way::{Carried, Counts, Ways};
 use super::window::window_ns;
 use quell_model::{CellRecord, CellStatus, Event, FlowSample, MeasuredFlow, Side, Subject, Told};
@@ -16,7 +16,6 @@ use quell_stats::Batch;
 use quell_store::CellData;
 use std::collections::BTreeMap;
 
-/// What one flow showed in one cell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlowResult {
     /// Datagrams sent in the measurement; none for TCP. Of a run that did not tell how many were sent before: over the flow's whole
@@ -182,11 +181,9 @@ struct FlowFold {
     receiver: Counters,
     /// Datagrams before the measurement, as sender and receiver told them.
     before: [Option<String>; 2],
-    /// How its sender was held back, as it told.
     held_back: Option<HeldBack>,
     /// CPU time of its sender and receiver, in nanoseconds.
     cpu_ns: [Option<u64>; 2],
-    /// What the program that measured it found.
     measured: Option<MeasuredFlow>,
 }
 
@@ -239,7 +236,7 @@ impl FlowFold {
     }
 
     /// The ends that reported, with their first report and their last.
-    fn ends(&self) -> impl Iterator<Item = (&Counted, &Counted)> {
+    fn ends(&self) -> impl Iterator<Item = (&CounterReading, &CounterReading)> {
         [&self.sender, &self.receiver].into_iter().filter_map(|end| end.first().zip(end.last()))
     }
 

@@ -48,7 +48,6 @@ pub struct Results {
     pub rows: Vec<StreamResult>,
 }
 
-/// What one stream showed in one cell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamResult {
     pub cell: CellId,
@@ -266,7 +265,6 @@ impl StreamResult {
         }
     }
 
-    /// Its single packets, where they were reported.
     pub fn echo(&self) -> Option<&EchoResult> {
         self.packets.as_deref()
     }

@@ -16,7 +16,6 @@ pub struct PageResult {
     pub loaded: u64,
     /// Until the document was read and parsed.
     pub doc_ms: Option<f64>,
-    /// Until anything was painted.
     pub paint_ms: Option<f64>,
     /// Until a first text or picture was painted.
     pub fcp_ms: Option<f64>,
@@ -83,7 +82,6 @@ impl PageResult {
         counts
     }
 
-    /// Requests within the loads that came which failed.
     pub fn failed_requests(&self) -> u64 {
         self.whole().map(|load| load.failed_requests().count() as u64).sum()
     }
@@ -102,7 +100,6 @@ impl PageResult {
         Some(format!("{failed} of {all} requests of pages that came failed, as {url}: {trouble}"))
     }
 
-    /// What has to be said where pages did not come.
     pub(super) fn missing(&self) -> Option<String> {
         let missing = || self.loads.iter().filter(|load| load.end != PageEnd::Loaded);
         let why = missing().next()?.end.why()?;

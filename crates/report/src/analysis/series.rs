@@ -308,9 +308,7 @@ impl Gaps {
 /// Scenarios one after the other along one axis of time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Course<T> {
-    /// The probe in whose cells this was seen.
     pub probe: String,
-    /// The scenarios, in order.
     pub parts: Vec<Part<T>>,
 }
 
@@ -324,11 +322,9 @@ pub struct Part<T> {
     /// What is added to its own times on the common axis.
     pub shift_s: f64,
     pub lines: Vec<T>,
-    /// What was changed while it ran.
     pub changes: Vec<Change>,
 }
 
-/// The goodput of one flow over time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Goodput {
     pub stream: String,
@@ -478,7 +474,6 @@ pub fn one_way(run: &Run, which: Which) -> Vec<OneWayCourse> {
     found
 }
 
-/// The backlog of one device over time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Backlog {
     /// `node:device`.

@@ -30,7 +30,6 @@ fn until_ns(record: &CellRecord, facts: &Facts, series: &EchoSeries) -> Option<i
     Some(last_ns.saturating_sub(waits_ns).saturating_sub(noticed_ns))
 }
 
-/// The result with the counts of what is settled. Delays are of all that was answered: these are what they are.
 pub(crate) fn counted(
     record: &CellRecord,
     facts: &Facts,

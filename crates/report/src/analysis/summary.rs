@@ -21,7 +21,6 @@ pub struct SummaryRow {
     pub scenario: String,
     pub probe: String,
     pub stream: String,
-    /// How many repeats have data.
     pub repeats: usize,
     /// The line that its data shares with others, as `dsl up`.
     pub way: Option<String>,
@@ -57,7 +56,6 @@ pub struct SummaryRow {
     pub cpu_ms_per_mb: Option<Estimate>,
     /// Page loads: milliseconds until the document was read and parsed.
     pub page_doc_ms: Option<Estimate>,
-    /// Until anything was painted.
     pub page_paint_ms: Option<Estimate>,
     pub page_load_ms: Option<Estimate>,
     /// Standard deviation of these within a cell.

@@ -10,7 +10,6 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
-/// The way of each stream of a cell.
 pub(crate) struct Ways<'a> {
     facts: Facts<'a>,
     flows: HashSet<&'a str>,

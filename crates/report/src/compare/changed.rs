@@ -17,13 +17,13 @@ pub fn sentences(comparison: &Comparison) -> Vec<String> {
         .collect()
 }
 
-struct Told<'a> {
+struct ChangedFact<'a> {
     name: String,
     measure: &'a Measure,
     against: &'a Against,
 }
 
-impl Told<'_> {
+impl ChangedFact<'_> {
     fn range(&self) -> String {
         let metric = self.measure.metric;
         let digits = text::digits(metric, self.against);
@@ -46,13 +46,13 @@ impl Told<'_> {
 }
 
 fn of_group(comparison: &Comparison, first: &str, number: usize, group: &str) -> Vec<String> {
-    let mut all: Vec<Told> = Vec::new();
+    let mut all: Vec<ChangedFact> = Vec::new();
     for set in &comparison.sets {
         for measure in &set.measures {
             let against = measure.against.iter().filter(|a| a.group == number);
             all.extend(against.map(|against| {
                 let name = format!("{} of {}", measure.metric.name(), line(&set.name()));
-                Told { name, measure, against }
+                ChangedFact { name, measure, against }
             }));
         }
     }
@@ -90,7 +90,7 @@ fn of_group(comparison: &Comparison, first: &str, number: usize, group: &str) ->
         said.push(format!("no difference seen, which may still be: {alike}{more}"));
     }
     let unknown = with(|v| matches!(v, Verdict::Unknown(_)));
-    let unknown: Vec<&Told> = unknown.collect();
+    let unknown: Vec<&ChangedFact> = unknown.collect();
     if let Some(Verdict::Unknown(why)) = unknown.first().map(|t| t.against.verdict) {
         said.push(format!("of {} nobody knows, as since {}", unknown.len(), why.words()));
     }

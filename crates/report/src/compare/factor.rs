@@ -7,7 +7,6 @@ use quell_model::{CellId, CellRecord, CellStatus};
 use quell_store::{CellData, Run};
 use std::collections::{HashMap, HashSet};
 
-/// One side of the comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     /// As it stands in tables: a letter for a run, else the name of what it is.
@@ -30,7 +29,6 @@ pub struct Wanted<'a> {
     pub margin: f64,
 }
 
-/// A run with its results.
 #[derive(Debug)]
 pub struct Source<'a> {
     pub run: &'a Run,
@@ -65,7 +63,6 @@ impl By<'_> {
     }
 }
 
-/// Why nothing can be compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CompareError {
     /// There is one group, or none.
@@ -86,12 +83,7 @@ pub enum CompareError {
     #[error(
         "no measurement of the run {run} ran to its end: {why}; `quell show {run}` shows what there is"
     )]
-    NothingWhole {
-        run: String,
-        /// How its cells ended.
-        why: String,
-    },
-    /// A name that nothing has.
+    NothingWhole { run: String, why: String },
     #[error("there is no {what} {name:?}; there are {}", known.join(", "))]
     Unknown { what: &'static str, name: String, known: Vec<String> },
     /// A field that no run has.
@@ -101,7 +93,6 @@ pub enum CompareError {
     NoField { field: String },
 }
 
-/// A stream of a cell.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Member<'a> {
     pub run: &'a Run,

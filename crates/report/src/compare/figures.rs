@@ -1,14 +1,13 @@
 //! Groups laid over each other: distributions, boxes, courses in time.
 
-use super::comparison::Comparison;
+use super::comparison::{Comparison, of_pages};
 use super::factor::Member;
 use super::measure::{Measure, Set};
-use super::pages;
 use super::text::unit;
 use crate::analysis::series::{StreamDelays, goodput_of, stream_delays};
 use crate::figures::common::{five_numbers, times};
 use crate::figures::qq;
-use crate::figures::{Name, Shape};
+use crate::figures::{Name, PageWidth};
 use quell_chart::{Axis, Bars, Boxes, Ecdf, Figure, Panel, Polyline};
 use quell_model::metric::Metric;
 use quell_store::EchoSeries;
@@ -16,7 +15,6 @@ use std::borrow::Cow;
 
 const MOST_PANELS: usize = 12;
 
-/// The figure of whole measurements: what is in the table.
 pub const BAR: &str = "bar";
 
 pub const NAMES: [Name; 6] = [
@@ -57,7 +55,7 @@ impl<'a> Delays<'a> {
     }
 
     /// The figure of this name; none where there is nothing that it could show.
-    pub fn figure(&self, name: &str, shape: Shape) -> Option<Figure> {
+    pub fn figure(&self, name: &str, shape: PageWidth) -> Option<Figure> {
         let figure = self.whole(name, shape)?;
         let (from, to) = self.span;
         let words = match (from, to) {
@@ -68,7 +66,7 @@ impl<'a> Delays<'a> {
         Some(figure.between(from, to).also(&words))
     }
 
-    fn whole(&self, name: &str, shape: Shape) -> Option<Figure> {
+    fn whole(&self, name: &str, shape: PageWidth) -> Option<Figure> {
         match name {
             "cdf" => self.distribution(shape),
             "box" => self.boxes(shape),
@@ -80,7 +78,7 @@ impl<'a> Delays<'a> {
         }
     }
 
-    fn distribution(&self, shape: Shape) -> Option<Figure> {
+    fn distribution(&self, shape: PageWidth) -> Option<Figure> {
         let panel = |(name, groups): &(String, Vec<Option<StreamDelays>>)| {
             let y = Axis::linear("Packets answered within").percent().from(0.0).to(1.0);
             let panel = Panel::new(times(groups.iter().flatten()), y).title(name.clone());
@@ -92,7 +90,7 @@ impl<'a> Delays<'a> {
         self.panels("Distribution of the round-trip time", how, shape, 230, panel)
     }
 
-    fn over_time(&self, shape: Shape) -> Option<Figure> {
+    fn over_time(&self, shape: PageWidth) -> Option<Figure> {
         let panel = |(name, groups): &(String, Vec<Option<StreamDelays>>)| {
             let end = groups.iter().flatten().filter_map(|d| d.over_time.last());
             let end = end.fold(1.0, |end: f64, (t, _)| end.max(t.ceil()));
@@ -106,7 +104,7 @@ impl<'a> Delays<'a> {
         self.panels("Round-trip time over time", how, shape, 190, panel)
     }
 
-    fn boxes(&self, shape: Shape) -> Option<Figure> {
+    fn boxes(&self, shape: PageWidth) -> Option<Figure> {
         let names: Vec<String> = self.sets.iter().map(|(name, _)| name.clone()).collect();
         let all = self.sets.iter().flat_map(|(_, groups)| groups.iter().flatten());
         let mut panel = Panel::new(Axis::categories("", names), times(all));
@@ -124,7 +122,7 @@ impl<'a> Delays<'a> {
         })
     }
 
-    fn quantiles(&self, shape: Shape) -> Option<Figure> {
+    fn quantiles(&self, shape: PageWidth) -> Option<Figure> {
         let of = |(name, groups): &(String, Vec<Option<StreamDelays>>)| {
             let (first, others) = groups.split_first()?;
             let labels = self.comparison.groups.iter().map(|g| g.label.clone());
@@ -157,7 +155,7 @@ impl<'a> Delays<'a> {
         &self,
         title: &str,
         how: &str,
-        shape: Shape,
+        shape: PageWidth,
         height: u32,
         panel: impl Fn(&(String, Vec<Option<StreamDelays>>)) -> Panel,
     ) -> Option<Figure> {
@@ -168,7 +166,7 @@ impl<'a> Delays<'a> {
 }
 
 /// A panel for each metric: its figures with their intervals, by group.
-fn bars(comparison: &Comparison, shape: Shape) -> Option<Figure> {
+fn bars(comparison: &Comparison, shape: PageWidth) -> Option<Figure> {
     let mut metrics: Vec<Metric> = Vec::new();
     for measure in comparison.sets.iter().flat_map(|set| &set.measures) {
         if !metrics.contains(&measure.metric) {
@@ -211,14 +209,13 @@ fn bars(comparison: &Comparison, shape: Shape) -> Option<Figure> {
     let left_out = metrics.len().saturating_sub(MOST_PANELS);
     let panels: Vec<Panel> = metrics.iter().take(MOST_PANELS).map(panel).collect();
     let how = "whiskers: 95 % intervals; none where the repeats or the packets are too few";
-    let how = match pages::note(&comparison.groups, &comparison.sets) {
+    let how = match of_pages(&comparison.groups, &comparison.sets) {
         Some(note) => format!("{how}. {note}"),
         None => how.to_owned(),
     };
     arranged(framed(comparison, "Figures with their intervals", &how, left_out), panels, shape, 230)
 }
 
-/// The packets that were sent in a part of the measurement.
 fn part(series: &EchoSeries, (from, to): (f64, Option<f64>)) -> Cow<'_, EchoSeries> {
     if (from, to) == (0.0, None) {
         return Cow::Borrowed(series);
@@ -236,7 +233,7 @@ fn find<'a>(member: &Member<'a>) -> Option<&'a EchoSeries> {
 fn goodput(
     comparison: &Comparison,
     (from, to): (f64, Option<f64>),
-    shape: Shape,
+    shape: PageWidth,
 ) -> Option<Figure> {
     let shown = |(t, _): &(f64, f64)| (from..=to.unwrap_or(f64::INFINITY)).contains(t);
     let course = |members: &Vec<Member>| {
@@ -267,7 +264,6 @@ fn goodput(
     arranged(figure, panels, shape, 190)
 }
 
-/// A figure without panels: what it is of, and what it leaves out.
 fn framed(comparison: &Comparison, title: &str, how: &str, left_out: usize) -> Figure {
     let details: Vec<String> = comparison
         .groups
@@ -287,7 +283,7 @@ fn framed(comparison: &Comparison, title: &str, how: &str, left_out: usize) -> F
     Figure::new(title).subtitle(format!("By {}: {how}", comparison.by)).note(note)
 }
 
-fn arranged(figure: Figure, panels: Vec<Panel>, shape: Shape, height: u32) -> Option<Figure> {
+fn arranged(figure: Figure, panels: Vec<Panel>, shape: PageWidth, height: u32) -> Option<Figure> {
     let columns = if panels.len() > 1 { shape.columns(2) } else { 1 };
     let rows = panels.len().div_ceil(columns) as u32;
     let height = if rows == 1 { 420 } else { 130 + height * rows };

@@ -2,8 +2,8 @@
 
 use super::comparison::Comparison;
 use super::measure::{Basis, Set, Verdict, Why};
+use super::text::sentences;
 use super::text::{unit, word};
-use super::worse::sentences;
 use quell_model::metric::Metric;
 use quell_stats::Ranged;
 use serde_json::{Value, json};

@@ -28,9 +28,7 @@ const FEWEST: usize = 3;
 /// A stream that all groups measured, or the streams that stand for it in each.
 #[derive(Debug)]
 pub struct Set<'a> {
-    /// The scenario, unless scenarios are what is compared.
     pub scenario: Option<String>,
-    /// The probe, unless probes are what is compared.
     pub probe: Option<String>,
     pub stream: Option<String>,
     pub measures: Vec<Measure>,
@@ -47,7 +45,6 @@ impl Set<'_> {
     }
 }
 
-/// One metric of a set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measure {
     pub metric: Metric,
@@ -66,7 +63,6 @@ pub struct Against {
     pub repeats: usize,
     /// By how much it is more than the first group's, with its 95 % interval.
     pub difference: Difference,
-    /// What the interval rests on.
     pub basis: Basis,
     pub verdict: Verdict,
 }
@@ -83,7 +79,6 @@ pub enum Basis {
     None,
 }
 
-/// What a difference says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Each repeat has the same value.
@@ -93,7 +88,6 @@ pub enum Verdict {
     Perhaps(Towards),
     /// It would differ by chance in one of twenty such comparisons with all of their figures together.
     Surely(Towards),
-    /// Nobody knows.
     Unknown(Why),
 }
 
@@ -119,7 +113,6 @@ pub enum Why {
 }
 
 impl Why {
-    /// For a person, behind "since".
     pub fn words(self) -> &'static str {
         match self {
             Why::FewRepeats => "there are fewer than three repeats",

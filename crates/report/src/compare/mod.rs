@@ -19,9 +19,7 @@ pub mod figures;
 mod json;
 mod measure;
 mod page;
-mod pages;
 mod text;
-mod worse;
 
 pub use changed::sentences as changed;
 pub use comparison::Comparison;
@@ -29,5 +27,4 @@ pub use factor::{By, CompareError, Group, Source, Value, Wanted};
 pub use json::render as json;
 pub use measure::{Against, Basis, Measure, Set, Towards, Verdict, Why};
 pub use page::render as page;
-pub use text::render_in as text;
-pub use worse::{is_all_unknown, sentences as worse, unknown};
+pub use text::{is_all_unknown, render_in as text, sentences as worse, unknown};

@@ -3,9 +3,9 @@
 use super::comparison::Comparison;
 use super::figures::{Delays, NAMES};
 use super::measure::{Set, Towards, Verdict};
+use super::text::sentences;
 use super::text::{digits, figure, interval, notes, relative, signed, unit, word};
-use super::worse::sentences;
-use crate::figures::Shape;
+use crate::figures::PageWidth;
 use crate::html::{document, escape, figure_of_both, stacking};
 use std::fmt::Write;
 
@@ -33,7 +33,8 @@ pub fn render(comparison: &Comparison) -> String {
     let delays = Delays::of(comparison);
     let mut drawn = false;
     for name in NAMES {
-        let both = [Shape::Wide, Shape::Narrow].map(|shape| delays.figure(name.name, shape));
+        let both =
+            [PageWidth::Wide, PageWidth::Narrow].map(|shape| delays.figure(name.name, shape));
         if let [Some(wide), Some(narrow)] = both {
             body += &figure_of_both(name, &wide, &narrow);
             drawn = true;

@@ -85,7 +85,6 @@ pub(super) fn relative(metric: Metric, first: f64, difference: f64, digits: usiz
     without_nothing(format!("{part:+.digits$}")).replace('-', "−") + " %"
 }
 
-/// What a difference says, in a word or three.
 pub(super) fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Equal => "equal",
@@ -153,7 +152,6 @@ pub fn render_in(width: usize, comparison: &Comparison) -> String {
     text
 }
 
-/// How the table is to be read, and what was left out.
 pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
     let all = || {
         comparison
@@ -324,4 +322,36 @@ fn of_set(set: &Set, two: bool, label: &dyn Fn(usize) -> String, form: Form) -> 
         }
     }
     cells
+}
+
+/// What got worse, a sentence each; none where nothing did. What is neither better nor worse does not count, and of what may differ by chance
+/// only what differs beyond that.
+pub fn sentences(comparison: &Comparison) -> Vec<String> {
+    told(comparison, |verdict| matches!(verdict, Verdict::Surely(Towards::Worse)))
+}
+
+/// Of what nobody can tell whether it got worse, and why, a sentence each.
+pub fn unknown(comparison: &Comparison) -> Vec<String> {
+    told(comparison, |verdict| matches!(verdict, Verdict::Unknown(_)))
+}
+
+pub fn is_all_unknown(comparison: &Comparison) -> bool {
+    unknown(comparison).len() == comparison.differences
+}
+
+fn told(comparison: &Comparison, is_meant: impl Fn(Verdict) -> bool) -> Vec<String> {
+    let first = &comparison.groups[0].label;
+    let mut found = Vec::new();
+    for set in &comparison.sets {
+        let name = set.name();
+        let of_pair = |measure: &Measure, against: &Against| {
+            let group = &comparison.groups[against.group].label;
+            sentence(first, group, &name, measure, against)
+        };
+        for measure in &set.measures {
+            let meant = measure.against.iter().filter(|against| is_meant(against.verdict));
+            found.extend(meant.filter_map(|against| of_pair(measure, against)));
+        }
+    }
+    found
 }

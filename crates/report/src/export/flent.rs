@@ -34,7 +34,7 @@ pub struct NotForFlent {
 }
 
 #[derive(Serialize)]
-struct Document {
+struct FlentDocument {
     metadata: Metadata,
     raw_values: BTreeMap<String, Vec<Raw>>,
     results: BTreeMap<String, Vec<Option<f64>>>,
@@ -98,8 +98,7 @@ struct Raw {
     lost_dir: Option<&'static str>,
 }
 
-/// A series on its way into the file.
-struct Series {
+struct FlentSeries {
     name: String,
     units: &'static str,
     stream: Option<String>,
@@ -151,14 +150,14 @@ pub fn flent(
     if both {
         let grid = (0..steps as usize).map(|x| add(all.iter().filter_map(|sum| sum[x])));
         let grid: Vec<Option<f64>> = grid.collect();
-        series.push(Series { grid, ..empty("TCP totals", "Mbits/s") });
+        series.push(FlentSeries { grid, ..empty("TCP totals", "Mbits/s") });
     }
     let document = document(manifest, record, test, end_ns, series);
     Ok(packed(&document))
 }
 
-fn empty(name: &str, units: &'static str) -> Series {
-    Series { name: name.to_owned(), units, stream: None, raw: Vec::new(), grid: Vec::new() }
+fn empty(name: &str, units: &'static str) -> FlentSeries {
+    FlentSeries { name: name.to_owned(), units, stream: None, raw: Vec::new(), grid: Vec::new() }
 }
 
 fn seconds(ns: i64) -> f64 {
@@ -178,8 +177,8 @@ fn document(
     record: &CellRecord,
     test: &'static str,
     end_ns: i64,
-    series: Vec<Series>,
-) -> Document {
+    series: Vec<FlentSeries>,
+) -> FlentDocument {
     let length = (end_ns as f64 / 1e9).ceil() as i64;
     let mut metadata = Metadata {
         name: test,
@@ -206,7 +205,7 @@ fn document(
         series_meta: BTreeMap::new(),
     };
     let (mut raw_values, mut results) = (BTreeMap::new(), BTreeMap::new());
-    for Series { name, units, stream, raw, grid } in series {
+    for FlentSeries { name, units, stream, raw, grid } in series {
         let mean_value = mean(grid.iter().flatten().copied());
         metadata.series_meta.insert(name.clone(), SeriesMeta { units, mean_value, stream });
         raw_values.insert(name.clone(), raw);
@@ -214,10 +213,10 @@ fn document(
     }
     let steps = (end_ns / STEP_NS).max(1);
     let x_values = (0..steps).map(|x| seconds(x * STEP_NS)).collect();
-    Document { metadata, raw_values, results, version: 4, x_values }
+    FlentDocument { metadata, raw_values, results, version: 4, x_values }
 }
 
-fn packed(document: &Document) -> Vec<u8> {
+fn packed(document: &FlentDocument) -> Vec<u8> {
     // No time in the header, so that the same run gives the same bytes.
     let mut out = GzBuilder::new().mtime(0).write(Vec::new(), Compression::default());
     let written = serde_json::to_writer(io::BufWriter::new(&mut out), document);
@@ -226,7 +225,7 @@ fn packed(document: &Document) -> Vec<u8> {
 }
 
 /// The streams of packets; one of them is Flent's ICMP ping, which its figures look for.
-fn pings(data: &CellData, zero_s: f64, steps: i64) -> Vec<Series> {
+fn pings(data: &CellData, zero_s: f64, steps: i64) -> Vec<FlentSeries> {
     let answered = |s: &&EchoSeries| s.samples.iter().any(|p| p.rtt_ns.is_some());
     let streams: Vec<&EchoSeries> = data.echoes.iter().filter(answered).collect();
     // As it was called when it came from Flent.
@@ -238,7 +237,7 @@ fn pings(data: &CellData, zero_s: f64, steps: i64) -> Vec<Series> {
         let name = if number == icmp { "ICMP".to_owned() } else { own(series) };
         let mut packets: Vec<&EchoSample> = series.samples.iter().filter(|p| counts(p)).collect();
         packets.sort_by_key(|p| arrived(p));
-        Series {
+        FlentSeries {
             name: format!("Ping (ms) {name}"),
             units: "ms",
             stream: Some(series.stream.clone()),
@@ -249,7 +248,6 @@ fn pings(data: &CellData, zero_s: f64, steps: i64) -> Vec<Series> {
     streams.iter().enumerate().map(one).collect()
 }
 
-/// What Flent knows of: answers and losses.
 fn counts(packet: &EchoSample) -> bool {
     packet.status.is_answered() && packet.rtt_ns.is_some() || packet.status.is_lost()
 }
@@ -296,7 +294,7 @@ fn on_grid(packets: &[&EchoSample], steps: i64) -> Vec<Option<f64>> {
     (0..steps).map(|x| value(x * STEP_NS)).collect()
 }
 
-fn flows(data: &CellData, is_up: bool, zero_s: f64, steps: i64) -> Vec<Series> {
+fn flows(data: &CellData, is_up: bool, zero_s: f64, steps: i64) -> Vec<FlentSeries> {
     let mut all = Vec::new();
     let ways = Ways::of(data);
     let received = data
@@ -329,7 +327,12 @@ fn flows(data: &CellData, is_up: bool, zero_s: f64, steps: i64) -> Vec<Series> {
             })
         });
         let raw = raw.collect();
-        all.push(Series { stream: Some(flow.stream.clone()), raw, grid, ..empty("", "Mbits/s") });
+        all.push(FlentSeries {
+            stream: Some(flow.stream.clone()),
+            raw,
+            grid,
+            ..empty("", "Mbits/s")
+        });
     }
     all
 }
@@ -343,8 +346,7 @@ fn goes_up(ways: &Ways, stream: &str) -> bool {
     name.contains("up") || !ways.is_down(stream)
 }
 
-/// The mean and the sum of several series.
-fn computed(stem: &str, units: &'static str, of: &[Series], steps: i64) -> Vec<Series> {
+fn computed(stem: &str, units: &'static str, of: &[FlentSeries], steps: i64) -> Vec<FlentSeries> {
     if of.is_empty() {
         return Vec::new();
     }
@@ -352,8 +354,8 @@ fn computed(stem: &str, units: &'static str, of: &[Series], steps: i64) -> Vec<S
     let sum = (0..steps as usize).map(|x| add(at(x))).collect();
     let avg = (0..steps as usize).map(|x| mean(at(x))).collect();
     vec![
-        Series { grid: avg, ..empty(&format!("{stem} avg"), units) },
-        Series { grid: sum, ..empty(&format!("{stem} sum"), units) },
+        FlentSeries { grid: avg, ..empty(&format!("{stem} avg"), units) },
+        FlentSeries { grid: sum, ..empty(&format!("{stem} sum"), units) },
     ]
 }
 

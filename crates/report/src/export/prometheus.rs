@@ -7,7 +7,7 @@ use quell_model::Manifest;
 use std::fmt::Write;
 
 /// A metric: its name, which ends in its unit; the unit, what it is, and its values of a stream with labels of their own.
-type Kind =
+type MetricFamily =
     (&'static str, &'static str, &'static str, fn(&StreamResult) -> Vec<(&'static str, f64)>);
 
 const PLAIN: &str = "";
@@ -25,7 +25,7 @@ fn packets<T>(r: &StreamResult, of: impl Fn(&StreamResult) -> Option<T>) -> Opti
     if r.pages.is_some() { None } else { of(r) }
 }
 
-const GAUGES: [Kind; 13] = [
+const GAUGES: [MetricFamily; 13] = [
     ("quell_loss_ratio", "ratio", "Packets lost, as a part of those sent.", |r| {
         plain(packets(r, StreamResult::loss_ratio))
     }),

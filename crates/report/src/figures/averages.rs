@@ -1,13 +1,13 @@
 //! ping-exp's chart of averages: a bar for each stream with its mean and deviation, and its loss.
 
+use super::common::PageWidth;
 use super::common::{
     Made, Subject, bound, empty, listed, mark, of_bounds, of_few, series_name, source,
 };
-use super::shape::Shape;
 use crate::analysis::series::{StreamDelays, delays};
 use quell_chart::{Axis, Bars, Figure, Legend, Panel};
 
-pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
+pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
     let run = subject.run;
     let title = "Mean round-trip time and loss, by stream";
     let all = delays(run, subject.which);

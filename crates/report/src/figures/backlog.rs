@@ -1,16 +1,15 @@
 //! What waits in queues over time, and for how long, one scenario after the other.
 
+use super::common::PageWidth;
 use super::common::{Made, Subject, empty, events, part_axis, restarted, source};
-use super::shape::Shape;
 use crate::analysis::series::{Backlog, Part, backlog};
 use quell_chart::{Axis, Figure, Mark, Panel, Polyline};
 
 /// Seconds on the common axis, and what is drawn at each; none is a gap.
 type Points = Vec<(f64, Option<f64>)>;
 
-/// What is drawn of a device.
 #[derive(Clone, Copy)]
-struct Kind {
+struct BacklogCurve {
     title: &'static str,
     what: &'static str,
     label: &'static str,
@@ -19,7 +18,7 @@ struct Kind {
     of: fn(&Backlog) -> Points,
 }
 
-const BYTES: Kind = Kind {
+const BYTES: BacklogCurve = BacklogCurve {
     title: "Queue backlog over time",
     what: "Bytes waiting by device",
     label: "Waiting",
@@ -28,7 +27,7 @@ const BYTES: Kind = Kind {
     of: |line| line.bytes.iter().map(|(t, bytes)| (*t, Some(bytes / 1e3))).collect(),
 };
 
-const WAIT: Kind = Kind {
+const WAIT: BacklogCurve = BacklogCurve {
     title: "Waiting time in queues",
     what: "How long until as many bytes had left as were waiting, by device",
     label: "Waiting time",
@@ -38,15 +37,15 @@ const WAIT: Kind = Kind {
     of: |line| line.wait.clone(),
 };
 
-pub(super) fn bytes(subject: Subject, shape: Shape) -> Made {
+pub(super) fn bytes(subject: Subject, shape: PageWidth) -> Made {
     figure(subject, shape, BYTES)
 }
 
-pub(super) fn wait(subject: Subject, shape: Shape) -> Made {
+pub(super) fn wait(subject: Subject, shape: PageWidth) -> Made {
     figure(subject, shape, WAIT)
 }
 
-fn figure(subject: Subject, shape: Shape, kind: Kind) -> Made {
+fn figure(subject: Subject, shape: PageWidth, kind: BacklogCurve) -> Made {
     let (run, title) = (subject.run, kind.title);
     let Some(course) = backlog(run, subject.begin_ns()).filter(|c| !c.parts.is_empty()) else {
         return empty(title, run, "No queues were sampled in this run.");
@@ -59,7 +58,7 @@ fn figure(subject: Subject, shape: Shape, kind: Kind) -> Made {
         .subtitle(format!("{}, in the measurements of the probe {}", kind.what, course.probe))
         .note(format!("{}. First repeat. {}", source(&run.manifest), kind.how));
     let axis = Axis::linear(kind.label).unit(kind.unit).with_zero();
-    if shape == Shape::Narrow {
+    if shape == PageWidth::Narrow {
         let values = course.parts.iter().flat_map(|p| &p.lines).flat_map(kind.of);
         let most = values.filter_map(|(_, value)| value).fold(0.0, f64::max);
         let panels = course.parts.iter().map(|part| {
@@ -101,7 +100,7 @@ fn names(parts: &[Part<Backlog>]) -> Vec<(String, String)> {
     devices.into_iter().map(named).collect()
 }
 
-fn lines(parts: &[Part<Backlog>], names: &[(String, String)], kind: Kind) -> Vec<Polyline> {
+fn lines(parts: &[Part<Backlog>], names: &[(String, String)], kind: BacklogCurve) -> Vec<Polyline> {
     let line = |(device, name): &(String, String)| {
         let of_device = parts.iter().flat_map(|p| &p.lines).filter(|l| l.device == *device);
         let points = of_device.flat_map(|line| {

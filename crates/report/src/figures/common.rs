@@ -205,19 +205,18 @@ fn apart(sorted: &[f64]) -> Vec<f64> {
 /// From this ratio of the greatest to the least time, equal ratios take equal space: bufferbloat is a matter of factors.
 const WIDE: f64 = 8.0;
 
-/// The common range of round-trip times.
-pub(super) struct Range {
+pub(super) struct TimeRange {
     low: f64,
     high: f64,
 }
 
 /// The axis of the round-trip times of these streams.
 pub(crate) fn times<'a>(streams: impl Iterator<Item = &'a StreamDelays>) -> Axis {
-    Range::of(streams)
+    TimeRange::of(streams)
         .map_or_else(|| Axis::linear("Round-trip time").unit("ms"), |range| range.axis())
 }
 
-impl Range {
+impl TimeRange {
     /// Of these streams; none where none of them has an answer.
     pub fn of<'a>(streams: impl Iterator<Item = &'a StreamDelays>) -> Option<Self> {
         let ends = |s: &StreamDelays| Some((s.distribution.first()?.0, s.distribution.last()?.0));
@@ -251,10 +250,34 @@ impl Range {
         self.axis_of("Round-trip time")
     }
 
-    /// The same of another name.
     pub fn axis_of(&self, label: &str) -> Axis {
         let (low, high) = self.ends();
         let axis = if self.is_wide() { Axis::log10(label) } else { Axis::linear(label) };
         axis.unit("ms").from(low).to(high)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageWidth {
+    /// A desk's screen, or paper.
+    Wide,
+    /// A phone held upright.
+    Narrow,
+}
+
+impl PageWidth {
+    /// Width in CSS pixels: as given, or a phone's.
+    pub(crate) fn width(self, wide: u32) -> u32 {
+        match self {
+            PageWidth::Wide => wide,
+            PageWidth::Narrow => 360,
+        }
+    }
+
+    pub(crate) fn columns(self, wide: usize) -> usize {
+        match self {
+            PageWidth::Wide => wide,
+            PageWidth::Narrow => 1,
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Jitter packet by packet, and time between arrivals: how steadily packets come, scenarios over each other.
 
+use super::common::PageWidth;
 use super::common::{Made, Subject, distinct, empty, listed, mark, of_few, series_name, source};
-use super::shape::Shape;
 use crate::analysis::Transit;
 use crate::analysis::series::{ScenarioGaps, gapped, gaps};
 use quell_chart::{Axis, Ecdf, Figure, Panel};
@@ -9,7 +9,6 @@ use quell_chart::{Axis, Ecdf, Figure, Panel};
 /// The part of the pairs that may lie beyond either end of an axis.
 const BEYOND: f64 = 0.01;
 
-/// Values, and the part of all that is not above each.
 type Of = fn(&ScenarioGaps) -> &[(f64, f64)];
 
 /// The streams that the figure shows.
@@ -17,7 +16,7 @@ pub(super) fn streams_of(subject: Subject) -> Vec<String> {
     distinct(gapped(subject.run, subject.which).iter())
 }
 
-pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
+pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
     let (run, title) = (subject.run, "Jitter packet by packet, and time between arrivals");
     let all = gaps(run, subject.which);
     if !all.iter().any(has_pairs) {

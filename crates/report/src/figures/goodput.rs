@@ -1,8 +1,8 @@
 //! Goodput over time, stacked by flow, one scenario after the other: the documents' chart of a transfer through six scenarios. Flows of
 //! different directions don't share a line, and don't stand on each other: each way has its panel.
 
+use super::common::PageWidth;
 use super::common::{Made, Subject, distinct, empty, events, listed, part_axis, restarted, source};
-use super::shape::Shape;
 use crate::analysis::series::{Course, Goodput, Part, goodput};
 use quell_chart::{Axis, Figure, Mark, Panel, Stack};
 
@@ -12,7 +12,7 @@ pub(super) fn streams_of(subject: Subject) -> Vec<String> {
     distinct(course.iter().flat_map(|c| &c.parts).flat_map(|p| &p.lines).map(|l| &l.stream))
 }
 
-pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
+pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
     let run = subject.run;
     let title = "Goodput over time, by flow";
     let nothing =
@@ -34,14 +34,14 @@ pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
         // Where others have a name, what has none says so.
         let label = (ways.len() > 1).then(|| way.as_deref().unwrap_or("way not known"));
         match shape {
-            Shape::Narrow => narrow(subject, &parts, &names, label),
-            Shape::Wide => vec![wide(subject, &parts, &names, label)],
+            PageWidth::Narrow => narrow(subject, &parts, &names, label),
+            PageWidth::Wide => vec![wide(subject, &parts, &names, label)],
         }
     });
     let panels: Vec<Panel> = panels.collect();
     let height = match shape {
-        Shape::Narrow => 120 + 150 * panels.len() as u32,
-        Shape::Wide => 120 + 320 * panels.len() as u32,
+        PageWidth::Narrow => 120 + 150 * panels.len() as u32,
+        PageWidth::Wide => 120 + 320 * panels.len() as u32,
     };
     Ok(panels.into_iter().fold(figure, Figure::panel).size(shape.width(980), height))
 }

@@ -1,7 +1,7 @@
 //! One-way delays over time: a panel each way for each scenario, where both ends have one clock.
 
+use super::common::PageWidth;
 use super::common::{Made, Subject, distinct, empty, events, listed, source};
-use super::shape::Shape;
 use crate::analysis::series::{OneWayCourse, one_way};
 use quell_chart::{Axis, Figure, Panel, Polyline};
 
@@ -12,7 +12,7 @@ pub(super) fn streams_of(subject: Subject) -> Vec<String> {
     distinct(one_way(subject.run, subject.which).iter().map(|c| &c.stream))
 }
 
-pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
+pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
     let (run, title) = (subject.run, "One-way delay over time");
     let all = one_way(run, subject.which);
     if all.is_empty() {

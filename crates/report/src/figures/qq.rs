@@ -1,8 +1,8 @@
 //! Quantile against quantile: where two distributions differ, and how. Points on the diagonal are times that both have alike; a line beside it is a
 //! delay that all packets have more; one that bends away is a tail.
 
-use super::common::{Made, Range, Subject, empty, listed, source};
-use super::shape::Shape;
+use super::common::PageWidth;
+use super::common::{Made, Subject, TimeRange, empty, listed, source};
 use crate::analysis::series::{StreamDelays, delays};
 use quell_chart::{Figure, Panel, Polyline, Scatter};
 
@@ -21,7 +21,7 @@ pub(crate) fn panel<'a>(
     others: impl Iterator<Item = (String, &'a StreamDelays)> + Clone,
 ) -> Option<Panel> {
     let all = std::iter::once(first.1).chain(others.clone().map(|(_, delays)| delays));
-    let range = Range::of(all)?;
+    let range = TimeRange::of(all)?;
     let (low, high) = range.ends();
     let axis = |label: &str| range.axis_of(label);
     let mut panel =
@@ -39,7 +39,7 @@ pub(crate) fn panel<'a>(
     any.then_some(panel)
 }
 
-pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
+pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
     let (run, title) = (subject.run, "Round-trip times, quantile against quantile");
     let all = delays(run, subject.which);
     let Some((first, others)) = all.split_first().filter(|(_, others)| !others.is_empty()) else {

@@ -1,23 +1,23 @@
 //! Round-trip times: over time, distribution, boxes.
 
+use super::common::PageWidth;
 use super::common::{
-    Made, Range, Subject, bound, distinct, empty, events, five_numbers, listed, mark, of_bounds,
-    of_few, series_name, source,
+    Made, Subject, TimeRange, bound, distinct, empty, events, five_numbers, listed, mark,
+    of_bounds, of_few, series_name, source,
 };
-use super::shape::Shape;
 use crate::analysis::series::{ScenarioDelays, StreamDelays, delayed, delays};
 use quell_chart::{Axis, Boxes, Ecdf, Figure, Legend, Panel, Polyline, Scatter};
 
 const NOTHING: &str = "No packets with answers were recorded in this run.";
 
-pub(super) fn lines(subject: Subject, shape: Shape) -> Made {
+pub(super) fn lines(subject: Subject, shape: PageWidth) -> Made {
     let how = "Gaps in a line are lost packets.";
     over_time(subject, shape, "Round-trip time over time", how, |panel, name, stream| {
         panel.mark(Polyline::with_gaps(name, stream.over_time.iter().copied()))
     })
 }
 
-pub(super) fn scatter(subject: Subject, shape: Shape) -> Made {
+pub(super) fn scatter(subject: Subject, shape: PageWidth) -> Made {
     let all = delays(subject.run, subject.which);
     let (mut shown, mut packets) = (0, 0);
     for (_, stream) in streams(&all) {
@@ -38,13 +38,13 @@ pub(super) fn scatter(subject: Subject, shape: Shape) -> Made {
 /// A panel for each scenario, all with the same axes, so that heights can be compared across panels.
 fn over_time(
     subject: Subject,
-    shape: Shape,
+    shape: PageWidth,
     title: &str,
     how: &str,
     draw: impl Fn(Panel, String, &StreamDelays) -> Panel,
 ) -> Made {
     let (run, all) = (subject.run, delays(subject.run, subject.which));
-    let Some(range) = Range::of(streams(&all).map(|(_, stream)| stream)) else {
+    let Some(range) = TimeRange::of(streams(&all).map(|(_, stream)| stream)) else {
         return empty(title, run, NOTHING);
     };
     let ends = || streams(&all).filter_map(|(_, s)| Some(s.over_time.last()?.0));
@@ -100,10 +100,10 @@ fn panel_title(scenario: &ScenarioDelays) -> String {
 }
 
 /// The distribution, of all repeats. A line that does not reach the top shows the loss.
-pub(super) fn distribution(subject: Subject, shape: Shape) -> Made {
+pub(super) fn distribution(subject: Subject, shape: PageWidth) -> Made {
     let title = "Distribution of the round-trip time";
     let (run, all) = (subject.run, delays(subject.run, subject.which));
-    let Some(range) = Range::of(streams(&all).map(|(_, stream)| stream)) else {
+    let Some(range) = TimeRange::of(streams(&all).map(|(_, stream)| stream)) else {
         return empty(title, run, NOTHING);
     };
     let several = has_several(&all);
@@ -134,10 +134,10 @@ fn bounds(all: &[ScenarioDelays], several: bool) -> String {
     }))
 }
 
-pub(super) fn boxes(subject: Subject, shape: Shape) -> Made {
+pub(super) fn boxes(subject: Subject, shape: PageWidth) -> Made {
     let title = "Round-trip time by scenario";
     let (run, all) = (subject.run, delays(subject.run, subject.which));
-    let Some(range) = Range::of(streams(&all).map(|(_, stream)| stream)) else {
+    let Some(range) = TimeRange::of(streams(&all).map(|(_, stream)| stream)) else {
         return empty(title, run, NOTHING);
     };
     let several = has_several(&all);

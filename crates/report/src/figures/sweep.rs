@@ -1,7 +1,7 @@
 //! What changes with a swept field: each figure over the field's values, a line for each scenario.
 
+use super::common::PageWidth;
 use super::common::{series_name, source};
-use super::shape::Shape;
 use crate::analysis::{Ends, Estimate, Summary, SummaryRow};
 use quell_chart::{Axis, Band, Figure, Panel, Polyline, Scatter, decent};
 use quell_model::Manifest;
@@ -9,7 +9,6 @@ use quell_model::Manifest;
 /// A swept field, and where it stands in each scenario of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sweep {
-    /// The field's path.
     pub field: String,
     /// Its unit, where its values are numbers of one.
     pub unit: &'static str,
@@ -18,7 +17,6 @@ pub struct Sweep {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct SweptScenario {
-    /// Its name in the run.
     pub scenario: String,
     /// The scenario of the file, with the values of other swept fields: what one line is of.
     pub line: String,
@@ -46,7 +44,7 @@ pub fn figure(
     manifest: &Manifest,
     summary: &Summary,
     sweep: &Sweep,
-    shape: Shape,
+    shape: PageWidth,
 ) -> Option<Figure> {
     let mut values: Vec<&str> = Vec::new();
     for point in &sweep.points {
@@ -134,12 +132,10 @@ fn panel(
     any.then_some(panel)
 }
 
-/// Whether it is of a probe's own stream.
 fn is_own(row: &SummaryRow) -> bool {
     row.stream == row.probe || row.probe == quell_model::CellId::TOGETHER
 }
 
-/// The least and the greatest value, where all are numbers.
 fn numbers(sweep: &Sweep) -> Option<(f64, f64)> {
     let all: Option<Vec<f64>> = sweep.points.iter().map(|p| p.number).collect();
     let all = all?;

@@ -1,7 +1,7 @@
 //! What TCP itself says of its connections: window, round trip, pacing, delivery, over time.
 
+use super::common::PageWidth;
 use super::common::{Made, Subject, distinct, empty, listed, series_name, source};
-use super::shape::Shape;
 use crate::analysis::series::{TcpCourse, tcp};
 use quell_chart::{Axis, Figure, Panel, Polyline};
 use quell_model::TcpState;
@@ -9,9 +9,9 @@ use quell_model::TcpState;
 const MOST_LINES: usize = 12;
 
 /// A panel: what it shows, its unit, and the value; none where the kernel has none.
-type Kind = (&'static str, &'static str, fn(&TcpState) -> Option<f64>);
+type TcpCurve = (&'static str, &'static str, fn(&TcpState) -> Option<f64>);
 
-const KINDS: [Kind; 4] = [
+const KINDS: [TcpCurve; 4] = [
     ("Congestion window", "segments", |s| (s.cwnd > 0).then(|| f64::from(s.cwnd))),
     ("Smoothed round-trip time", "ms", |s| (s.srtt_us > 0).then(|| f64::from(s.srtt_us) / 1e3)),
     ("Pacing rate", "Mbit/s", |s| {
@@ -25,7 +25,7 @@ pub(super) fn streams_of(subject: Subject) -> Vec<String> {
     distinct(tcp(subject.run, subject.which).iter().map(|c| &c.stream))
 }
 
-pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
+pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
     let (run, title) = (subject.run, "What TCP says of its connections");
     let all = tcp(run, subject.which);
     let shown = &all[..all.len().min(MOST_LINES)];
@@ -37,7 +37,7 @@ pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
         0 => String::new(),
         n => format!(" {n} more connections are left out; --stream names some."),
     };
-    let panel = |(name, unit, of): &Kind| {
+    let panel = |(name, unit, of): &TcpCurve| {
         let ends = shown.iter().filter_map(|course| Some(course.states.last()?.0));
         let panel =
             Panel::new(subject.time_axis_of(ends), Axis::linear(*name).unit(*unit).with_zero());

@@ -1,8 +1,8 @@
 //! What all flows carried each way, and the ping meanwhile, in one figure: Flent's `all`, with the line's rate drawn and each direction apart.
 
+use super::common::PageWidth;
 use super::common::{Made, Subject, distinct, empty, listed, series_name, source, times};
 use super::goodput::ways;
-use super::shape::Shape;
 use crate::analysis::series::{Part, delays, goodput};
 use quell_chart::{Axis, Figure, Panel, Polyline};
 
@@ -16,7 +16,7 @@ pub(super) fn streams_of(subject: Subject) -> Vec<String> {
     distinct(flows.chain(pings.iter()))
 }
 
-pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
+pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
     let (run, title) = (subject.run, "Totals each way, and ping");
     let course = goodput(run, subject.begin_ns()).filter(|c| !c.parts.is_empty());
     let Some(course) = course else {

@@ -1,7 +1,7 @@
 //! What a page waited for: a row for each request of one load, from when the page asked for it to its last byte.
 
+use super::common::PageWidth;
 use super::common::{Made, Subject, distinct, empty, source};
-use super::shape::Shape;
 use crate::analysis::PageResult;
 use crate::layout::NETWORK_SHARE;
 use quell_chart::{Axis, Figure, Mark, Panel, Spans};
@@ -12,10 +12,9 @@ const MOST_LOADS: usize = 2;
 const MOST_ROWS: usize = 120;
 
 /// What a request waits for, and how long it did in milliseconds.
-type Step = (&'static str, fn(&PageRequest) -> Option<f64>);
+type RequestPhase = (&'static str, fn(&PageRequest) -> Option<f64>);
 
-/// What a request waits for, in order.
-const STEPS: [Step; 6] = [
+const STEPS: [RequestPhase; 6] = [
     ("queue", |r| r.queued_ms),
     ("DNS", |r| r.dns_ms),
     ("connect", |r| r.connect_ms),
@@ -46,7 +45,7 @@ pub(super) fn streams_of(subject: Subject) -> Vec<String> {
     distinct(loads(subject).iter().map(|(_, stream, ..)| stream))
 }
 
-pub(super) fn figure(subject: Subject, shape: Shape) -> Made {
+pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
     let (run, title) = (subject.run, "What a page waited for");
     let all = loads(subject);
     let Some((_, stream, ..)) = all.first() else {
@@ -87,10 +86,10 @@ fn panel(
     requests: &[PageRequest],
     of: usize,
     last: f64,
-    shape: Shape,
+    shape: PageWidth,
 ) -> Panel {
     let names =
-        requests.iter().map(|r| short(&r.url, if shape == Shape::Narrow { 16 } else { 44 }));
+        requests.iter().map(|r| short(&r.url, if shape == PageWidth::Narrow { 16 } else { 44 }));
     let total = load.load_ms.map_or(String::new(), |ms| format!(", all there after {ms:.1} ms"));
     let more = match load.requests.len() - requests.len() {
         0 => String::new(),
@@ -100,7 +99,7 @@ fn panel(
     let all = load.requests.len();
     // Two lines at most, in whatever font there is.
     let title = match (shape, load.load_ms) {
-        (Shape::Narrow, Some(ms)) => format!("{scenario}: {all} requests{more} in {ms:.1} ms"),
+        (PageWidth::Narrow, Some(ms)) => format!("{scenario}: {all} requests{more} in {ms:.1} ms"),
         _ => format!("{scenario}: {all} requests{more}{total}{count}"),
     };
     let x = Axis::linear("Time from the start of the load").unit("ms").from(0.0).to(last * 1.02);

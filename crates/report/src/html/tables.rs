@@ -2,7 +2,7 @@
 
 use super::text::escape;
 use crate::analysis::{EchoResult, OwnTime, Results, Spread, StreamResult, Summary};
-use crate::layout::{Layout, MINORITY};
+use crate::layout::{MINORITY, TableLayout};
 use quell_model::{CellId, Manifest};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -24,14 +24,13 @@ fn boxed(class: &str, caption: &str, table: &str) -> String {
     )
 }
 
-/// The summary: the same as the terminal's table.
 pub(super) fn summary(
     m: &Manifest,
     results: &Results,
     summary: &Summary,
     published: &BTreeMap<String, String>,
 ) -> String {
-    let layout = Layout::of(m, results, summary);
+    let layout = TableLayout::of(m, results, summary);
     if layout.rows.iter().all(|r| r.cells.iter().all(Option::is_none)) {
         return "<p>Nothing was measured.</p>\n".to_owned();
     }
@@ -105,7 +104,7 @@ pub(super) fn summary(
 
 /// What loads carried together each way, where the table above has a row for each flow.
 pub(super) fn loads(m: &Manifest, results: &Results, summary: &Summary) -> String {
-    let layout = Layout::of(m, results, summary);
+    let layout = TableLayout::of(m, results, summary);
     if layout.rows.iter().all(|r| r.stream.is_none()) || summary.loads.is_empty() {
         return String::new();
     }

@@ -349,8 +349,9 @@ fn figures_lay_groups_over_each_other_and_the_page_has_table_and_figures() {
     let runs = [home_link(3), home_link(3)];
     let (figures, page) = compared(&runs, &Wanted::default(), |c| {
         let delays = compare::figures::Delays::of(c);
-        let draw =
-            |name: &str| delays.figure(name, quell_report::figures::Shape::Wide).map(|f| f.svg());
+        let draw = |name: &str| {
+            delays.figure(name, quell_report::figures::PageWidth::Wide).map(|f| f.svg())
+        };
         (compare::figures::NAMES.map(|n| draw(n.name)), compare::page(c))
     })
     .expect("two runs");
@@ -372,7 +373,7 @@ fn figures_lay_groups_over_each_other_and_the_page_has_table_and_figures() {
     let pings = [pinged(20.0, 3, 0), pinged(30.0, 3, 0)];
     let none = compared(&pings, &Wanted::default(), |c| {
         compare::figures::Delays::of(c)
-            .figure("goodput", quell_report::figures::Shape::Wide)
+            .figure("goodput", quell_report::figures::PageWidth::Wide)
             .is_none()
     });
     assert_eq!(none, Ok(true), "a figure without data is none");

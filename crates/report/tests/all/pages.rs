@@ -4,7 +4,7 @@ use crate::common::run;
 use quell_model::page::{PageEnd, PageLoad, PageRequest};
 use quell_model::{Fact, Metric, Subject, Told, When};
 use quell_report::compare::{self, Comparison, Source, Wanted};
-use quell_report::figures::Shape;
+use quell_report::figures::PageWidth;
 use quell_report::{Results, figures, html, json, table};
 use quell_store::{CellData, Run};
 use serde_json::Value;
@@ -145,7 +145,7 @@ fn a_comparison_of_page_loads_says_whose_time_it_is_wherever_it_is_shown() {
         let sources: Vec<Source> =
             runs.iter().zip(&results).map(|(run, results)| Source { run, results }).collect();
         let comparison = Comparison::of(&sources, &Wanted::default()).expect("both have loads");
-        let bars = compare::figures::Delays::of(&comparison).figure("bar", Shape::Wide);
+        let bars = compare::figures::Delays::of(&comparison).figure("bar", PageWidth::Wide);
         [
             compare::text(100, &comparison).replace('\n', " "),
             compare::page(&comparison).replace("&#39;", "'"),

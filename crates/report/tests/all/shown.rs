@@ -200,7 +200,7 @@ fn an_empty_run_has_an_answer_for_everything() {
         let figure = figures::figure(&run, name.name).unwrap();
         assert!(figure.svg().contains("</svg>"));
     }
-    assert_eq!(figures::present(&run, figures::Shape::Wide, &[]).count(), 0);
+    assert_eq!(figures::present(&run, figures::PageWidth::Wide, &[]).count(), 0);
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn every_figure_of_full_and_partial_runs_becomes_a_picture() {
             assert!(png.starts_with(b"\x89PNG"), "{}", name.name);
         }
         let shown: Vec<_> =
-            figures::present(&run, figures::Shape::Wide, &[]).map(|(n, _)| n.name).collect();
+            figures::present(&run, figures::PageWidth::Wide, &[]).map(|(n, _)| n.name).collect();
         // Neither loads pages; one scenario alone has nothing to be held against.
         let lacks = |name: &str| match name {
             "page-waterfall" => true,
@@ -561,7 +561,7 @@ fn a_part_of_the_measurement_is_shown_alone_and_at_its_own_times() {
 #[test]
 fn each_panel_of_a_narrow_page_begins_at_nought() {
     let run = home_link(1);
-    for (name, figure) in figures::present(&run, figures::Shape::Narrow, &[]) {
+    for (name, figure) in figures::present(&run, figures::PageWidth::Narrow, &[]) {
         let svg = figure.svg();
         // Scenarios one after the other would go on to 20 s.
         assert!(!svg.contains(">18<") && !svg.contains(">20.4<"), "{}", name.name);

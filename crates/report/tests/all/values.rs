@@ -5,7 +5,7 @@ use crate::drawn::{Drawn, near};
 use quell_model::{Side, TcpState};
 use quell_report::analysis::{Results, Summary};
 use quell_report::figures::sweep::{self, Sweep, SweptScenario};
-use quell_report::figures::{Shape, figure};
+use quell_report::figures::{PageWidth, figure};
 use quell_store::{CellData, Run};
 
 #[track_caller]
@@ -33,7 +33,7 @@ fn a_sweep_has_a_point_where_the_field_and_the_figure_are() {
     let sweep = Sweep { field: "delay".into(), unit: "ms", points: (0..3).map(point).collect() };
     let results = Results::from(&run);
     let summary = Summary::of(&results, &run.manifest);
-    let made = sweep::figure(&run.manifest, &summary, &sweep, Shape::Wide).expect("values");
+    let made = sweep::figure(&run.manifest, &summary, &sweep, PageWidth::Wide).expect("values");
     let drawn = Drawn::of(&made.svg());
     assert!(drawn.says("By delay") && drawn.says("Round-trip time, median (ms)"));
     let lines = &drawn.panels[0].lines;

@@ -1,12 +1,12 @@
 //! Which cards there are, what stands on them, and which filters lead to which.
 
 use super::style::{FILTER, WRONG};
-use crate::amounts;
 use crate::fold::{FilterItem, Folds, Item, name_of_more};
 use crate::place::{View, sum, sum_rates};
 use crate::words;
 use quell_chart::{Tone, Type};
 use quell_hierarchy::{Counters, Filter, Hook, PerSecond, Target};
+use quell_units::fmt;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 const NAME: Type = Type { size: 12.0, bold: true, tone: Tone::Ink };
@@ -20,24 +20,22 @@ const DEEPEST: usize = 4;
 pub(super) const PARTS: &str = " · ";
 
 /// A line on a card, and what stands at its right end.
-pub(super) struct Row {
+pub(super) struct CardRow {
     pub text: String,
     pub look: Type,
     pub beside: Option<(String, Type)>,
 }
 
-/// A filter that leads to a card.
 pub(super) struct Arrival {
     pub from: usize,
     pub text: String,
-    /// For how many filters it stands.
     pub filters: usize,
 }
 
 #[derive(Default)]
 pub(super) struct Card {
     pub depth: usize,
-    pub sections: Vec<Vec<Row>>,
+    pub sections: Vec<Vec<CardRow>>,
     pub children: Vec<usize>,
     pub arrivals: Vec<Arrival>,
     pub default: bool,
@@ -54,8 +52,8 @@ pub(super) struct Cards {
     pub notes: Vec<String>,
 }
 
-fn line(text: impl Into<String>, look: Type) -> Row {
-    Row { text: text.into(), look, beside: None }
+fn line(text: impl Into<String>, look: Type) -> CardRow {
+    CardRow { text: text.into(), look, beside: None }
 }
 
 impl Cards {
@@ -106,7 +104,6 @@ impl Cards {
 struct Making<'a, 'b> {
     view: &'b View<'a>,
     cards: Cards,
-    /// The card on which a node stands.
     places: HashMap<(usize, usize), usize>,
     folds: HashMap<usize, std::rc::Rc<Folds>>,
 }
@@ -164,8 +161,11 @@ impl Making<'_, '_> {
                 }
                 _ => "",
             };
-            let title =
-                Row { text: here.name.clone(), look: Type { size: 13.0, ..NAME }, beside: None };
+            let title = CardRow {
+                text: here.name.clone(),
+                look: Type { size: 13.0, ..NAME },
+                beside: None,
+            };
             let mut lines = vec![title];
             if !way.is_empty() {
                 lines.push(line(way.trim_start_matches(", "), SOFT));
@@ -222,7 +222,7 @@ impl Making<'_, '_> {
         }
     }
 
-    fn node_lines(&self, device: usize, at: usize, folds: &Folds) -> Vec<Row> {
+    fn node_lines(&self, device: usize, at: usize, folds: &Folds) -> Vec<CardRow> {
         let here = self.view.device(device);
         let node = &here.nodes[at];
         let mut beside = Vec::new();
@@ -235,7 +235,7 @@ impl Making<'_, '_> {
             None
         };
         let beside = mark.or_else(|| (!beside.is_empty()).then(|| (beside.join(" "), SOFT)));
-        let mut lines = vec![Row { text: words::name(node), look: NAME, beside }];
+        let mut lines = vec![CardRow { text: words::name(node), look: NAME, beside }];
         let settings = words::settings(node, self.view.details);
         if !settings.is_empty() {
             lines.push(line(settings.join(PARTS), WORDS));
@@ -290,7 +290,7 @@ impl Making<'_, '_> {
         lines
     }
 
-    fn counted(&self, counters: Option<&Counters>, rates: Option<&PerSecond>) -> Vec<Row> {
+    fn counted(&self, counters: Option<&Counters>, rates: Option<&PerSecond>) -> Vec<CardRow> {
         let Some(counters) = counters else { return Vec::new() };
         let mut lines = Vec::new();
         let mut more = Vec::new();
@@ -299,16 +299,16 @@ impl Making<'_, '_> {
                 lines.push(line(
                     format!(
                         "{} · {} pkt",
-                        amounts::bytes(counters.bytes),
-                        amounts::count(counters.packets)
+                        fmt::bytes(counters.bytes),
+                        fmt::count(counters.packets)
                     ),
                     SOFT,
                 ));
                 if counters.drops > 0 {
-                    more.push((format!("{} dropped", amounts::count(counters.drops)), LOST));
+                    more.push((format!("{} dropped", fmt::count(counters.drops)), LOST));
                 }
                 if let Some(marks) = counters.marks.filter(|marks| *marks > 0) {
-                    more.push((format!("{} marked", amounts::count(marks)), SOFT));
+                    more.push((format!("{} marked", fmt::count(marks)), SOFT));
                 }
             }
             (Some(_), None) => {}
@@ -316,21 +316,21 @@ impl Making<'_, '_> {
                 lines.push(line(
                     format!(
                         "{}/s · {} pkt/s",
-                        amounts::bits(rates.bits),
-                        amounts::frequency(rates.packets)
+                        fmt::bits(rates.bits),
+                        fmt::frequency(rates.packets)
                     ),
                     SOFT,
                 ));
                 if rates.drops > 0.0 {
-                    more.push((format!("{} drops/s", amounts::frequency(rates.drops)), LOST));
+                    more.push((format!("{} drops/s", fmt::frequency(rates.drops)), LOST));
                 }
                 if let Some(marks) = rates.marks.filter(|marks| *marks > 0.0) {
-                    more.push((format!("{} marks/s", amounts::frequency(marks)), SOFT));
+                    more.push((format!("{} marks/s", fmt::frequency(marks)), SOFT));
                 }
             }
         }
         if counters.backlog_packets > 0 {
-            more.push((format!("{} waiting", amounts::count(counters.backlog_packets)), WORDS));
+            more.push((format!("{} waiting", fmt::count(counters.backlog_packets)), WORDS));
         }
         lines.extend(more.into_iter().map(|(text, look)| line(text, look)));
         lines

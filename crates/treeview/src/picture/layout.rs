@@ -1,6 +1,6 @@
 //! Where each card stands: columns by depth, bands by subtree.
 
-use super::cards::{Card, Cards, PARTS, Row};
+use super::cards::{Card, CardRow, Cards, PARTS};
 use super::style::{FILTER, PAD};
 use quell_chart::{Rect, Type};
 
@@ -20,7 +20,7 @@ const TALL: f64 = 1100.0;
 const LABELS: usize = 6;
 const LABEL: Type = Type { size: 9.5, bold: false, tone: FILTER };
 
-pub(super) struct Layout {
+pub(super) struct CardLayout {
     /// Each card's box, without the labels above it.
     pub boxes: Vec<Rect>,
     pub width: f64,
@@ -30,14 +30,14 @@ pub(super) struct Layout {
     card: f64,
 }
 
-impl Layout {
+impl CardLayout {
     pub(super) fn of(cards: &Cards, width: f64) -> Self {
         let columns = cards.list.iter().map(|card| card.depth + 1).max().unwrap_or(1) as f64;
         let gap = if width < 760.0 { 28.0 } else { 42.0 };
         let card =
             ((width - 2.0 * PAD - (columns - 1.0) * gap) / columns).clamp(WIDTHS.0, WIDTHS.1);
         let needed = 2.0 * PAD + columns * card + (columns - 1.0) * gap;
-        let mut layout = Layout {
+        let mut layout = CardLayout {
             boxes: vec![Rect::default(); cards.list.len()],
             width: needed.max(width.min(LEAST)),
             height: 0.0,
@@ -81,7 +81,6 @@ impl Layout {
         layout
     }
 
-    /// The words of the filters that lead to a card.
     pub(super) fn labels(&self, card: &Card) -> Vec<(String, Type)> {
         let mut lines: Vec<String> = Vec::new();
         let mut shown = 0;
@@ -107,7 +106,7 @@ impl Layout {
     }
 
     fn card_height(&self, card: &Card) -> f64 {
-        let line = |line: &Row| {
+        let line = |line: &CardRow| {
             self.wrap(&line.text, line.look, line.beside.as_ref()).len() as f64
                 * line.look.leading()
         };

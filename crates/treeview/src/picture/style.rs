@@ -5,5 +5,4 @@ use quell_chart::Tone;
 /// Around everything, in CSS pixels.
 pub(super) const PAD: f64 = 18.0;
 pub(super) const FILTER: Tone = Tone::Slot(0);
-/// What goes wrong, and what is lost: orange.
 pub(super) const WRONG: Tone = Tone::Slot(1);

@@ -87,7 +87,6 @@ pub struct Part {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Host {
-    /// Quell's version.
     #[serde(deserialize_with = "name")]
     pub quell: String,
     /// `uname -r`.
@@ -167,7 +166,6 @@ pub struct PartStream {
     /// The longest of them in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_gap_ns: Option<u64>,
-    /// The stream over time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub moments: Vec<Moment>,
 }

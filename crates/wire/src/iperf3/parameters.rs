@@ -30,10 +30,8 @@ pub struct Parameters {
     pub nodelay: bool,
     /// How many streams each way.
     pub parallel: u32,
-    /// The server sends.
     #[serde(skip_serializing_if = "is_false")]
     pub reverse: bool,
-    /// Both send.
     #[serde(skip_serializing_if = "is_false")]
     pub bidirectional: bool,
     /// Socket buffers in bytes (`-w`).
@@ -67,7 +65,6 @@ pub struct Parameters {
     /// The CPU on which the server shall work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_affinity: Option<i32>,
-    /// Congestion control of the sender.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
     /// The server shall send what it printed (1).

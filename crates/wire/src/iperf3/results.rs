@@ -12,19 +12,15 @@ pub struct Results {
     /// CPU of the process in percent of one CPU; none where what was told can't be one.
     #[serde(deserialize_with = "known")]
     pub cpu_util_total: Option<f64>,
-    /// The part in user space.
     #[serde(deserialize_with = "known")]
     pub cpu_util_user: Option<f64>,
-    /// The part in the kernel.
     #[serde(deserialize_with = "known")]
     pub cpu_util_system: Option<f64>,
     /// Whether `retransmits` of this end's streams mean something: 1, 0, or -1 when this end does not send.
     #[serde(deserialize_with = "small")]
     pub sender_has_retransmits: i32,
-    /// Congestion control of this end.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "word")]
     pub congestion_used: Option<String>,
-    /// What the server printed, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "words")]
     pub server_output_text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,7 +32,6 @@ pub struct Results {
     pub quell: Option<Part>,
 }
 
-/// One stream, as one end saw it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StreamResult {

@@ -36,20 +36,18 @@ pub struct EchoFold {
     unanswered: Option<u64>,
     given_up: BTreeMap<u64, GivenUp>,
     /// When each packet was sent, and what became of it; none where that is not kept.
-    fates: Option<Vec<(i64, Fate)>>,
+    fates: Option<Vec<(i64, PacketFate)>>,
     lateness: Lateness,
     seen: Lateness,
     left: Lateness,
     queued: Running,
     orders: Orders,
     apart: Option<bool>,
-    /// When the first packet was sent.
     first_ns: Option<i64>,
 }
 
-/// What became of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum PacketFate {
     Answered,
     Lost,
     Unsure,
@@ -60,7 +58,6 @@ enum Fate {
 struct GivenUp {
     status: EchoStatus,
     late: Option<u64>,
-    /// Its place among the fates.
     place: usize,
 }
 
@@ -122,22 +119,22 @@ impl EchoFold {
             EchoStatus::Duplicate => self.counts.duplicates += 1,
             EchoStatus::Ok => {
                 self.counts.received += 1;
-                self.sent(sample, Fate::Answered);
+                self.sent(sample, PacketFate::Answered);
             }
             EchoStatus::Unsure => {
                 self.take_back(sample.seq);
                 self.counts.unsure += 1;
-                self.sent(sample, Fate::Unsure);
+                self.sent(sample, PacketFate::Unsure);
             }
             EchoStatus::Late => self.late(sample),
             EchoStatus::Error => {
                 self.counts.errors += 1;
-                self.sent(sample, Fate::Lost);
+                self.sent(sample, PacketFate::Lost);
             }
             status @ (EchoStatus::Lost | EchoStatus::LostUp | EchoStatus::LostDown) => {
                 self.counts.lose(status);
                 let place = self.fates.as_ref().map_or(0, Vec::len);
-                self.sent(sample, Fate::Lost);
+                self.sent(sample, PacketFate::Lost);
                 let late = late::latest_ns(sample);
                 self.given_up.insert(sample.seq, GivenUp { status, late, place });
                 if self.given_up.len() > GIVEN_UP {
@@ -151,7 +148,7 @@ impl EchoFold {
         }
     }
 
-    fn sent(&mut self, sample: &EchoSample, fate: Fate) {
+    fn sent(&mut self, sample: &EchoSample, fate: PacketFate) {
         self.counts.sent += 1;
         self.left.take(sample.sent_late_ns);
         if let Some(queued) = sample.queued_ns {
@@ -166,12 +163,12 @@ impl EchoFold {
     fn late(&mut self, sample: &EchoSample) {
         self.counts.received_late += 1;
         let Some(before) = self.given_up.remove(&sample.seq) else {
-            return self.sent(sample, Fate::Answered);
+            return self.sent(sample, PacketFate::Answered);
         };
         self.counts.find(before.status);
         self.lateness.take_back(before.late);
         if let Some(fate) = self.fates.as_mut().and_then(|f| f.get_mut(before.place)) {
-            fate.1 = Fate::Answered;
+            fate.1 = PacketFate::Answered;
         }
     }
 
@@ -200,13 +197,11 @@ impl EchoFold {
         self.apart == Some(true)
     }
 
-    /// What became of how many packets.
     pub fn counts(&self) -> Counts {
         let counts = self.losses.as_ref().map_or(self.counts, |told| self.counts.with_losses(told));
         counts.with_unanswered(self.unanswered.unwrap_or(0))
     }
 
-    /// How late packets were sent.
     pub fn left(&self) -> Lateness {
         self.left
     }
@@ -215,7 +210,6 @@ impl EchoFold {
         self.seen
     }
 
-    /// The round trip alone, for who asks often.
     pub fn round_trip(&self) -> Way {
         self.orders.round_trip(self.counts.unsure)
     }
@@ -240,11 +234,11 @@ impl EchoFold {
         };
         let one_way = ways.all_up;
         let jitter_of = if one_way { Transit::Up } else { Transit::RoundTrip };
-        let batches_of = |is_lost: fn(Fate) -> bool| {
+        let batches_of = |is_lost: fn(PacketFate) -> bool| {
             self.fates.as_deref().map_or(Vec::new(), |fates| batches(fates, is_lost))
         };
         let counts = self.counts();
-        let mut least = batches_of(|fate| fate == Fate::Lost);
+        let mut least = batches_of(|fate| fate == PacketFate::Lost);
         // Which of those without an answer were left unanswered is not known: all stretches alike.
         let all = (counts.lost + counts.errors + counts.unanswered) as f64;
         if counts.unanswered > 0 {
@@ -253,7 +247,7 @@ impl EchoFold {
         EchoResult {
             counts,
             batches: least,
-            batches_at_most: batches_of(|fate| fate != Fate::Answered),
+            batches_at_most: batches_of(|fate| fate != PacketFate::Answered),
             reordered: rtt.reordered,
             reordered_up: ways.numbered_up.then_some(up.reordered),
             reordered_down: ways.numbered_down.then_some(down.reordered),
@@ -278,7 +272,7 @@ impl EchoFold {
 }
 
 /// Packets sent and lost by stretches of time of the same length, from the first packet to the last.
-fn batches(fates: &[(i64, Fate)], is_lost: fn(Fate) -> bool) -> Vec<Batch> {
+fn batches(fates: &[(i64, PacketFate)], is_lost: fn(PacketFate) -> bool) -> Vec<Batch> {
     let fates = || fates.iter().filter(|(t_ns, _)| *t_ns != NEVER);
     let times = || fates().map(|(t_ns, _)| *t_ns);
     let (Some(first), Some(last)) = (times().min(), times().max()) else { return Vec::new() };

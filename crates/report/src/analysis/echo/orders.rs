@@ -25,9 +25,7 @@ pub(crate) const LEAST_UNSURE_NS: i64 = 1_000_000_000;
 /// How much is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keep {
-    /// Every packet.
     All,
-    /// The last ones.
     Recent,
 }
 
@@ -49,7 +47,7 @@ const WAYS: [Transit; 3] = [Transit::Up, Transit::Down, Transit::RoundTrip];
 const SENDING: usize = 3;
 
 #[derive(Debug, Clone, Copy)]
-struct Packet {
+struct OrderedPacket {
     t_ns: i64,
     seq: u64,
     up_order: Option<u64>,
@@ -61,7 +59,7 @@ struct Packet {
 #[derive(Debug, Clone)]
 pub(super) struct Orders {
     keep: Keep,
-    waiting: Vec<Packet>,
+    waiting: Vec<OrderedPacket>,
     settled: Settled,
     /// By how much settled one-way delays are corrected; none before there are any.
     line: Option<Option<ClockOffset>>,
@@ -73,13 +71,12 @@ pub(super) struct Orders {
 
 #[derive(Debug, Clone)]
 struct Settled {
-    ways: [Arrivals; 3],
+    ways: [ArrivalOrder; 3],
     ipdv_up: Variation,
     ipdv_rtt: Variation,
     offset: OffsetEstimator,
 }
 
-/// What is known of the ways so far.
 pub(super) struct Ways {
     /// In the order of [`WAYS`].
     pub by_transit: [Way; 3],
@@ -89,7 +86,6 @@ pub(super) struct Ways {
     pub some_up: bool,
     /// Whether each does, by clocks that can be compared.
     pub all_up: bool,
-    /// Whether the reflector numbers each.
     pub numbered_up: bool,
     /// Whether each has its place among the replies.
     pub numbered_down: bool,
@@ -97,7 +93,7 @@ pub(super) struct Ways {
 
 impl Orders {
     pub fn new(keep: Keep) -> Self {
-        let arrivals = |first, each| Arrivals {
+        let arrivals = |first, each| ArrivalOrder {
             jitter: Jitter::new(),
             delays: keep.running_from(first),
             each,
@@ -131,7 +127,7 @@ impl Orders {
                 *count += u64::from(order.is_some());
             }
         }
-        self.waiting.push(Packet {
+        self.waiting.push(OrderedPacket {
             t_ns: s.t_ns,
             seq: s.seq,
             up_order: s.up_order,
@@ -204,7 +200,7 @@ impl Orders {
         let [up, down, rtt] = &settled.ways;
         // Of clocks that can't be compared there are no delays.
         let comparable = !apart || offset.is_some();
-        let one_way = |way: &Arrivals, shift| match comparable {
+        let one_way = |way: &ArrivalOrder, shift| match comparable {
             true => way.way(shift),
             false => Way { reordered: way.order.reordered(), ..Way::default() },
         };
@@ -227,8 +223,7 @@ impl Orders {
 }
 
 impl Settled {
-    /// Reads the clocks of the first packets sent.
-    fn clock(&mut self, waiting: &mut [Packet], count: usize) {
+    fn clock(&mut self, waiting: &mut [OrderedPacket], count: usize) {
         waiting.sort_by_key(|p| p.seq);
         for packet in waiting[..count].iter().filter(|p| !p.settled[SENDING]) {
             if let [Some(up), Some(down), _] = packet.transit_ns {
@@ -238,7 +233,7 @@ impl Settled {
     }
 
     /// Takes the first packets of each order, with one-way delays less what the clocks are apart by this line.
-    fn feed(&mut self, waiting: &mut [Packet], count: usize, line: Option<ClockOffset>) {
+    fn feed(&mut self, waiting: &mut [OrderedPacket], count: usize, line: Option<ClockOffset>) {
         waiting.sort_by_key(|p| p.seq);
         for packet in &mut waiting[..count] {
             if !std::mem::replace(&mut packet.settled[SENDING], true) && packet.t_ns >= 0 {
@@ -257,7 +252,7 @@ impl Settled {
     }
 }
 
-impl Packet {
+impl OrderedPacket {
     fn transit(&self, of: Transit, line: Option<ClockOffset>) -> Option<i64> {
         let apart = line.map_or(0, |line| line.at(self.t_ns));
         match of {
@@ -270,7 +265,7 @@ impl Packet {
 
 /// Packets of one way, in the order of their arrival at its end.
 #[derive(Debug, Clone)]
-struct Arrivals {
+struct ArrivalOrder {
     jitter: Jitter,
     delays: RunningAround,
     /// Each of the round trips, where all are kept.
@@ -278,8 +273,8 @@ struct Arrivals {
     order: RecentOrder,
 }
 
-impl Arrivals {
-    fn take(&mut self, packet: &Packet, of: Transit, line: Option<ClockOffset>) {
+impl ArrivalOrder {
+    fn take(&mut self, packet: &OrderedPacket, of: Transit, line: Option<ClockOffset>) {
         if packet.t_ns < 0 {
             return;
         }
@@ -342,7 +337,7 @@ impl Variation {
 }
 
 /// The place of a packet in the order of arrival at the end of a way, which is not always that of their numbers: RFC 3550 takes them so.
-fn place(packet: &Packet, of: Transit) -> (u64, u64) {
+fn place(packet: &OrderedPacket, of: Transit) -> (u64, u64) {
     let order = if of == Transit::Up { packet.up_order } else { packet.down_order };
     (order.unwrap_or(packet.seq), packet.seq)
 }

@@ -38,7 +38,6 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Packets answered, in time or late.
     pub fn answered(&self) -> u64 {
         self.received + self.received_late
     }
@@ -115,11 +114,9 @@ pub struct Way {
 /// What one echo stream showed in one cell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EchoResult {
-    /// What became of its packets.
     pub counts: Counts,
     /// Packets sent and lost by stretches of the measurement; empty where not all packets are kept.
     pub batches: Vec<Batch>,
-    /// The same with those that may be lost.
     pub batches_at_most: Vec<Batch>,
     /// Packets whose replies came after one to a later packet.
     pub reordered: u64,
@@ -136,7 +133,6 @@ pub struct EchoResult {
     /// RFC 3550's J after the last packet, as an RTP receiver reports it, of what [`Self::jitter_of`] says: it comes up from 0, and
     /// forgets all but some thirty packets.
     pub jitter_last_ms: Option<f64>,
-    /// What that, and the variation of delay, are of.
     pub jitter_of: Transit,
     /// Variation of delay between packets sent one after the other (RFC 3393), in milliseconds, as absolute values.
     pub ipdv_ms: Option<Spread>,
@@ -150,11 +146,9 @@ pub struct EchoResult {
     pub up_ms: Option<Spread>,
     /// One-way delays back in milliseconds.
     pub down_ms: Option<Spread>,
-    /// The clocks that one-way delays are of.
     pub clocks: Clocks,
     /// How late the program that measured was: sending or seeing, whichever is later.
     pub lateness: Lateness,
-    /// How late answers were seen.
     pub seen: Lateness,
     /// How late packets were sent.
     pub left: Lateness,

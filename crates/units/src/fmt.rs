@@ -1,4 +1,4 @@
-//! Numbers in few characters: three digits and a unit, in thousands.
+//! Figures for people: in few characters, as many digits as count.
 
 /// `211 kB`, `1.20 GB`.
 pub fn bytes(count: u64) -> String {
@@ -34,6 +34,33 @@ pub fn frequency(rate: f64) -> String {
         r if r < 9.95 => format!("{r:.1}"),
         r => count(r.round() as u64),
     }
+}
+
+/// Milliseconds: four digits that count, at most six characters up to 1000 s.
+pub fn ms(value: f64) -> String {
+    let digits = match value.abs() {
+        v if v < 9.9995 => 3,
+        v if v < 99.995 => 2,
+        v if v < 999.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$}")
+}
+
+/// A part of 1 as percent, without the sign: one digit behind the point, and never 0 or 100 for what is only nearly so.
+pub fn percent(ratio: f64) -> String {
+    let text = format!("{:.1}", ratio * 100.0);
+    match text.as_str() {
+        "0.0" if ratio > 0.0 => "<0.1".into(),
+        "100.0" if ratio < 1.0 => ">99.9".into(),
+        "100.0" => "100".into(),
+        _ => text,
+    }
+}
+
+/// How many, and of what: `1 packet`, `2 packets`.
+pub fn plural(n: u64, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 fn scaled(value: f64, unit: &str) -> String {
