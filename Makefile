@@ -36,7 +36,7 @@ KERNEL_PACKAGES := $(KERNEL_TOOLS) $(if $(KERNEL_OPTIONS),,linux-source-6.1)
 TEST_PACKAGES   := $(BUILD_PACKAGES) $(KERNEL_TOOLS) linux-source-6.1 nodejs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check bench fuzz kernel build quick static deb arm64 builds install cargo packages
+.PHONY: help demo test test-long check confusion bench fuzz kernel build quick static deb arm64 builds install cargo packages
 
 help: ## List these commands
 	@echo "make COMMAND, where COMMAND is:"
@@ -74,6 +74,10 @@ check: cargo ## Check format, lints, layers, licences and documents
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	CUSTOM_LIBFUZZER_PATH=/nowhere/libfuzzer.a $(CARGO) check --locked --quiet --manifest-path fuzz/Cargo.toml --target-dir $(TARGET)
 	$(CARGO) test --locked -p quell-house
+
+confusion: cargo kernel ## Print what each instrument says of worlds whose cause is known, against what is true (minutes)
+	@tools/need-packages $(BUILD_PACKAGES) iproute2 tcpdump
+	$(CARGO) test --locked -p quell --test lab the_whole_table -- --ignored --nocapture
 
 bench: build kernel ## Measure classifier, shaping, lab, flows, round trips (beside the peers that are there) and comparing (13 minutes, on a quiet machine)
 	@tools/need-packages $(BUILD_PACKAGES)

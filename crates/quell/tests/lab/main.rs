@@ -7,6 +7,7 @@
 mod left_out;
 
 mod captures;
+mod confusion;
 mod days;
 mod diagnosing;
 mod doctor;
