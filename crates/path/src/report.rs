@@ -23,13 +23,13 @@ pub struct PathReport<'a> {
     sees_marks: bool,
     unmatched: u64,
     run: Option<&'a str>,
-    flows: Vec<FlowReport>,
+    flows: Vec<HopFlowReport>,
     hops: Vec<HopReport>,
     findings: Vec<PathFinding>,
 }
 
 #[derive(Debug, Serialize)]
-struct FlowReport {
+struct HopFlowReport {
     /// From 1.
     flow: usize,
     port: u16,
@@ -109,7 +109,7 @@ impl<'a> PathReport<'a> {
         let flow = |(flow, port): (usize, &u16)| {
             let end = hops.shape.ends.get(flow).copied().flatten();
             let counts = hops.counts(flow, end.map_or(hops.length().max(1), usize::from));
-            FlowReport {
+            HopFlowReport {
                 flow: flow + 1,
                 port: *port,
                 hops: end,
