@@ -67,20 +67,23 @@ pub struct LossFacts {
     pub sent: u64,
     /// Segments that were sent again.
     pub again: u64,
-    /// Retransmission timers that ran out.
-    pub timeouts: u64,
+    /// Timers that ran out: for a retransmission, or for a probe of the tail (RFC 8985, section 7).
+    pub timers: u64,
 }
 
 impl LossFacts {
-    /// How losses were met, where there are enough of them: one in a hundred of 1000 segments, one in ten of fewer, or 20 timeouts.
+    /// How losses were met, where there are enough of them: one in a hundred of 1000 segments, one in ten of fewer, or 20 timers that ran out.
     pub fn cause(&self) -> Option<Cause> {
-        let Self { sent, again, timeouts } = *self;
+        let Self { sent, again, timers } = *self;
         let lossy = sent >= 1000 && again * 100 > sent || again >= 20 && again * 10 >= sent;
-        let by_timer = timeouts >= 20 && timeouts * 2 >= again && again * 1000 >= sent;
-        match (by_timer, lossy) {
-            (true, _) => Some(Cause::RetransmissionTimeout),
-            (false, true) => Some(Cause::FastRetransmit),
-            (false, false) => None,
+        let mostly_timers = timers * 2 >= again;
+        match lossy {
+            true if mostly_timers => Some(Cause::RetransmissionTimeout),
+            true => Some(Cause::FastRetransmit),
+            false if timers >= 20 && mostly_timers && again * 1000 >= sent => {
+                Some(Cause::RetransmissionTimeout)
+            }
+            false => None,
         }
     }
 }
@@ -125,10 +128,11 @@ mod tests {
 
     #[test]
     fn losses_are_met_by_a_timer_or_at_once() {
-        let cause = |sent, again, timeouts| LossFacts { sent, again, timeouts }.cause();
+        let cause = |sent, again, timers| LossFacts { sent, again, timers }.cause();
         assert_eq!(cause(100_000, 5000, 30), Some(Cause::FastRetransmit));
         assert_eq!(cause(150, 120, 90), Some(Cause::RetransmissionTimeout));
         assert_eq!(cause(100, 20, 0), Some(Cause::FastRetransmit));
+        assert_eq!(cause(200, 26, 26), Some(Cause::RetransmissionTimeout), "probes of the tail");
         assert_eq!([cause(100_000, 900, 5), cause(100, 5, 5), cause(0, 0, 0)], [None; 3]);
         assert_eq!(cause(1_000_000, 30, 30), None, "three in a hundred thousand");
     }

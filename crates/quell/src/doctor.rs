@@ -119,7 +119,10 @@ fn explain(name: &str, args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let lines = match quell_cause::named(name.trim())
         .filter(|row| quell_doctor::named(row.name).is_none())
     {
-        Some(row) if args.json.json => return Ok(print_json(row)).map(|()| ExitCode::SUCCESS),
+        Some(row) if args.json.json => {
+            print_json(row);
+            return Ok(ExitCode::SUCCESS);
+        }
         Some(row) => text::cause(row, columns()),
         None => {
             let check = check_named(name)?;

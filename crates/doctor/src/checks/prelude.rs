@@ -140,11 +140,12 @@ pub(super) fn sent_again(facts: &Facts<'_>, check: &Check) -> CheckResult {
     let again = facts.counter("Tcp.RetransSegs")?;
     let sent = facts.counter("TcpExt.TCPOrigDataSent")?;
     let timeouts = facts.counter("TcpExt.TCPTimeouts")?;
+    let probes = facts.counter("TcpExt.TCPLossProbes").unwrap_or_default();
     let syns = facts.counter("TcpExt.TCPSynRetrans").unwrap_or_default();
     let loss = |of: fn(CounterReading) -> u64| LossFacts {
         sent: of(sent),
         again: of(again).saturating_sub(of(syns)),
-        timeouts: of(timeouts).saturating_sub(of(syns)),
+        timers: of(timeouts).saturating_sub(of(syns)) + of(probes),
     };
     let cause = loss(|c| c.watched).cause().or_else(|| loss(|c| c.total).cause());
     let Some(cause) = cause.filter(|cause| Some(*cause) == check.cause()) else {
@@ -157,6 +158,7 @@ pub(super) fn sent_again(facts: &Facts<'_>, check: &Check) -> CheckResult {
     let finding = finding
         .saw(Evidence::count("TCPOrigDataSent", sent.total, "/proc/net/netstat"))
         .saw(Evidence::number("share", percent(again.total, sent.total), "%", "calculated"))
-        .saw(Evidence::count("TCPTimeouts", timeouts.total, "/proc/net/netstat"));
+        .saw(Evidence::count("TCPTimeouts", timeouts.total, "/proc/net/netstat"))
+        .saw(Evidence::count("TCPLossProbes", probes.total, "/proc/net/netstat"));
     Ok(CheckOutcome::Found(vec![finding]))
 }

@@ -3,7 +3,7 @@ use super::prelude::*;
 pub(super) const CHECK: Check = Check::of_cause(
     Cause::RetransmissionTimeout,
     CheckGroup::Errors,
-    "TcpExt TCPTimeouts against Tcp RetransSegs, those of SYNs left out",
+    "TcpExt TCPTimeouts and TCPLossProbes against Tcp RetransSegs, those of SYNs left out",
     look,
 );
 

@@ -23,11 +23,6 @@ use worlds::{Instrument, MAKERS, Maker, World};
 const SEED: u64 = 26;
 /// Worlds of each cause there; every third sends from the server to the client.
 const WORLDS: usize = 12;
-/// Who names something else of which cause, as docs/diagnosing.md tells: to be mended.
-const OPEN: &[(Instrument, &str)] = &[
-    // A tail loss probe is no `TCPTimeouts`.
-    (Instrument::Doctor, "retransmission-timeout"),
-];
 
 #[test]
 fn of_a_few_worlds_no_instrument_names_a_cause_that_is_not_there() {
@@ -37,8 +32,7 @@ fn of_a_few_worlds_no_instrument_names_a_cause_that_is_not_there() {
     let numbers: Vec<_> = MAKERS.iter().flat_map(|maker| [(maker, 0), (maker, 2)]).collect();
     let judged = judge(SEED, &numbers);
     println!("{}", table(&judged));
-    let is_open = |verdict: &&Verdict| OPEN.contains(&(verdict.instrument, verdict.maker.cause));
-    let tally = Tally::of(judged.iter().filter(|verdict| !is_open(verdict)));
+    let tally = Tally::of(judged.iter());
     assert_eq!(tally.wrong, 0, "{}", table(&judged));
     assert!(tally.right * 3 >= tally.visible * 2, "{}", table(&judged));
 }
