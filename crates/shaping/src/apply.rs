@@ -4,6 +4,7 @@
 //!   LinePlan ─► quell_act::apply ─► reconcile: tables and classes of those who are there ─► daemon: those of who comes
 //! ```
 
+use crate::line_plan::recipe_of;
 use crate::reconcile::{self, Reconciler};
 use crate::subscriber_classes::SubscriberClasses;
 use crate::{LinePlan, ShapingError, UndoLogs, daemon, open, plan_again};
@@ -43,7 +44,7 @@ pub fn apply(
         device: device.to_owned(),
         goal,
         wanted: words,
-        recipe: serde_json::to_string(&policy).map_err(ShapingError::system)?,
+        recipe: recipe_of(&policy)?,
         command: command.to_owned(),
         replace,
         no_way_back,

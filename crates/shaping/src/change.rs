@@ -7,7 +7,7 @@
 //!
 //! The first looks at the subscriber's own classes and at nobody else's, however many there are.
 
-use crate::line_plan::{link_named, plan_chosen};
+use crate::line_plan::{link_named, plan_chosen, recipe_of};
 use crate::reconcile::Reconciler;
 use crate::subscriber_classes::SubscriberClasses;
 use crate::{
@@ -194,8 +194,7 @@ fn one_class(
     let mut reconciler = Reconciler::open(&subscribers).map_err(ShapingError::check)?;
     let begun = &in_force.log().begun;
     let before = (begun.wanted.clone(), begun.recipe.clone());
-    let recipe = serde_json::to_string(&policy).map_err(ShapingError::system)?;
-    in_force.write(policy.words(PolicyName::Subscribers), recipe)?;
+    in_force.write(policy.words(PolicyName::Subscribers), recipe_of(&policy)?)?;
     match reconciler.lead_some(&subscribers, &who) {
         Ok(steps) => {
             let here = reconciler.is_here(&who).map_err(ShapingError::system)?;

@@ -10,9 +10,10 @@ use crate::subscriber_classes::{self, SubscriberClasses};
 use crate::{ShapingError, ifb_of, interface, kernel, mac_of};
 use quell_act::{DeviceGoal, Goal, HostTableGoal, LinkGoal, LinkNow, Log, Machine};
 use quell_netlink::sysctl;
-use quell_shaper::{DeviceTraits, LinePolicy, PolicyName, Tell, read_list};
+use quell_shaper::{DeviceTraits, LinePolicy, PolicyName, Tell, read_list, write_list};
 use quell_sys::input;
 use quell_tc::{Action, Filter, Ingress, Places, Tree};
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// No file that a person writes is longer.
@@ -65,12 +66,36 @@ pub fn plan_again(log: &Log, machine: &mut dyn Machine) -> Result<LinePlan, Shap
     plan_chosen(machine, &log.begun.device, policy_of_log(log)?)
 }
 
+/// A policy as an undo log keeps it: subscribers a line each, since a log has room for 16 MB, and for what was in force before.
+#[derive(Serialize, Deserialize)]
+struct LoggedPolicy {
+    policy: LinePolicy,
+    subscribers: String,
+}
+
+/// The text of a policy for an undo log.
+///
+/// # Errors
+/// It can't be put into words.
+pub fn recipe_of(policy: &LinePolicy) -> Result<String, ShapingError> {
+    let subscribers = write_list(&policy.subscribers);
+    let mut policy = policy.clone();
+    policy.subscribers.clear();
+    serde_json::to_string(&LoggedPolicy { policy, subscribers }).map_err(ShapingError::system)
+}
+
 /// The policy in force, as its log keeps it.
 ///
 /// # Errors
 /// It can't be read.
 pub fn policy_of_log(log: &Log) -> Result<LinePolicy, ShapingError> {
-    serde_json::from_str(&log.begun.recipe).map_err(ShapingError::system)
+    policy_of_recipe(&log.begun.recipe).map_err(ShapingError::System)
+}
+
+fn policy_of_recipe(text: &str) -> Result<LinePolicy, String> {
+    let kept: LoggedPolicy = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    let (subscribers, _) = read_list(&kept.subscribers, &[])?;
+    Ok(LinePolicy { subscribers, ..kept.policy })
 }
 
 /// An interface, and of the others the first one that is the end of a tunnel in which Quell's classifier reads.
@@ -252,4 +277,38 @@ pub fn with_list(mut all: LinePolicy, file: &Path) -> Result<LinePolicy, Shaping
 pub fn text_of(file: &Path) -> Result<String, ShapingError> {
     let named = |why: std::io::Error| ShapingError::unusable(format!("{}: {why}", file.display()));
     input::text(file, LARGEST).map_err(named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_has_room_for_as_many_subscribers_as_there_can_be_twice() {
+        let one = "{ name = \"subscriber-12345\", prefixes = [\"192.0.2.128/25\"], \
+                   up = { floor = \"100kbit\", ceiling = \"100Mbit\" }, \
+                   down = { floor = \"100kbit\", ceiling = \"100Mbit\" } }";
+        let one: LinePolicy = toml::from_str(&format!("subscriber = [{one}]")).expect("a policy");
+        let subscribers = vec![one.subscribers[0].clone(); 65_264];
+        let text = recipe_of(&LinePolicy { subscribers, ..one }).expect("a recipe");
+        assert!(2 * text.len() < 12 << 20, "{} bytes", text.len());
+    }
+
+    #[test]
+    fn a_policy_is_read_from_its_log_as_it_was_written() {
+        let files = [
+            "line = \"10/50\"\npolicy = \"cake\"\nlink = \"docsis\"",
+            "up = \"1Mbit\"\nhosts = [[\"192.0.2.7\", \"2001:db8::7\"]]",
+            "[tree]\nqueue = { kind = \"htb\", default = \"1:2\", class = [{ id = \"1:2\", rate = \"1Mbit\" }] }",
+            "line = \"10/50\"\nlazy = true\n[[group]]\nname = \"north\"\nup = \"5Mbit\"\ndown = \"9Mbit\"\n\
+             [[subscriber]]\nname = \"Elm St. 9, \\\"Town\\\"\"\nprefixes = [\"192.0.2.0/29\", \"2001:db8::/48\"]\n\
+             group = \"north\"\nup = { floor = \"1Mbit\", ceiling = \"4Mbit\" }\n\
+             down = { floor = \"1Mbit\", ceiling = \"9Mbit\" }",
+        ];
+        for file in files {
+            let policy: LinePolicy = toml::from_str(file).expect(file);
+            let text = recipe_of(&policy).expect("a recipe");
+            assert_eq!(policy_of_recipe(&text), Ok(policy), "{text}");
+        }
+    }
 }
