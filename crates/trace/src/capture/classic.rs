@@ -4,8 +4,8 @@
 //! by the file's first four bytes.
 
 use super::error::CaptureError;
-use super::input::Input;
-use super::record::{ByteOrder, CaptureRecord, LONGEST_PACKET};
+use super::input::{ByteOrder, CaptureRecord, Input, LONGEST_PACKET};
+
 use crate::time::Time;
 use std::io::Read;
 

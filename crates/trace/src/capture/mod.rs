@@ -11,17 +11,15 @@ mod classic;
 mod error;
 mod input;
 mod ng;
-mod record;
 
 pub use error::CaptureError;
-pub use record::LONGEST_PACKET;
+pub use input::LONGEST_PACKET;
 
 use crate::time::Time;
 use classic::Classic;
 use error::Foreign;
-use input::Input;
+use input::{ByteOrder, CaptureRecord, Input};
 use ng::Ng;
-use record::{ByteOrder, CaptureRecord};
 use std::io::Read;
 
 /// A packet as it was captured.

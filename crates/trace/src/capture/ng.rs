@@ -8,8 +8,8 @@
 //! one before it and may have the other order of bytes.
 
 use super::error::CaptureError;
-use super::input::Input;
-use super::record::{ByteOrder, CaptureRecord, LONGEST_PACKET};
+use super::input::{ByteOrder, CaptureRecord, Input, LONGEST_PACKET};
+
 use crate::time::Time;
 use std::io::Read;
 
