@@ -53,7 +53,7 @@ fn error(ipv6: bool, bytes: &[u8]) {
     assert!(error.quoted.rest.len() + extension.len() < bytes.len());
     assert!(icmp_error::labels(extension).len() <= icmp_error::MOST_LABELS);
     assert_eq!(error.quoted.destination.is_ipv6(), ipv6);
-    let _ = (error.quoted.ports(), hop_probe::of_udp(error.quoted.rest));
+    let _ = error.quoted.ports();
     hop(error.quoted.rest);
 }
 
