@@ -7,8 +7,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quell_web::nq::Config;
-use quell_web::sent::Sent;
+use quell_web::nq::NqConfig;
+use quell_web::sent::SentResult;
 use quell_web::url::Url;
 use quell_web::{head, nq, sent};
 
@@ -45,10 +45,10 @@ fn answer(bytes: &[u8]) {
 }
 
 fn config(bytes: &[u8]) {
-    match Config::parse(bytes) {
+    match NqConfig::parse(bytes) {
         Ok(config) => {
             assert!(bytes.len() <= nq::LONGEST);
-            assert_eq!(Config::parse(config.json().as_bytes()).as_ref(), Ok(&config));
+            assert_eq!(NqConfig::parse(config.json().as_bytes()).as_ref(), Ok(&config));
             assert_eq!(config.large.host, config.upload.host);
         }
         Err(error) => {
@@ -59,7 +59,7 @@ fn config(bytes: &[u8]) {
 }
 
 fn result(bytes: &[u8]) {
-    let Some(read) = Sent::read(bytes, 1_800_000_000) else { return };
+    let Some(read) = SentResult::read(bytes, 1_800_000_000) else { return };
     assert!(bytes.len() <= sent::LONGEST);
     for word in [&read.program, &read.what] {
         assert!(word.len() < 400 && !word.contains(char::is_control), "{word:?}");

@@ -251,10 +251,13 @@ fn within(descriptors: u64, limits: Limits) -> Limits {
     if descriptors >= ENOUGH {
         return Limits { half_open: limits.half_open.min(part(8, 4)), ..limits };
     }
+    let sessions = limits.sessions.min(part(32, 3));
     Limits {
         half_open: limits.half_open.min(part(12, 4)),
         streams_of_all: limits.streams_of_all.min(part(10, 4)),
-        sessions: limits.sessions.min(part(32, 3)),
+        sessions,
+        // The last place is not for a client that has all others.
+        sessions_of_one: limits.sessions_of_one.min(sessions.saturating_sub(1).max(1)),
         ..limits
     }
 }
@@ -272,6 +275,7 @@ mod tests {
             let unknown = 3 * (limits.half_open + limits.half_open / 8 + 1);
             let all = 8 + unknown + 8 * limits.sessions + streams;
             assert!(all as u64 <= descriptors, "{all} of {descriptors}");
+            assert!(limits.sessions_of_one < limits.sessions, "{descriptors}: one client has all");
         }
         let usual = within(16_384, Limits::default());
         assert_eq!((usual.sessions, usual.half_open, usual.streams_of_all), (32, 512, 1024));

@@ -142,9 +142,11 @@ pub(super) fn sent_again(facts: &Facts<'_>, check: &Check) -> CheckResult {
     let timeouts = facts.counter("TcpExt.TCPTimeouts")?;
     let probes = facts.counter("TcpExt.TCPLossProbes").unwrap_or_default();
     let syns = facts.counter("TcpExt.TCPSynRetrans").unwrap_or_default();
+    // What came twice was not lost (RFC 2883).
+    let twice = facts.counter("TcpExt.TCPDSACKRecv").unwrap_or_default();
     let loss = |of: fn(CounterReading) -> u64| LossFacts {
         sent: of(sent),
-        again: of(again).saturating_sub(of(syns)),
+        again: of(again).saturating_sub(of(syns) + of(twice)),
         timers: of(timeouts).saturating_sub(of(syns)) + of(probes),
     };
     let cause = loss(|c| c.watched).cause().or_else(|| loss(|c| c.total).cause());

@@ -347,7 +347,7 @@ fn on_a_known_line_the_page_tells_its_rates_and_the_length_of_its_queues() {
     let this = this.to_str().expect("a plain name");
     let serve = format!("server: {} serve --web --bind 0.0.0.0", env!("CARGO_BIN_EXE_quell"));
     let lab = ["lab", "exec", "home-link", "b", "--memory", "1024", "--with", &serve, "--", "env"];
-    let test = ["the_page_on_a_line_of_the_lab", "--exact", "--ignored", "--nocapture"];
+    let test = ["web::the_page_on_a_line_of_the_lab", "--exact", "--ignored", "--nocapture"];
     let lab = [&lab[..], &["QUELL_WEB_SERVER={server}", this], &test].concat();
     let done = program(&lab).output().expect("the program starts");
     let out = String::from_utf8_lossy(&done.stdout);

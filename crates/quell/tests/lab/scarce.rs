@@ -49,19 +49,19 @@ fn called(network: u8) -> Option<TcpStream> {
     Some(stream)
 }
 
-/// 40 connections of calls from 20 networks, each made anew half a second after it was sent away; run in the lab beside the server.
+/// 40 connections of calls of one client, each made anew half a second after it was sent away; run in the lab beside the server.
 #[test]
 #[ignore = "a program for other tests"]
 fn forty_connections_of_calls_at_rest() {
     let mut held: Vec<Option<TcpStream>> = (0..40).map(|_| None).collect();
     loop {
-        for (number, held) in (0u8..).zip(&mut held) {
+        for held in &mut held {
             let there = held.as_mut().is_some_and(|stream| {
                 let nothing = stream.read(&mut [0]).map_err(|e| e.kind());
                 nothing == Err(ErrorKind::WouldBlock)
             });
             if !there {
-                *held = called(number % 20);
+                *held = called(1);
             }
         }
         std::thread::sleep(Duration::from_millis(500));
