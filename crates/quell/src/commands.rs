@@ -174,7 +174,7 @@ quell doctor --peer 192.0.2.7         (`quell serve` runs there)
 quell doctor --watch --until listen-overflow
 quell doctor --only queue-drops,listen-overflow --all
 quell doctor --list
-quell doctor --explain delayed-ack-stall
+quell doctor --explain delayed-ack
 quell doctor --record facts           (to send; then: --from facts)",
         notes: "It looks for a second and changes nothing. Without root, other users' processes are not named. What is only worth knowing \
                 is counted, and shown with --severity note. docs/diagnosing.md tells more.",
@@ -599,7 +599,7 @@ quell view 20261121T101503-ping -o ping.html --no-open",
 quell import rrul_be-2026-11-22.flent.gz calls.json
 quell import irtt calls.json.gz             (for those of one program)
 quell show calls; quell plot calls --figure rtt-cdf -o cdf.png",
-        notes: "Whose a file is, is found out: Flent, irtt (-o), iperf3 (-J, --json-stream) or fping (-D, -c, -C). What is in \
+        notes: "Whose a file is, is found out: Flent, irtt (-o), iperf3 (-J, --json-stream) or ping-exp (-w). What is in \
                 a file and not in its run is told. An imported run is as old as its measurement: name it.",
         fails: Fails::Never,
         call: calls!(import::FilesArgs, import::any),

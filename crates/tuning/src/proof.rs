@@ -37,12 +37,15 @@ pub enum ProofVerdict {
     Unknown,
 }
 
+/// What settings are worth at least: a hundredth. In virtual time repeats differ by less than that, and intervals of nothing do not touch either.
+const WORTH: f64 = 1.01;
+
 impl DirectionMeasurement {
-    /// More or less only where the intervals do not touch.
+    /// More or less only where the intervals are a hundredth apart.
     pub fn verdict(&self) -> ProofVerdict {
         match (Interval::of_mean(&self.now), Interval::of_mean(&self.then)) {
-            (Some(now), Some(then)) if then.low > now.high => ProofVerdict::Faster,
-            (Some(now), Some(then)) if then.high < now.low => ProofVerdict::Slower,
+            (Some(now), Some(then)) if then.low > now.high * WORTH => ProofVerdict::Faster,
+            (Some(now), Some(then)) if then.high * WORTH < now.low => ProofVerdict::Slower,
             _ => ProofVerdict::Unknown,
         }
     }
@@ -196,11 +199,14 @@ mod tests {
         let gain = way([1e6, 1.01e6, 0.99e6], [2e6, 2.01e6, 1.99e6]);
         let loss = way([2e6, 2.01e6, 1.99e6], [1e6, 1.01e6, 0.99e6]);
         let noise = way([1e6, 2e6, 1.5e6], [1.6e6, 2.1e6, 1.4e6]);
+        let trifle = way([5.19e6, 5.1901e6, 5.1899e6], [5.193e6, 5.1931e6, 5.1929e6]);
         let helped = |ways: &[&DirectionMeasurement]| {
             let ways = ways.iter().map(|w| (*w).clone()).collect();
             Proof { place: String::new(), ways }.helped()
         };
         assert!(helped(&[&gain]) && helped(&[&gain, &noise]));
-        assert!(!helped(&[&gain, &loss]) && !helped(&[&noise]) && !helped(&[]));
+        assert!(
+            !helped(&[&trifle]) && !helped(&[&gain, &loss]) && !helped(&[&noise]) && !helped(&[])
+        );
     }
 }
