@@ -55,9 +55,8 @@ impl Session {
 }
 
 /// The sessions that a reflector knows.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Sessions {
-    most: usize,
     sessions: HashMap<SessionKey, Session>,
     /// The same by the numbers of their last packets, the one that was silent longest first.
     by_age: BTreeMap<u64, SessionKey>,
@@ -101,29 +100,10 @@ impl Groups {
     }
 }
 
-impl Default for Sessions {
-    fn default() -> Self {
-        Self::with_room(MOST)
-    }
-}
-
 impl Sessions {
     /// None yet.
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// None yet, with room for so many.
-    pub fn with_room(most: usize) -> Self {
-        Self {
-            most,
-            sessions: HashMap::new(),
-            by_age: BTreeMap::new(),
-            of_source: Groups::default(),
-            of_network: Groups::default(),
-            packets: 0,
-            dropped: (0, 0),
-        }
     }
 
     /// The socket had no room for so many packets, in all; it wraps.
@@ -136,28 +116,6 @@ impl Sessions {
     /// Whether the socket had room for each packet.
     pub fn none_dropped(&self) -> bool {
         self.dropped.0 == 0
-    }
-
-    /// A session that was kept among others goes on here, or begins here behind packets that nobody counted.
-    pub fn adopt(&mut self, from: SocketAddr, ssid: u16, others: &mut Self, now_ns: u64) {
-        let key = (from, ssid);
-        if self.sessions.contains_key(&key) || !self.makes_room(from, now_ns) {
-            return;
-        }
-        self.packets += 1;
-        let touched = (self.packets, now_ns);
-        let dropped = self.dropped.0;
-        let nothing = Session { received: 0, uncounted: 0, unanswered: None, dropped, touched };
-        let session = others.sessions.remove(&key).map_or(nothing, |session| {
-            others.forget(key, session.touched.0);
-            Session { touched, ..session }
-        });
-        self.enter(key, session);
-    }
-
-    /// Whether this session is kept here.
-    pub fn holds(&self, from: SocketAddr, ssid: u16) -> bool {
-        self.sessions.contains_key(&(from, ssid))
     }
 
     /// Packets of this session that were left unanswered; none where there was no room to count them.
@@ -228,7 +186,7 @@ impl Sessions {
         let others = self.sessions.len() - of_network;
         let oldest = match self.of_source.oldest_of(source(from), MOST_OF_ONE) {
             Some(last) => self.by_age.get_key_value(&last),
-            None if of_network >= (self.most - others).div_ceil(2) => self.by_age.first_key_value(),
+            None if of_network >= (MOST - others).div_ceil(2) => self.by_age.first_key_value(),
             None => return true,
         };
         let oldest = oldest.map(|(last, key)| (*last, *key)).filter(|(_, key)| {
@@ -366,28 +324,6 @@ mod tests {
             assert_eq!(counted.count(), 16, "of network {n}");
         }
         assert!(sessions.sessions.len() < MOST);
-    }
-
-    #[test]
-    fn a_session_that_moves_keeps_its_counts_and_one_that_had_no_room_does_not_know_them() {
-        let (mut strangers, mut known) = (Sessions::new(), Sessions::with_room(4));
-        let (a, b) = (at("10.0.0.1:5"), at("10.0.1.2:6"));
-        for _ in 0..3 {
-            strangers.number(a, 1, 0);
-        }
-        strangers.left_unanswered(a, 1);
-        known.adopt(a, 1, &mut strangers, 0);
-        known.adopt(b, 1, &mut strangers, 0);
-        known.left_unanswered(b, 1);
-        let told = [known.unanswered(a, 1), known.unanswered(b, 1), strangers.unanswered(a, 1)];
-        assert_eq!(told, [Some(1), None, None]);
-        assert_eq!(known.number(a, 1, 0), None, "as it would have been without a move");
-        assert_eq!((strangers.sessions.len(), strangers.by_age.len()), (0, 0));
-        for n in 0..100 {
-            known.adopt(SocketAddr::new([10, 9, n, 1].into(), 9), 0, &mut strangers, 0);
-        }
-        assert!(known.sessions.len() <= 4, "{}", known.sessions.len());
-        assert_eq!(known.unanswered(a, 1), Some(1));
     }
 
     /// What a client with a ping each 10 ms knows of the directions, over an empty path that takes 1 ms, where the reflector leaves some

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! All of it is at rest: nothing moves but a few bytes a question, so that it gives its place to whoever finds none, and its time is that of a test
-//! (`--max-time`), idle times included.
+//! (`--max-time`).
 //!
 //! Nothing larger goes to an address than to the one that opened the connection, whose UDP sockets prove a token.
 
@@ -27,8 +27,6 @@ use std::os::fd::AsFd;
 
 /// Sockets that have not come after so long don't come: what their hellos open is sent again by the client.
 const GATHER_NS: u64 = 3_000_000_000;
-/// Bytes of the datagrams that end an idle time: no hello has as many.
-const LATE: usize = 32;
 
 /// Why a conversation ended before its end.
 #[derive(Debug, thiserror::Error)]
@@ -59,8 +57,7 @@ pub fn answer(hub: &Hub<'_>, guest: &Accepted) {
     let end_ns = monotonic_ns().saturating_add(hub.limits.time_ns);
     let throttle = Throttle::new(&hub.rates, guest.peer.ip(), 1);
     let flows = Vec::new();
-    let mut talk =
-        Conversation { hub, guest, pass: &pass, throttle, flows, end_ns, has_rested: false };
+    let mut talk = Conversation { hub, guest, pass: &pass, throttle, flows, end_ns };
     let ended = talk.run();
     guest.stream.abort();
     let why = match ended {
@@ -75,7 +72,6 @@ pub fn answer(hub: &Hub<'_>, guest: &Accepted) {
         Err(ConversationEnd::Exchange(ExchangeError::Late)) if monotonic_ns() >= end_ns => {
             Some(ConversationEnd::TooLong.to_string())
         }
-        Err(ConversationEnd::Exchange(ExchangeError::Late)) if talk.has_rested => None,
         Err(why) => Some(why.to_string()),
     };
     hub.told(guest.peer, &pass, why);
@@ -90,8 +86,6 @@ struct Conversation<'a> {
     flows: Vec<Udp>,
     /// When its time is up.
     end_ns: u64,
-    /// Its client waits for others of its connections, and need not ask again.
-    has_rested: bool,
 }
 
 impl Conversation<'_> {
@@ -153,24 +147,6 @@ impl Conversation<'_> {
                 exchange.write(&ready)?;
                 let sizes = self.hear(wait_ms)?;
                 exchange.write(&ends::framed(&Answer::Heard { sizes }))?;
-            }
-            Ask::Later { after_ms } => {
-                exchange.write(&ready)?;
-                let sent = self.later(&after_ms)?;
-                // The client may have gone, or hear nothing of a connection that was forgotten on the way.
-                exchange.until(Some(self.soon(self.hub.limits.handshake_ns)))?;
-                exchange.write(&ends::framed(&Answer::Said {
-                    too_big: Vec::new(),
-                    sent: Some(sent),
-                }))?;
-            }
-            Ask::After { ms } => {
-                exchange.write(&ready)?;
-                self.has_rested = true;
-                if self.rest(ms)? {
-                    exchange.until(Some(self.soon(self.hub.limits.handshake_ns)))?;
-                    exchange.write(&ready)?;
-                }
             }
         }
         Ok(())
@@ -295,53 +271,6 @@ impl Conversation<'_> {
                 return Ok(());
             }
         }
-    }
-
-    /// Says nothing for so long; whether the client is still there.
-    fn rest(&self, ms: u32) -> Result<bool, ConversationEnd> {
-        let due = monotonic_ns().saturating_add(u64::from(ms) * 1_000_000);
-        let mut alarm = Alarm::new()?;
-        alarm.set(Some(due.min(self.end_ns)))?;
-        let mut fds = [readable(&alarm), readable(self.hub.stop), readable(&self.guest.stream)];
-        wait(&mut fds)?;
-        if came(&fds[1]) {
-            return Err(ExchangeError::Stopped.into());
-        }
-        if !came(&fds[2]) && due > self.end_ns {
-            return Err(ConversationEnd::TooLong);
-        }
-        Ok(!came(&fds[2]))
-    }
-
-    /// Ends the idle time of each flow, the shortest first; those times after which it did.
-    fn later(&self, after_ms: &[u32]) -> Result<Vec<u32>, ConversationEnd> {
-        let mut sent = Vec::new();
-        let begun = monotonic_ns();
-        let mut due: Vec<(u32, &Udp)> = after_ms.iter().copied().zip(&self.flows).collect();
-        due.sort_by_key(|(after, _)| *after);
-        let mut alarm = Alarm::new()?;
-        for (after, socket) in due {
-            let due = begun.saturating_add(u64::from(after) * 1_000_000);
-            alarm.set(Some(due.min(self.end_ns)))?;
-            // A client that goes closes the connection.
-            let mut fds = [readable(&alarm), readable(self.hub.stop), readable(&self.guest.stream)];
-            wait(&mut fds)?;
-            if came(&fds[1]) {
-                return Err(ExchangeError::Stopped.into());
-            }
-            if came(&fds[2]) {
-                return Ok(sent);
-            }
-            if due > self.end_ns {
-                return Err(ConversationEnd::TooLong);
-            }
-            let mut bytes = [0; LATE];
-            bytes[..4].copy_from_slice(&after.to_be_bytes());
-            if socket.send(&bytes).is_ok() {
-                sent.push(after);
-            }
-        }
-        Ok(sent)
     }
 
     /// Moves so many bytes a piece at a time, each when it may: who waits for its turn has not fallen silent.

@@ -33,8 +33,6 @@ pub const MOST_DATAGRAMS: usize = 128;
 pub const LARGEST: u32 = 9_972;
 /// Longest that is listened for datagrams, in milliseconds.
 pub const LONGEST_HEARING_MS: u32 = 5_000;
-/// Longest that a flow or a connection is left idle, in milliseconds.
-pub const LONGEST_IDLE_MS: u32 = 900_000;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -64,16 +62,6 @@ pub enum Ask {
     Hear {
         wait_ms: u32,
     },
-    /// It shall answer twice over this connection: at once, and after it was idle for so long.
-    After {
-        /// How long, in milliseconds.
-        ms: u32,
-    },
-    /// It shall send a datagram over each socket, after it was idle for so long, with that number in it.
-    Later {
-        /// Of each socket in the order in which they came.
-        after_ms: Vec<u32>,
-    },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -81,18 +69,18 @@ pub enum Ask {
 pub enum Answer {
     /// To `View`.
     View(EndView),
-    /// To `Give`, before the bytes; to `Take`, behind them; to `Later` and `Hear` at once; to `After` at once and then.
+    /// To `Give`, before the bytes; to `Take`, behind them; to `Hear` at once.
     Ready,
     /// To `Flows`: where those come from that came.
     Flows {
         /// Addresses as this end sees them.
         from: Vec<SocketAddr>,
     },
-    /// To `Say`, and to `Later` in the end.
+    /// To `Say`.
     Said {
         /// The MTUs that routers named, or its own device.
         too_big: Vec<u32>,
-        /// What it handed to its kernel, which took it: sizes, or of `Later` times. None of an end that is older: it did not tell.
+        /// What it handed to its kernel, which took it: sizes. None of an end that is older: it did not tell.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sent: Option<Vec<u32>>,
     },
@@ -169,11 +157,6 @@ impl Ask {
                     && *wait_ms <= LONGEST_HEARING_MS
             }
             Self::Hear { wait_ms } => *wait_ms <= LONGEST_HEARING_MS,
-            Self::After { ms } => *ms <= LONGEST_IDLE_MS,
-            Self::Later { after_ms } => {
-                after_ms.len() <= MOST_FLOWS as usize
-                    && after_ms.iter().all(|ms| *ms <= LONGEST_IDLE_MS)
-            }
         };
         if fits { Ok(()) } else { Err("it asks for too much") }
     }
@@ -190,8 +173,6 @@ mod tests {
             Ask::View,
             Ask::Flows { token, count: 3 },
             Ask::Say { sizes: vec![100, 1472], wait_ms: 500 },
-            Ask::Later { after_ms: vec![10, 20] },
-            Ask::After { ms: 30_000 },
         ];
         for ask in asks {
             let bytes = framed(&ask);
@@ -224,8 +205,6 @@ mod tests {
             Ask::Say { sizes: vec![1; 129], wait_ms: 0 },
             Ask::Hear { wait_ms: 5_001 },
             Ask::Flows { token: HelloToken::new([0; 16]), count: 33 },
-            Ask::Later { after_ms: vec![900_001] },
-            Ask::After { ms: 900_001 },
         ];
         too_much.iter().for_each(|ask| assert!(ask.bounded().is_err(), "{ask:?}"));
         assert_eq!(length([0, 1, 0, 1]), None);
