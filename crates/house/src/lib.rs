@@ -10,6 +10,7 @@
 //!                  ├─► kinds       a probe or load is told of in its own file
 //!                  ├─► words       no path or host of one machine
 //!                  ├─► waits       the lab waits for things and not for times
+//!                  ├─► prose       sentences are short and English plain
 //!                  ├─► reads       a file that a person names is read up to an end
 //!                  └─► links       documents point to files that exist
 //! ```
@@ -24,6 +25,7 @@ pub mod layers;
 pub mod licences;
 pub mod links;
 pub mod names;
+pub mod prose;
 pub mod reads;
 pub mod sources;
 pub mod tree;

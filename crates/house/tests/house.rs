@@ -1,7 +1,8 @@
 //! The real tree against every check.
 
 use quell_house::{
-    circles, glossary, kinds, layers, licences, links, names, reads, sources, tree, waits, words,
+    circles, glossary, kinds, layers, licences, links, names, prose, reads, sources, tree, waits,
+    words,
 };
 
 /// Fails with every problem on a line of its own.
@@ -82,6 +83,16 @@ fn a_kind_of_probe_or_load_is_told_of_in_its_own_file() {
 #[test]
 fn links_in_documents_lead_somewhere() {
     none("links", &links::problems(&files()));
+}
+
+#[test]
+fn documents_are_plain_english() {
+    none("documents", &prose::problems(&files(), include_str!("prose_to_mend.txt")));
+}
+
+#[test]
+fn strings_that_users_read_are_plain_english() {
+    none("strings", &prose::problems_of_strings(&files(), include_str!("prose_to_mend.txt")));
 }
 
 /// Where the keys of an experiment file are defined, and whether they are written with `-` for `_`.
