@@ -18,7 +18,6 @@ pub enum Scale {
 pub struct Axis {
     pub(crate) label: String,
     pub(crate) unit: String,
-    pub(crate) si: bool,
     pub(crate) percent: bool,
     pub(crate) time: bool,
     pub(crate) scale: Scale,
@@ -60,15 +59,6 @@ impl Axis {
     #[must_use]
     pub fn unit(mut self, unit: impl Into<String>) -> Self {
         self.unit = unit.into();
-        self
-    }
-
-    /// A base unit (`s`, `bit/s`, `B`) that takes the SI prefix which makes the numbers short: values in s
-    /// may be shown as ms. Seconds take no prefix above one.
-    #[must_use]
-    pub fn si_unit(mut self, unit: impl Into<String>) -> Self {
-        self.unit = unit.into();
-        self.si = true;
         self
     }
 

@@ -9,13 +9,11 @@ use crate::scale::{Extent, drawable};
 pub(crate) struct AxisRequest {
     pub x: Extent,
     pub y: Extent,
-    /// Values without a bin in the panel's histograms.
-    pub unbinned: usize,
 }
 
 impl AxisRequest {
     pub(crate) fn of(panel: &Panel) -> AxisRequest {
-        let mut asked = AxisRequest { x: Extent::new(), y: Extent::new(), unbinned: 0 };
+        let mut asked = AxisRequest { x: Extent::new(), y: Extent::new() };
         asked.y.pad = 0.05;
         asked.x.pad = 0.0;
         if panel.y.names().is_some() {
@@ -70,18 +68,6 @@ impl AxisRequest {
                     self.point(panel, x, high);
                 }
             }
-            Mark::Histogram(histogram) => {
-                self.y.zero = true;
-                self.unbinned += histogram.left_out;
-                for (edge, count) in histogram.edges.windows(2).zip(&histogram.counts) {
-                    if edge.iter().all(|e| drawable(*e)) && drawable(*count) {
-                        edge.iter().for_each(|e| self.x.add(&panel.x, *e));
-                        if !(panel.y.is_log() && *count <= 0.0) {
-                            self.y.add(&panel.y, *count);
-                        }
-                    }
-                }
-            }
             Mark::Boxes(boxes) => {
                 for (category, five) in &boxes.items {
                     let numbers = [five.low, five.q1, five.median, five.q3, five.high];
@@ -91,10 +77,9 @@ impl AxisRequest {
                 }
             }
             Mark::Bars(bars) => {
-                let value = if panel.y.names().is_some() { &mut self.x } else { &mut self.y };
-                value.zero = true;
+                self.y.zero = true;
                 // Room for a value's label.
-                value.pad = value.pad.max(0.16);
+                self.y.pad = self.y.pad.max(0.16);
                 for bar in bars.items.iter().filter(|bar| exists(panel, bar.category)) {
                     let ends = bar.interval.map_or([bar.value; 2], |(low, high)| [low, high]);
                     self.along(panel, [bar.value].into_iter().chain(ends));
@@ -162,7 +147,6 @@ pub(crate) fn has_data(panel: &Panel, mark: &Mark) -> bool {
             .iter()
             .any(|(_, v)| v.iter().zip(&stack.x).any(|(y, x)| drawable(*x) && drawable(*y))),
         Mark::Band(band) => band.points.iter().any(|&(x, l, h)| point(x, l) && point(x, h)),
-        Mark::Histogram(h) => !h.counts.is_empty() && h.edges.len() > 1,
         Mark::Boxes(boxes) => {
             boxes.items.iter().any(|(at, five)| exists(panel, *at) && drawable(five.median))
         }

@@ -40,7 +40,8 @@ pub(crate) struct PanelCell<'a> {
     pub x_label: Vec<String>,
     pub flags: Flags,
     pub references: Vec<Reference>,
-    asked: (usize, usize),
+    /// Values that a logarithmic axis has no place for.
+    left_out: usize,
 }
 
 pub(crate) struct FigureLayout<'a> {
@@ -152,7 +153,7 @@ impl<'a> Grid<'a> {
                 x_label: Vec::new(),
                 flags: Flags::default(),
                 references: Vec::new(),
-                asked: (asked.x.left_out + asked.y.left_out, asked.unbinned),
+                left_out: asked.x.left_out + asked.y.left_out,
             }
         };
         Grid {
@@ -176,14 +177,9 @@ impl<'a> Grid<'a> {
         };
         let sum = |f: fn(&PanelCell) -> usize| self.cells.iter().map(f).sum::<usize>();
         say(
-            sum(|c| c.asked.0),
+            sum(|c| c.left_out),
             "value of zero or below has no place on a logarithmic axis and is not shown",
             "values of zero or below have no place on a logarithmic axis and are not shown",
-        );
-        say(
-            sum(|c| c.asked.1),
-            "value has no bin (zero, negative or not a number) and is not shown",
-            "values have no bin (zero, negative or not a number) and are not shown",
         );
         say(sum(|c| c.flags.left_out), "event label found no room", "event labels found no room");
         parts.retain(|part| !part.is_empty());
@@ -258,7 +254,7 @@ impl PanelCell<'_> {
             self.references = margins::references(self.panel, range, (cell_width * 0.2).max(60.0));
             self.references.sort_by(|a, b| b.y.total_cmp(&a.y));
         }
-        let label = margins::axis_label(&self.panel.y, self.y.prefix);
+        let label = margins::axis_label(&self.panel.y);
         self.y_label = words(&label, LABEL, Weight::Regular, cell_width);
     }
 
@@ -267,7 +263,7 @@ impl PanelCell<'_> {
             self.x = MarginSide::x(&self.panel.x, range, width);
             self.flags = Flags::arrange(self.panel, range, width);
         }
-        let label = margins::axis_label(&self.panel.x, self.x.prefix);
+        let label = margins::axis_label(&self.panel.x);
         self.x_label = words(&label, LABEL, Weight::Regular, width);
     }
 

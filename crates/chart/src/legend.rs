@@ -57,7 +57,6 @@ impl SeriesSlots {
                     Mark::Boxes(m) => add(&m.name, Kinds { fill: true, ..kinds }),
                     Mark::Bars(m) => add(&m.name, Kinds { fill: true, ..kinds }),
                     Mark::Spans(m) => add(&m.name, Kinds { fill: true, ..kinds }),
-                    Mark::Histogram(m) => add(&m.name, Kinds { fill: true, ..kinds }),
                     Mark::Band(m) => add(&m.name, Kinds { fill: true, ..kinds }),
                     Mark::Stack(m) => {
                         m.layers

@@ -58,9 +58,7 @@ pub use axis::{Axis, Scale, decent};
 pub use draw::Drawing;
 pub use error::ChartError;
 pub use figure::{Figure, Legend, Panel};
-pub use mark::{
-    Band, Bars, Bins, Boxes, Ecdf, FiveNumbers, Histogram, Mark, Polyline, Scatter, Spans, Stack,
-};
+pub use mark::{Band, Bars, Boxes, Ecdf, FiveNumbers, Mark, Polyline, Scatter, Spans, Stack};
 pub use sheet::{Sheet, Tone, Type};
 pub use svg::{Rect, TextBox, TextRole};
 pub use theme::{Look, Theme, looks};

@@ -27,7 +27,6 @@ pub(crate) struct Label {
 pub(crate) struct MarginSide {
     pub labels: Vec<Label>,
     pub minor: Vec<f64>,
-    pub prefix: &'static str,
     /// Written upwards, as there was no room across.
     pub upwards: bool,
 }
@@ -38,7 +37,6 @@ impl MarginSide {
         MarginSide {
             labels: ticks.major.into_iter().map(label).collect(),
             minor: ticks.minor,
-            prefix: ticks.prefix,
             upwards: false,
         }
     }
@@ -130,10 +128,10 @@ fn shortened(name: &str) -> String {
     cut(kept)
 }
 
-pub(crate) fn axis_label(axis: &Axis, prefix: &str) -> String {
-    match (axis.label.trim(), format!("{prefix}{}", axis.unit.trim())) {
-        (label, unit) if unit.is_empty() => label.to_owned(),
-        ("", unit) => unit,
+pub(crate) fn axis_label(axis: &Axis) -> String {
+    match (axis.label.trim(), axis.unit.trim()) {
+        (label, "") => label.to_owned(),
+        ("", unit) => unit.to_owned(),
         (label, unit) => format!("{label} ({unit})"),
     }
 }

@@ -215,86 +215,6 @@ impl Spans {
     }
 }
 
-/// How a histogram divides its values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bins {
-    /// This many bins of equal width.
-    Linear(usize),
-    /// This many bins of equal ratio in each decade; for a logarithmic axis.
-    PerDecade(usize),
-}
-
-/// Counts between edges.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Histogram {
-    pub(crate) name: String,
-    pub(crate) edges: Vec<f64>,
-    pub(crate) counts: Vec<f64>,
-    pub(crate) left_out: usize,
-}
-
-/// More bins than this can't be told apart on paper.
-const MAX_BINS: usize = 2_000;
-
-impl Histogram {
-    /// Counts between ascending edges: one more edge than counts; a surplus of either is ignored.
-    #[must_use]
-    pub fn new(
-        name: impl Into<String>,
-        edges: impl IntoIterator<Item = f64>,
-        counts: impl IntoIterator<Item = f64>,
-    ) -> Self {
-        Self {
-            name: name.into(),
-            edges: edges.into_iter().collect(),
-            counts: counts.into_iter().collect(),
-            left_out: 0,
-        }
-    }
-
-    /// Counts values. Those without a bin (NaN, infinite, or not positive in logarithmic bins) are left out, and
-    /// the figure's note says how many.
-    #[must_use]
-    pub fn of(name: impl Into<String>, values: &[f64], bins: Bins) -> Self {
-        let log = matches!(bins, Bins::PerDecade(_));
-        let at = |v: f64| if log { v.log10() } else { v };
-        let fits =
-            |v: &f64| v.is_finite() && v.abs() <= crate::scale::LARGEST && (!log || *v > 0.0);
-        let kept: Vec<f64> = values.iter().copied().filter(fits).map(at).collect();
-        let left_out = values.len() - kept.len();
-        let low = kept.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = kept.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        if kept.is_empty() {
-            return Self { left_out, ..Self::new(name, [], []) };
-        }
-        let (start, width, count) = match bins {
-            Bins::Linear(n) => {
-                let n = n.clamp(1, MAX_BINS);
-                let span = high - low;
-                let span = if span > 0.0 { span } else { low.abs().max(1.0) * 0.1 };
-                let start = if high > low { low } else { low - span / 2.0 };
-                (start, span / n as f64, n)
-            }
-            Bins::PerDecade(n) => {
-                let width = 1.0 / n.clamp(1, 100) as f64;
-                let first = (low / width + 1e-9).floor();
-                let last = (high / width + 1e-9).floor();
-                (first * width, width, ((last - first) as usize + 1).min(MAX_BINS * 10))
-            }
-        };
-        let mut counts = vec![0.0; count];
-        for v in kept {
-            let bin = ((v - start) / width + 1e-9).floor().max(0.0) as usize;
-            counts[bin.min(count - 1)] += 1.0;
-        }
-        let edge = |i: usize| {
-            let v = start + width * i as f64;
-            if log { 10f64.powf(v) } else { v }
-        };
-        Self { left_out, ..Self::new(name, (0..=count).map(edge), counts) }
-    }
-}
-
 /// A range of y along x: a confidence interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Band {
@@ -328,8 +248,6 @@ pub enum Mark {
     Bars(Bars),
     /// See [`Spans`].
     Spans(Spans),
-    /// See [`Histogram`].
-    Histogram(Histogram),
     /// See [`Band`].
     Band(Band),
     /// A vertical line at x with a label above the panel: an event.
@@ -379,27 +297,4 @@ macro_rules! into_mark {
         }
     )*};
 }
-into_mark!(Polyline Scatter Stack Ecdf Boxes Bars Spans Histogram Band);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_histogram_loses_no_value_and_says_what_has_no_bin() {
-        let values = [1.0, 1.5, 9.99, 10.0, 1000.0, 0.0, -3.0, f64::NAN, f64::INFINITY];
-        let log = Histogram::of("", &values, Bins::PerDecade(1));
-        assert_eq!((log.counts.clone(), log.left_out), (vec![3.0, 1.0, 0.0, 1.0], 4));
-        assert!((log.edges[0] - 1.0).abs() < 1e-9 && (log.edges[4] - 10_000.0).abs() < 1e-6);
-        let linear = Histogram::of("", &values, Bins::Linear(7));
-        assert_eq!((linear.counts.iter().sum::<f64>(), linear.left_out), (7.0, 2));
-    }
-
-    #[test]
-    fn a_histogram_of_one_value_has_one_full_bin() {
-        let one = Histogram::of("", &[5.0; 8], Bins::Linear(3));
-        assert_eq!(one.counts.iter().sum::<f64>(), 8.0);
-        assert!(one.edges.windows(2).all(|e| e[0] < e[1]));
-        assert!(Histogram::of("", &[], Bins::Linear(3)).counts.is_empty());
-    }
-}
+into_mark!(Polyline Scatter Stack Ecdf Boxes Bars Spans Band);

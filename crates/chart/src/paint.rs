@@ -4,7 +4,7 @@ use crate::extent::{exists, totals};
 use crate::figure::Panel;
 use crate::font;
 use crate::legend::SeriesSlots;
-use crate::mark::{Bars, Boxes, FiveNumbers, Histogram, Known, Mark, Spans, Stack};
+use crate::mark::{Bars, Boxes, FiveNumbers, Known, Mark, Spans, Stack};
 use crate::marker::markers;
 use crate::scale::{ScaleRange, drawable};
 use crate::svg::{Anchor, Canvas, Rect, TextLook, escape, num};
@@ -67,7 +67,6 @@ impl Frame<'_> {
                 }
                 Mark::Stack(stack) => self.stack(canvas, stack),
                 Mark::Band(band) => self.band(canvas, &band.name, &band.points),
-                Mark::Histogram(histogram) => self.histogram(canvas, histogram),
                 Mark::Boxes(boxes) => {
                     self.boxes(canvas, boxes, (group, groups));
                     group += 1;
@@ -90,9 +89,6 @@ impl Frame<'_> {
             .iter()
             .filter_map(|mark| if let Mark::Bars(bars) = mark { Some(bars) } else { None })
             .collect();
-        let vertical = self.panel.y.names().is_none();
-        let (range, axis) =
-            if vertical { (&self.y, &self.panel.y) } else { (&self.x, &self.panel.x) };
         let mut labels = Vec::new();
         for (group, of_series) in bars.iter().enumerate() {
             for bar in &of_series.items {
@@ -100,18 +96,17 @@ impl Frame<'_> {
                     continue;
                 };
                 let end = bar.interval.map_or(bar.value, |(_, high)| high.max(bar.value));
-                let Some(along) = self.value(end).filter(|_| range.contains(bar.value)) else {
+                let Some(along) = self.py(end).filter(|_| self.y.contains(bar.value)) else {
                     continue;
                 };
-                let value = |of: f64| ticks::value(of, axis.percent);
+                let value = |of: f64| ticks::value(of, self.panel.y.percent);
                 let text = match bar.known {
                     Known::Exactly => value(bar.value),
                     Known::AtLeast => format!("≥{}", value(bar.value)),
                     Known::UpTo(most) => format!("≥{} ≤{}", value(bar.value), value(most)),
                 };
-                let needs =
-                    if vertical { font::width(&text, look.size, look.weight) } else { look.size };
                 // What stands beside a bar of another series has its own label.
+                let needs = font::width(&text, look.size, look.weight);
                 if needs > width / 0.84 * if bars.len() > 1 { 1.0 } else { 1.6 } {
                     return;
                 }
@@ -119,30 +114,29 @@ impl Frame<'_> {
             }
         }
         for (middle, along, text) in labels {
-            if vertical {
-                canvas.text(middle, along - 4.0, Anchor::Middle, &text, look);
-            } else {
-                canvas.text(along + 5.0, middle + look.size * 0.35, Anchor::Start, &text, look);
-            }
+            canvas.text(middle, along - 4.0, Anchor::Middle, &text, look);
         }
     }
 
     fn spans(&self, canvas: &mut Canvas, spans: &Spans) {
         let slot = self.series.slot(&spans.name);
         for (category, from, to) in &spans.items {
-            let place = self.share(*category, (0, 1)).zip(self.value(*from).zip(self.value(*to)));
+            let place = self.share(*category, (0, 1)).zip(self.px(*from).zip(self.px(*to)));
             let Some(((middle, width), (from, to))) = place else { continue };
             let half = width.min(16.0) / 2.0;
-            let area = self.block((middle - half, middle + half), (from, to));
-            canvas.rect(
-                Rect { w: area.w.max(0.4), h: area.h.max(0.4), ..area },
-                Paint::Slot(slot),
-                1.0,
-            );
+            let area = block((from, to), (middle - half, middle + half));
+            let area = Rect { w: area.w.max(0.4), h: area.h.max(0.4), ..area };
+            canvas.rect(area, Paint::Slot(slot), 1.0);
         }
     }
 
-    fn line(&self, canvas: &mut Canvas, name: &str, places: &[PixelPoint], step: Option<Ends>) {
+    fn line(
+        &self,
+        canvas: &mut Canvas,
+        name: &str,
+        places: &[PixelPoint],
+        step: Option<&dyn Fn(usize) -> Option<f64>>,
+    ) {
         let slot = self.series.slot(name);
         let (d, dots) = path(places, &thin::line(places, self.columns()), step);
         canvas.path(
@@ -220,62 +214,22 @@ impl Frame<'_> {
         canvas.path(&area(&low, &high, &kept, false), Some(Paint::Slot(slot)), None, 0.2, "");
     }
 
-    fn histogram(&self, canvas: &mut Canvas, histogram: &Histogram) {
-        let Some(foot) = self.py(self.base(&self.y)) else { return };
-        let mut d = String::new();
-        for (edges, count) in histogram.edges.windows(2).zip(&histogram.counts) {
-            let sides = self.px(edges[0]).zip(self.px(edges[1]));
-            if let (Some((left, right)), Some(top)) = (sides, self.py(*count)) {
-                let _ = write!(
-                    d,
-                    "M{} {}V{}H{}V{}z",
-                    num(left, 1),
-                    num(foot, 1),
-                    num(top, 1),
-                    num(right, 1),
-                    num(foot, 1)
-                );
-            }
-        }
-        let slot = self.series.slot(&histogram.name);
-        canvas.path(&d, Some(Paint::Slot(slot)), Some((Paint::Ground, 0.8, None)), 1.0, "");
-    }
-
     /// Middle and width, in pixels along the category axis, of a group's share of a category.
     fn share(&self, category: usize, (group, groups): (usize, usize)) -> Option<(f64, f64)> {
-        let upright = self.panel.y.names().is_none();
         if !exists(self.panel, category) {
             return None;
         }
-        let range = if upright { &self.x } else { &self.y };
-        let length = if upright { self.plot.w } else { self.plot.h };
+        let upright = self.panel.y.names().is_none();
+        let (range, from, length) = match upright {
+            true => (&self.x, self.plot.x, self.plot.w),
+            // Categories on y read from the top.
+            false => (&self.y, self.plot.y, self.plot.h),
+        };
         let whole = length / (range.high - range.low);
         let each = (whole * 0.72 / groups.max(1) as f64).min(46.0);
         let shift = (group as f64 - (groups.max(1) as f64 - 1.0) / 2.0) * each;
-        // Categories on y read from the top.
-        let at = range.place(category as f64)?;
-        let middle = if upright { self.plot.x + at * length } else { self.plot.y + at * length };
+        let middle = from + range.place(category as f64)? * length;
         Some((middle + shift, (each * 0.84).max(1.0)))
-    }
-
-    /// The place of a value along the axis that isn't categories.
-    fn value(&self, v: f64) -> Option<f64> {
-        if self.panel.y.names().is_none() { self.py(v) } else { self.px(v) }
-    }
-
-    /// A point given along and across the category axis.
-    fn turn(&self, across: f64, along: f64) -> (f64, f64) {
-        if self.panel.y.names().is_none() { (across, along) } else { (along, across) }
-    }
-
-    fn segment(&self, d: &mut String, from: (f64, f64), to: (f64, f64)) {
-        let (a, b) = (self.turn(from.0, from.1), self.turn(to.0, to.1));
-        let _ = write!(d, "M{} {}L{} {}", num(a.0, 1), num(a.1, 1), num(b.0, 1), num(b.1, 1));
-    }
-
-    fn block(&self, across: (f64, f64), along: (f64, f64)) -> Rect {
-        let (a, b) = (self.turn(across.0, along.0), self.turn(across.1, along.1));
-        Rect { x: a.0.min(b.0), y: a.1.min(b.1), w: (a.0 - b.0).abs(), h: (a.1 - b.1).abs() }
     }
 
     fn boxes(&self, canvas: &mut Canvas, boxes: &Boxes, group: (usize, usize)) {
@@ -296,37 +250,24 @@ impl Frame<'_> {
         width: f64,
     ) {
         let paint = Paint::Slot(slot);
-        let outliers: Vec<(f64, f64)> = five
-            .outliers
-            .iter()
-            .filter_map(|v| self.value(*v))
-            .map(|along| self.turn(middle, along))
-            .collect();
-        let vertical = self.panel.y.names().is_none();
-        let unique = sparse(&outliers, vertical);
-        markers(canvas, &unique, slot, 1.6, 0.55);
+        let outliers: Vec<(f64, f64)> =
+            five.outliers.iter().filter_map(|v| Some((middle, self.py(*v)?))).collect();
+        markers(canvas, &sparse(&outliers), slot, 1.6, 0.55);
         // A number that a logarithmic axis has no place for stands at the axis' end.
-        let at = |v: f64| {
-            let range = if vertical { &self.y } else { &self.x };
-            self.value(if range.log && v <= 0.0 { range.low } else { v })
-        };
+        let at = |v: f64| self.py(if self.y.log && v <= 0.0 { self.y.low } else { v });
         let numbers = [five.low, five.q1, five.median, five.q3, five.high].map(at);
         let [Some(low), Some(q1), Some(median), Some(q3), Some(high)] = numbers else { return };
         let (left, right) = (middle - width / 2.0, middle + width / 2.0);
         let cap = width * 0.22;
         let mut d = String::new();
-        self.segment(&mut d, (middle, low), (middle, q1));
-        self.segment(&mut d, (middle, q3), (middle, high));
-        self.segment(&mut d, (middle - cap, low), (middle + cap, low));
-        self.segment(&mut d, (middle - cap, high), (middle + cap, high));
+        segment(&mut d, (middle, low), (middle, q1));
+        segment(&mut d, (middle, q3), (middle, high));
+        segment(&mut d, (middle - cap, low), (middle + cap, low));
+        segment(&mut d, (middle - cap, high), (middle + cap, high));
         canvas.stroke(&d, paint, 1.3, None, 1.0);
-        let mut body = self.block((left, right), (q1, q3));
+        let mut body = block((left, right), (q1, q3));
         // A box without height is still a box.
-        if vertical {
-            body.h = body.h.max(1.0)
-        } else {
-            body.w = body.w.max(1.0)
-        }
+        body.h = body.h.max(1.0);
         canvas.rect(body, Paint::Ground, 1.0);
         canvas.rect(body, paint, 0.28);
         let outline = format!(
@@ -339,45 +280,53 @@ impl Frame<'_> {
         );
         canvas.stroke(&outline, paint, 1.3, None, 1.0);
         let mut d = String::new();
-        self.segment(&mut d, (left, median), (right, median));
+        segment(&mut d, (left, median), (right, median));
         canvas.stroke(&d, Paint::Ink, 2.0, None, 1.0);
     }
 
     fn bars(&self, canvas: &mut Canvas, bars: &Bars, group: (usize, usize)) {
         let slot = self.series.slot(&bars.name);
-        let vertical = self.panel.y.names().is_none();
-        let range = if vertical { &self.y } else { &self.x };
-        let Some(foot) = self.value(self.base(range)) else { return };
+        let Some(foot) = self.py(self.base(&self.y)) else { return };
         let mut whiskers = String::new();
         for bar in &bars.items {
             let Some((middle, width)) = self.share(bar.category, group) else { continue };
-            let Some(end) = self.value(bar.value) else { continue };
+            let Some(end) = self.py(bar.value) else { continue };
             let (left, right) = (middle - width / 2.0, middle + width / 2.0);
-            canvas.rect(self.block((left, right), (foot, end)), Paint::Slot(slot), 1.0);
-            let ends = bar.interval.and_then(|(low, high)| self.value(low).zip(self.value(high)));
+            canvas.rect(block((left, right), (foot, end)), Paint::Slot(slot), 1.0);
+            let ends = bar.interval.and_then(|(low, high)| self.py(low).zip(self.py(high)));
             if let Some((low, high)) = ends {
                 let cap = width * 0.12;
-                self.segment(&mut whiskers, (middle, low), (middle, high));
-                self.segment(&mut whiskers, (middle - cap, low), (middle + cap, low));
-                self.segment(&mut whiskers, (middle - cap, high), (middle + cap, high));
+                segment(&mut whiskers, (middle, low), (middle, high));
+                segment(&mut whiskers, (middle - cap, low), (middle + cap, low));
+                segment(&mut whiskers, (middle - cap, high), (middle + cap, high));
             }
         }
         canvas.stroke(&whiskers, Paint::Ink, 1.1, None, 1.0);
     }
 }
 
+/// A straight stroke.
+fn segment(d: &mut String, a: (f64, f64), b: (f64, f64)) {
+    let _ = write!(d, "M{} {}L{} {}", num(a.0, 1), num(a.1, 1), num(b.0, 1), num(b.1, 1));
+}
+
+fn block(x: (f64, f64), y: (f64, f64)) -> Rect {
+    Rect { x: x.0.min(x.1), y: y.0.min(y.1), w: (x.0 - x.1).abs(), h: (y.0 - y.1).abs() }
+}
+
 /// Drops markers that stand on the same half pixel.
-fn sparse(points: &[(f64, f64)], vertical: bool) -> Vec<(f64, f64)> {
+fn sparse(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut seen = std::collections::HashSet::new();
-    let key = |p: &(f64, f64)| ((if vertical { p.1 } else { p.0 }) * 2.0).round() as i64;
+    let key = |p: &(f64, f64)| (p.1 * 2.0).round() as i64;
     points.iter().filter(|p| seen.insert(key(p))).copied().collect()
 }
 
-/// The x, in pixels, of the missing point at an index.
-type Ends<'a> = &'a dyn Fn(usize) -> Option<f64>;
-
 /// A line through the kept places, and the places that stand alone between gaps.
-fn path(places: &[PixelPoint], kept: &[usize], step: Option<Ends>) -> (String, Vec<(f64, f64)>) {
+fn path(
+    places: &[PixelPoint],
+    kept: &[usize],
+    step: Option<&dyn Fn(usize) -> Option<f64>>,
+) -> (String, Vec<(f64, f64)>) {
     let mut d = String::new();
     let mut dots = Vec::new();
     let mut run = 0;

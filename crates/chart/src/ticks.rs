@@ -9,41 +9,17 @@ pub(crate) struct Tick {
     pub label: String,
 }
 
-/// All ticks of an axis, and the SI prefix that its unit takes.
+/// All ticks of an axis.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Ticks {
     pub major: Vec<Tick>,
     pub minor: Vec<f64>,
-    pub prefix: &'static str,
 }
 
-const PREFIXES: [(i32, &str); 11] = [
-    (-12, "p"),
-    (-9, "n"),
-    (-6, "µ"),
-    (-3, "m"),
-    (0, ""),
-    (3, "k"),
-    (6, "M"),
-    (9, "G"),
-    (12, "T"),
-    (15, "P"),
-    (18, "E"),
-];
-
-/// The power of ten and the prefix for a magnitude, within what is usual for the unit.
-fn prefix(unit: &str, magnitude: f64) -> (i32, &'static str) {
-    if magnitude <= 0.0 {
-        return (0, "");
-    }
-    let wanted = ((magnitude.log10() + 1e-9) / 3.0).floor() as i32 * 3;
-    let (least, most) = match unit {
-        "s" => (-12, 0),
-        _ if unit.starts_with("bit") || unit.starts_with('B') => (0, 18),
-        _ => (-12, 18),
-    };
-    let power = wanted.clamp(least, most);
-    PREFIXES.iter().copied().find(|(p, _)| *p == power).unwrap_or((0, ""))
+/// A large number in thousands of thousands: its power of ten and the letter for it.
+fn prefix(magnitude: f64) -> (i32, &'static str) {
+    let power = ((magnitude.log10() + 1e-9) / 3.0).floor().clamp(1.0, 6.0) as i32;
+    (power * 3, ["k", "M", "G", "T", "P", "E"][power as usize - 1])
 }
 
 fn typographic(number: String) -> String {
@@ -87,7 +63,7 @@ fn linear_label(v: f64, step: f64, most: f64) -> String {
         return typographic(format!("{:.*}e{power}", decimals(step / unit), v / unit));
     }
     if most >= 1e5 {
-        let (power, suffix) = prefix("B", most);
+        let (power, suffix) = prefix(most);
         let unit = 10f64.powi(power);
         return format!("{}{suffix}", grouped(v / unit, decimals(step / unit)));
     }
@@ -100,7 +76,7 @@ fn log_label(v: f64) -> String {
         return grouped(v, (-power).max(0.0) as usize);
     }
     if (5.0..16.0).contains(&power) {
-        let (p, suffix) = prefix("B", v);
+        let (p, suffix) = prefix(v);
         return format!("{}{suffix}", grouped(v / 10f64.powi(p), 0));
     }
     typographic(format!("{:.0}e{power}", v / 10f64.powf(power)))
@@ -131,13 +107,7 @@ pub(crate) fn choose(
     most: usize,
     fit: impl Fn(&[(f64, &str)]) -> bool,
 ) -> Ticks {
-    let magnitude = match (range.log, axis.si) {
-        (_, false) => 0.0,
-        (true, true) => 10f64.powf(range.low.log10() / 2.0 + range.high.log10() / 2.0),
-        (false, true) => range.low.abs().max(range.high.abs()),
-    };
-    let (power, prefix) = prefix(&axis.unit, magnitude);
-    let factor = if axis.percent { 100.0 } else { 10f64.powi(-power) };
+    let factor = if axis.percent { 100.0 } else { 1.0 };
     let shown = ScaleRange { low: range.low * factor, high: range.high * factor, ..*range };
     let suffix = if axis.percent { "\u{202f}%" } else { "" };
     let fits = |ticks: &[Tick]| {
@@ -150,7 +120,7 @@ pub(crate) fn choose(
         logarithmic.unwrap_or_else(|| (linear(&shown, suffix, most, &fits), vec![]));
     major.iter_mut().for_each(|tick| tick.value /= factor);
     minor.iter_mut().for_each(|value| *value /= factor);
-    Ticks { major, minor, prefix }
+    Ticks { major, minor }
 }
 
 fn linear(
@@ -242,21 +212,21 @@ fn without_neighbours(mut ticks: Vec<Tick>) -> Vec<Tick> {
 mod tests {
     use super::*;
 
-    fn labels(axis: &Axis, low: f64, high: f64) -> (Vec<String>, &'static str) {
+    fn labels(axis: &Axis, low: f64, high: f64) -> Vec<String> {
         let range = ScaleRange { low, high, log: axis.is_log(), automatic: true };
         let ticks = choose(axis, &range, 6, |_| true);
-        (ticks.major.into_iter().map(|t| t.label).collect(), ticks.prefix)
+        ticks.major.into_iter().map(|t| t.label).collect()
     }
 
     #[test]
     fn steps_are_one_two_five_with_equal_decimals() {
         let plain = Axis::linear("");
-        assert_eq!(labels(&plain, 0.0, 1.0).0, ["0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
-        assert_eq!(labels(&plain, -20.0, 31.0).0, ["−20", "−10", "0", "10", "20", "30"]);
-        assert_eq!(labels(&plain, 0.0, 26_000.0).0.last().unwrap(), "25\u{202f}000");
-        assert_eq!(labels(&plain, 0.0, 2.4e6).0, ["0", "0.5M", "1.0M", "1.5M", "2.0M"]);
-        assert_eq!(labels(&plain, 0.0, 4e18).0, ["0", "1e18", "2e18", "3e18", "4e18"]);
-        assert_eq!(labels(&Axis::linear("").percent(), 0.0, 1.0).0[1], "20\u{202f}%");
+        assert_eq!(labels(&plain, 0.0, 1.0), ["0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
+        assert_eq!(labels(&plain, -20.0, 31.0), ["−20", "−10", "0", "10", "20", "30"]);
+        assert_eq!(labels(&plain, 0.0, 26_000.0).last().unwrap(), "25\u{202f}000");
+        assert_eq!(labels(&plain, 0.0, 2.4e6), ["0", "0.5M", "1.0M", "1.5M", "2.0M"]);
+        assert_eq!(labels(&plain, 0.0, 4e18), ["0", "1e18", "2e18", "3e18", "4e18"]);
+        assert_eq!(labels(&Axis::linear("").percent(), 0.0, 1.0)[1], "20\u{202f}%");
     }
 
     #[test]
@@ -267,31 +237,18 @@ mod tests {
     }
 
     #[test]
-    fn a_base_unit_takes_the_prefix_that_makes_labels_short() {
-        let rate = Axis::linear("").si_unit("bit/s");
-        assert_eq!(
-            labels(&rate, 0.0, 2.5e6),
-            (["0", "0.5", "1.0", "1.5", "2.0", "2.5"].map(String::from).to_vec(), "M")
-        );
-        let delay = Axis::linear("").si_unit("s");
-        assert_eq!(labels(&delay, 0.0, 0.05).1, "m");
-        assert_eq!(labels(&delay, 0.0, 3000.0).1, "", "nobody says kiloseconds");
-        assert_eq!(labels(&rate, 0.0, 0.5).1, "", "nobody says millibits");
-    }
-
-    #[test]
     fn a_logarithmic_axis_labels_decades_and_falls_back_within_one() {
         let log = Axis::log10("");
-        assert_eq!(labels(&log, 0.1, 1000.0).0, ["0.1", "1", "10", "100", "1000"]);
-        assert_eq!(labels(&log, 8.0, 120.0).0, ["10", "20", "50", "100"]);
-        assert_eq!(labels(&log, 20.0, 500.0).0, ["20", "50", "100", "200", "500"]);
+        assert_eq!(labels(&log, 0.1, 1000.0), ["0.1", "1", "10", "100", "1000"]);
+        assert_eq!(labels(&log, 8.0, 120.0), ["10", "20", "50", "100"]);
+        assert_eq!(labels(&log, 20.0, 500.0), ["20", "50", "100", "200", "500"]);
         assert_eq!(
-            labels(&log, 0.2, 5000.0).0,
+            labels(&log, 0.2, 5000.0),
             ["0.2", "1", "10", "100", "1000", "5000"],
             "both ends"
         );
-        assert_eq!(labels(&log, 95.0, 105.0).0, ["96", "98", "100", "102", "104"]);
-        let wide = labels(&log, 1e-290, 1e290).0;
+        assert_eq!(labels(&log, 95.0, 105.0), ["96", "98", "100", "102", "104"]);
+        let wide = labels(&log, 1e-290, 1e290);
         assert!((2..=7).contains(&wide.len()), "{wide:?}");
     }
 

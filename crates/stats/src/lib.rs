@@ -1,10 +1,9 @@
 //! What Quell calculates from samples, without I/O, clock or hidden randomness.
 //!
 //! ```text
-//!   numbers --Sample::new--> Sample --> quantiles, Summary, BoxSummary, ECDF, Histogram
+//!   numbers --Sample::new--> Sample --> quantiles, Summary, BoxSummary, ECDF
 //!   a stream without an end --> Running: the same figures in bounded memory
 //!   transit times, in order of arrival --> Jitter (RFC 3550)
-//!   one-way delays, in order of sending --> ipdv (RFC 3393)
 //!   delays there and back by two clocks --> OffsetEstimator: how far the clocks are apart
 //!   sequence numbers, in order of arrival --> RecentOrder (RFC 4737)
 //!   times over many decades --> LogHistogram
@@ -20,10 +19,7 @@ mod beta;
 pub mod boxes;
 pub mod difference;
 pub mod ecdf;
-pub mod fairness;
-pub mod histogram;
 pub mod interval;
-pub mod ipdv;
 pub mod jitter;
 pub mod log_histogram;
 pub mod offset;
@@ -35,10 +31,7 @@ pub mod sample;
 
 pub use boxes::BoxSummary;
 pub use difference::{Difference, Ranged};
-pub use fairness::jain_index;
-pub use histogram::{Bins, Histogram};
 pub use interval::{Batch, Interval};
-pub use ipdv::ipdv;
 pub use jitter::Jitter;
 pub use log_histogram::LogHistogram;
 pub use offset::{ClockOffset, OffsetEstimator};
