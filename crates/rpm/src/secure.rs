@@ -347,7 +347,7 @@ impl Bulk {
                 if let Some(stream) = up {
                     until = line.fit(monotonic_ns());
                     // What was given before is still here: a probe would wait behind more.
-                    if !line.wants_room() {
+                    if !line.awaits_room() {
                         let most = line.piece();
                         stream.reserve_capacity(most);
                         if let Poll::Ready(room) = stream.poll_capacity(context) {

@@ -9,6 +9,7 @@
 //! way, whatever else is being sent.
 
 use nix::errno::Errno;
+use nix::poll::PollFlags;
 use quell_sys::SysError;
 use quell_sys::socket::option::set;
 use quell_sys::socket::stream::TcpSocket;
@@ -46,7 +47,11 @@ const UNSENT: std::ops::RangeInclusive<u64> = 1..=262_144;
 #[derive(Debug)]
 pub struct Beneath {
     pub tcp: TcpSocket,
-    wants_room: Cell<bool>,
+    /// In this step a read found nothing, and a write no room: what the drive waits for.
+    awaits_input: Cell<bool>,
+    awaits_room: Cell<bool>,
+    /// Bytes that the kernel gave and took, and the end of what comes.
+    moves: Cell<u64>,
     at_once: Cell<usize>,
     left: Cell<usize>,
     fitted: Cell<Option<(u64, u64)>>,
@@ -57,9 +62,26 @@ pub struct Beneath {
 }
 
 impl Beneath {
-    /// Whether something waits for room in the kernel: more is of no use.
-    pub fn wants_room(&self) -> bool {
-        self.wants_room.get()
+    /// Whether what was written in this step waits for room in the kernel: more is of no use.
+    pub fn awaits_room(&self) -> bool {
+        self.awaits_room.get()
+    }
+
+    /// What this step waits for, as poll(2) has it: nothing where it neither read nor wrote, however much there is to read.
+    pub(crate) fn awaited(&self) -> PollFlags {
+        let mut events = PollFlags::empty();
+        events.set(PollFlags::POLLIN, self.awaits_input.get());
+        events.set(PollFlags::POLLOUT, self.awaits_room.get());
+        events
+    }
+
+    /// Grows with each move of the connection.
+    pub(crate) fn moves(&self) -> u64 {
+        self.moves.get()
+    }
+
+    fn moved(&self, bytes: usize) {
+        self.moves.set(self.moves.get() + bytes as u64);
     }
 
     /// Bytes that were written through TLS, and bytes that this made for the kernel.
@@ -119,6 +141,8 @@ impl Beneath {
     /// A new step begins.
     pub(crate) fn refresh(&self) {
         self.left.set(self.at_once.get());
+        self.awaits_input.set(false);
+        self.awaits_room.set(false);
     }
 }
 
@@ -171,7 +195,9 @@ impl TlsSocket {
         tls.set_buffer_limit(Some(RECORD));
         let line = Beneath {
             tcp,
-            wants_room: Cell::new(false),
+            awaits_input: Cell::new(false),
+            awaits_room: Cell::new(false),
+            moves: Cell::new(0),
             at_once: Cell::new(MOST_AT_ONCE),
             left: Cell::new(MOST_AT_ONCE),
             fitted: Cell::new(None),
@@ -225,13 +251,12 @@ impl TlsSocket {
             match self.tls.write_tls(&mut Now(&self.line)) {
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.line.wants_room.set(true);
+                    self.line.awaits_room.set(true);
                     return Ok(false);
                 }
                 Err(error) => return Err(error),
             }
         }
-        self.line.wants_room.set(false);
         Ok(true)
     }
 
@@ -262,11 +287,18 @@ impl TlsSocket {
             match got {
                 Ok(0) => {
                     self.ended = true;
+                    self.line.moved(1);
                     self.tls.read_tls(&mut std::io::empty())?;
                     return Ok(Taken::End);
                 }
-                Ok(got) => self.line.left.set(self.line.left.get().saturating_sub(got)),
-                Err(Errno::EAGAIN) => return Ok(Taken::Nothing),
+                Ok(got) => {
+                    self.line.moved(got);
+                    self.line.left.set(self.line.left.get().saturating_sub(got));
+                }
+                Err(Errno::EAGAIN) => {
+                    self.line.awaits_input.set(true);
+                    return Ok(Taken::Nothing);
+                }
                 Err(errno) => return Err(errno.into()),
             }
         }
@@ -304,6 +336,7 @@ impl Write for Now<'_> {
             match self.0.tcp.write_now(bytes) {
                 Err(Errno::EINTR) => {}
                 Ok(sent) => {
+                    self.0.moved(sent);
                     self.0.written.set(self.0.written.get() + sent as u64);
                     return Ok(sent);
                 }

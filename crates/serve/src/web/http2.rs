@@ -432,7 +432,7 @@ impl Http2Flow<'_> {
             return Goes::Over;
         }
         // What was given before is still here: small answers would wait behind more.
-        if line.wants_room() {
+        if line.awaits_room() {
             return Goes::On;
         }
         let most = self.allowed.min(line.piece());

@@ -71,6 +71,25 @@ fn in_each_state_whatever_a_client_does_others_are_served_and_memory_is_bounded(
 }
 
 #[test]
+fn in_no_state_a_silent_client_costs_a_cpu() {
+    const WINDOW: Duration = Duration::from_millis(500);
+    let server = Served::new(&format!("web {PATIENT}"));
+    for (network, (state, bring)) in TESTS.iter().chain(&ASKERS).chain(&BROWSERS).enumerate() {
+        let from = from(network as u8, 1);
+        let held = at_last(state, |number| bring(from, server.at, number));
+        let rests = || {
+            let before = server.cpu_of_threads();
+            std::thread::sleep(WINDOW);
+            let after = server.cpu_of_threads();
+            let used = |(id, time): (_, &Duration)| Some(time.saturating_sub(*before.get(id)?));
+            after.iter().filter_map(used).all(|used: Duration| used < WINDOW / 2)
+        };
+        assert!(is_soon(rests), "{state}: a thread of the server is always busy");
+        drop(held);
+    }
+}
+
+#[test]
 fn hundreds_of_silent_connections_keep_nobody_out() {
     let server = Served::new(PATIENT);
     let mut held: Vec<TcpStream> = Vec::new();

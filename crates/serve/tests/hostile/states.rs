@@ -165,7 +165,7 @@ pub fn folder(from: Ipv4Addr, to: SocketAddr) -> Option<String> {
     path.map(|(key, _)| format!("/nq/{key}"))
 }
 
-pub const BROWSERS: [State; 12] = [
+pub const BROWSERS: [State; 13] = [
     ("half a head", |from, to, _| Some(Test::says(from, to, b"GET / HTTP/1.1\r\nHost: 127.0"))),
     ("half a body", |from, to, _| {
         let head = request("POST", "/web/results", "Content-Length: 900\r\n");
@@ -189,6 +189,9 @@ pub const BROWSERS: [State; 12] = [
         Some(Test::says(from, to, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"))
     }),
     ("HTTP/2 and no request", |from, to, _| over_tls(from, to, b"")),
+    ("PINGs of which nobody reads the answers", |from, to, _| {
+        over_tls(from, to, &http2(6, 0, 0, &[7; 8]).repeat(400_000))
+    }),
     ("a head without end", |from, to, _| {
         let more = http2(9, 0, 1, &[0x40; 4000]).repeat(50);
         over_tls(from, to, &[http2(1, 0, 1, &head(false, "/")), more].concat())
