@@ -85,8 +85,10 @@ fn help_names_every_group_and_every_command_once() {
 /// The documents, by name.
 fn documents() -> Vec<(String, String)> {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let pages = std::fs::read_dir(root.join("docs")).expect("there are documents");
-    let pages = pages.map(|page| page.expect("an entry").path());
+    let pages = ["docs", "docs/start", "docs/how"].into_iter().flat_map(|folder| {
+        let pages = std::fs::read_dir(root.join(folder)).expect("there are documents");
+        pages.map(|page| page.expect("an entry").path())
+    });
     let pages = pages.filter(|page| page.extension().is_some_and(|e| e == "md"));
     let all = pages.chain([root.join("README.md")]);
     let read = |path: std::path::PathBuf| {
