@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   file ──spec──► Experiment ──plan──► cells ──run──► run folder        judge: claims (expect) against results
+//!                                                │        results: a run, with what its experiment says of it
 //!                                                │
 //!                                              agent: carries out the tasks of one host
 //! ```
@@ -10,8 +11,10 @@ pub mod agent;
 pub mod builtin;
 pub mod expect;
 pub mod judge;
+pub mod keep;
 pub mod kinds;
 pub mod plan;
+pub mod results;
 pub mod run;
 pub mod spec;
 pub mod sweep;

@@ -109,35 +109,72 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
             (of_grid(&document.x, document.results), 0.0)
         }
     };
-    let metadata = &document.metadata;
-    let (mut computed, mut other) = (Vec::new(), Vec::new());
-    let mut means = Vec::new();
-    let mut left = MOST_SAMPLES;
+    let mut reading = FlentReading {
+        metadata: &document.metadata,
+        zero,
+        in_ms: version >= IN_MS || !raw_is_there,
+        left: MOST_SAMPLES,
+        computed: Vec::new(),
+        other: Vec::new(),
+        means: Vec::new(),
+    };
     for (name, values) in series {
-        let meta = metadata.series_meta.get(&name);
-        let kind = kind(&name, meta, &values);
+        reading.series(&mut imported, name, &values)?;
+    }
+    begin_at_0(&mut imported);
+    let more: usize = imported.streams.iter().map(|s| s.packets.len() + s.flow.len()).sum();
+    if more > 4 * MOST_SAMPLES {
+        return Err(ForeignError::TooMany);
+    }
+    note(&mut imported, &reading.means);
+    leave_out(&mut imported, &reading.computed, &reading.other);
+    Ok(imported)
+}
+
+/// How the series of a file are read, and which of them are no streams.
+struct FlentReading<'a> {
+    metadata: &'a Metadata,
+    zero: f64,
+    /// Whether round trips are in milliseconds, those of netperf too.
+    in_ms: bool,
+    /// Packets that there is room for.
+    left: usize,
+    computed: Vec<String>,
+    other: Vec<String>,
+    means: Vec<String>,
+}
+
+impl FlentReading<'_> {
+    fn series(
+        &mut self,
+        imported: &mut Imported,
+        name: String,
+        values: &[Raw],
+    ) -> Result<(), ForeignError> {
+        let meta = self.metadata.series_meta.get(&name);
+        let kind = kind(&name, meta, values);
         let names = imported.streams.iter().map(|stream| &*stream.name);
         let mut stream = Stream { name: unused(names, &name), ..Stream::default() };
         match kind {
-            SeriesKind::Computed => computed.push(name),
-            SeriesKind::Other => other.push(name),
+            SeriesKind::Computed => self.computed.push(name),
+            SeriesKind::Other => self.other.push(name),
             SeriesKind::Packets | SeriesKind::Means => {
-                let in_ms = version >= IN_MS || !raw_is_there;
-                let per_second = kind == SeriesKind::Means && !in_ms;
-                let untold = packets(&mut stream, meta, &values, zero, per_second, &mut left)?;
+                let per_second = kind == SeriesKind::Means && !self.in_ms;
+                let untold =
+                    packets(&mut stream, meta, values, self.zero, per_second, &mut self.left)?;
                 imported.left_out.extend(untold.said("round trip"));
                 if kind == SeriesKind::Means {
-                    means.push(name);
+                    self.means.push(name);
                 }
             }
             SeriesKind::Rate => {
                 stream.way = way(&name, meta);
-                let (flow, untold) = flow(&name, &values, zero, metadata.step_size)?;
+                let (flow, untold) = flow(&name, values, self.zero, self.metadata.step_size)?;
                 stream.flow = flow;
                 imported.left_out.extend(untold.said("rate"));
-                let states = sockets::states(&values, zero, &stream.flow);
+                let states = sockets::states(values, self.zero, &stream.flow);
                 stream.flow.extend(states);
-                let direction = stream.way.map_or("an unknown way", FlowDirection::word);
+                let direction = stream.way.map_or("direction unknown", FlowDirection::word);
                 stream
                     .facts
                     .push(("counted-by", format!("the program that measured ({direction})")));
@@ -146,38 +183,37 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
         if !stream.is_empty() {
             imported.streams.push(stream);
         }
+        Ok(())
     }
-    begin_at_0(&mut imported);
-    let more: usize = imported.streams.iter().map(|s| s.packets.len() + s.flow.len()).sum();
-    if more > 4 * MOST_SAMPLES {
-        return Err(ForeignError::TooMany);
-    }
+}
+
+/// Says how the figures of the streams are to be read.
+fn note(imported: &mut Imported, means: &[String]) {
+    let any = |is: fn(&Stream) -> bool| imported.streams.iter().any(is);
+    let mut notes = Vec::new();
     if !means.is_empty() {
-        imported.notes.push(format!(
+        notes.push(format!(
             "{}: each round trip is netperf's mean of an interval and no packet; what was lost is not told, and none counts as lost.",
-            listed(&means)
+            listed(means)
         ));
     }
-    if imported.streams.iter().any(|s| !s.packets.is_empty() && !s.two_clocks) {
-        imported.notes.push(
-            "Of pings Flent stores the answers: what was lost after the last one is not told."
-                .to_owned(),
-        );
+    for (is_so, said) in [
+        (
+            any(|s| !s.packets.is_empty() && !s.two_clocks),
+            "Of pings Flent stores the answers: what was lost after the last one is not told.",
+        ),
+        (
+            any(|s| !s.flow.is_empty()),
+            "Rates are as the program at this end counted them: of an upload that is what it handed to its kernel, and shown as goodput here.",
+        ),
+        (
+            any(|s| s.flow.iter().any(|f| f.tcp.is_some())),
+            "Of sockets Flent stores window, round trip and rates, and not what was sent again.",
+        ),
+    ] {
+        notes.extend(is_so.then(|| said.to_owned()));
     }
-    if imported.streams.iter().any(|s| !s.flow.is_empty()) {
-        imported.notes.push(
-            "Rates are as the program at this end counted them: of an upload that is what it handed to its kernel, and shown as goodput here."
-                .to_owned(),
-        );
-    }
-    if imported.streams.iter().any(|s| s.flow.iter().any(|f| f.tcp.is_some())) {
-        imported.notes.push(
-            "Of sockets Flent stores window, round trip and rates, and not what was sent again."
-                .to_owned(),
-        );
-    }
-    leave_out(&mut imported, &computed, &other);
-    Ok(imported)
+    imported.notes.extend(notes);
 }
 
 /// The first packet left before the moment that Flent calls its zero, by a round trip or by what its times are rounded to. What is before 0 would

@@ -1,6 +1,6 @@
 //! What was read, in the terms of runs.
 
-use quell_model::{EchoSample, FlowSample};
+use quell_model::{EchoSample, EchoStatus, FlowSample, Side};
 use std::fmt;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -99,6 +99,17 @@ impl Imported {
     }
 }
 
+/// What a stream holds, in numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StreamCounts {
+    pub sent: usize,
+    pub answered: usize,
+    /// Answers that came once more.
+    pub again: usize,
+    pub bytes: u64,
+    pub seconds: f64,
+}
+
 /// One stream: packets that were answered or lost, or a flow.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Stream {
@@ -115,6 +126,23 @@ pub struct Stream {
 }
 
 impl Stream {
+    pub fn counts(&self) -> StreamCounts {
+        let count =
+            |is: fn(EchoStatus) -> bool| self.packets.iter().filter(|p| is(p.status)).count();
+        let again = count(|s| s == EchoStatus::Duplicate);
+        let end = |side| self.flow.iter().rfind(|s| s.side == side);
+        let last = end(Side::Receiver).or(end(Side::Sender));
+        let first = self.flow.iter().map(|s| s.t_ns).min();
+        let took = last.zip(first).map_or(0, |(last, first)| last.t_ns - first);
+        StreamCounts {
+            sent: self.packets.len() - again,
+            answered: count(EchoStatus::is_answered),
+            again,
+            bytes: last.map_or(0, |last| last.bytes),
+            seconds: took as f64 / 1e9,
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty() && self.flow.is_empty()
     }

@@ -176,41 +176,96 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
     if parts > MOST_SAMPLES {
         return Err(ForeignError::TooMany);
     }
-    let mut imported = about(&start);
-    let is_udp = start.test_start.protocol.as_deref() == Some("UDP");
-    let is_client = start.accepted_connection.is_none();
-    let reverse = start.test_start.reverse.unwrap_or(0) != 0;
-    let mss = start.tcp_mss.or(start.tcp_mss_default).filter(|mss| *mss > 0);
-    let is_omitted = |interval: &Interval| interval.streams.iter().any(|part| part.omitted);
-    let omits = start.test_start.omit.is_some_and(|s| s > 0.0) || intervals.iter().any(is_omitted);
-    let mut omitted = 0;
-    let mut lanes: Vec<Iperf3Counts> = Vec::new();
-    let mut places: HashMap<(i64, bool), usize> = HashMap::new();
+    let mut counted = Iperf3Streams::new(Iperf3Setup::of(&start, &intervals));
     for (number, interval) in intervals.iter().enumerate() {
+        counted.interval(number, interval)?;
+    }
+    let last = counted.lanes.iter().filter_map(|lane| lane.here.last()).map(|s| s.t_ns).max();
+    let planned = start.test_start.duration.filter(|s| *s > 0.0).and_then(from_s);
+    let window = planned.filter(|_| error.is_none()).or(last);
+    let mut imported = about(&start);
+    imported.window_ns = window.and_then(|ns| u64::try_from(ns).ok()).filter(|ns| *ns > 0);
+    let end = end.unwrap_or_default();
+    let jitters = counted.end(&end)?;
+    counted.leave_out(&mut imported, &jitters, &end.streams);
+    let is_client = counted.setup.is_client;
+    name(&mut imported, counted.lanes, is_client);
+    imported.failed = error.map(|e| crate::imported::cut(e.escape_debug().to_string()));
+    Ok(imported)
+}
+
+/// What holds for all streams of a test.
+struct Iperf3Setup {
+    is_udp: bool,
+    is_client: bool,
+    /// Whether the end that wrote the file sends, where a stream does not say.
+    sends: bool,
+    mss: Option<u32>,
+    /// Bytes of a datagram.
+    size: Option<u64>,
+    omits: bool,
+}
+
+impl Iperf3Setup {
+    fn of(start: &Start, intervals: &[Interval]) -> Self {
+        let is_client = start.accepted_connection.is_none();
+        let reverse = start.test_start.reverse.unwrap_or(0) != 0;
+        let is_omitted = |interval: &Interval| interval.streams.iter().any(|part| part.omitted);
+        Self {
+            is_udp: start.test_start.protocol.as_deref() == Some("UDP"),
+            is_client,
+            sends: is_client != reverse,
+            mss: start.tcp_mss.or(start.tcp_mss_default).filter(|mss| *mss > 0),
+            size: start.test_start.blksize,
+            omits: start.test_start.omit.is_some_and(|s| s > 0.0)
+                || intervals.iter().any(is_omitted),
+        }
+    }
+}
+
+/// The streams of a test, interval by interval.
+struct Iperf3Streams {
+    setup: Iperf3Setup,
+    lanes: Vec<Iperf3Counts>,
+    /// By socket, and whether it sends.
+    places: HashMap<(i64, bool), usize>,
+    /// Intervals that were omitted so far.
+    omitted: usize,
+}
+
+impl Iperf3Streams {
+    fn new(setup: Iperf3Setup) -> Self {
+        Self { setup, lanes: Vec::new(), places: HashMap::new(), omitted: 0 }
+    }
+
+    fn lane(&mut self, socket: i64, sends: bool) -> Result<&mut Iperf3Counts, ForeignError> {
+        let new = self.lanes.len();
+        let place = *self.places.entry((socket, sends)).or_insert(new);
+        if place == MOST_STREAMS {
+            return Err(ForeignError::TooMany);
+        }
+        if place == new {
+            self.lanes.push(Iperf3Counts { socket, sends, ..Iperf3Counts::default() });
+        }
+        Ok(&mut self.lanes[place])
+    }
+
+    fn interval(&mut self, number: usize, interval: &Interval) -> Result<(), ForeignError> {
+        let Iperf3Setup { is_udp, mss, size, omits, .. } = self.setup;
         for (index, part) in interval.streams.iter().enumerate() {
             if part.omitted {
-                omitted += 1;
+                self.omitted += 1;
                 continue;
             }
             let at = |what: &str| format!("intervals[{number}].streams[{index}].{what}");
             part.check(omits, at)?;
             // Without a number a stream is known by its place.
             let socket = part.socket.unwrap_or(-1 - index as i64);
-            let sends = part.sender.unwrap_or(is_client != reverse);
-            let known = places.get(&(socket, sends)).copied();
-            let place = match known {
-                Some(place) => place,
-                None if lanes.len() == MOST_STREAMS => return Err(ForeignError::TooMany),
-                None => {
-                    places.insert((socket, sends), lanes.len());
-                    lanes.push(Iperf3Counts { socket, sends, ..Iperf3Counts::default() });
-                    lanes.len() - 1
-                }
-            };
-            let lane = &mut lanes[place];
+            let begins_anew = self.omitted > 0;
+            let lane = self.lane(socket, part.sender.unwrap_or(self.setup.sends))?;
             // It begins where the omitted time ends, whatever it says.
-            lane.begins_anew = omitted > 0;
-            lane.take(part, is_udp, mss, start.test_start.blksize);
+            lane.begins_anew = begins_anew;
+            lane.take(part, is_udp, mss, size);
             if !(0..=lane.packets).contains(&lane.lost) {
                 if !omits {
                     let (lost, sent) = (lane.lost, lane.packets);
@@ -221,78 +276,94 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
                 lane.is_untold = true;
             }
         }
+        Ok(())
     }
-    let last = lanes.iter().filter_map(|lane| lane.here.last()).map(|s| s.t_ns).max();
-    let planned = start.test_start.duration.filter(|s| *s > 0.0).and_then(from_s);
-    let window = planned.filter(|_| error.is_none()).or(last);
-    imported.window_ns = window.and_then(|ns| u64::try_from(ns).ok()).filter(|ns| *ns > 0);
-    let end = end.unwrap_or_default();
-    let sent_here = |udp: &IntervalPart| udp.sender.unwrap_or(is_client != reverse);
-    let sent = end.streams.iter().filter_map(|ends| ends.udp.as_ref()).filter(|p| sent_here(p));
-    let receiver = Receiver::of(sent, &end.sum_sent, &end.sum_received).filter(|_| is_udp);
-    let ends = end.streams;
-    let mut jitters: Vec<f64> = Vec::new();
-    for (index, ends) in ends.iter().enumerate() {
-        for (part, what) in
-            [(&ends.sender, "sender"), (&ends.receiver, "receiver"), (&ends.udp, "udp")]
-        {
-            let Some(part) = part else { continue };
-            let place = |of: &str| format!("end.streams[{index}].{what}.{of}");
-            part.check(omits, place)?;
-            if !omits && what == "udp" {
-                part.check_sum(place)?;
-            }
-            let lane = lanes.iter_mut().find(|lane| {
-                Some(lane.socket) == part.socket
-                    && part.sender.is_none_or(|sends| sends == lane.sends)
-            });
-            if let Some(lane) = lane {
-                let receiver = receiver.as_ref().filter(|_| lane.sends);
-                lane.end(part, what, is_udp, receiver);
-                let size = start.test_start.blksize;
-                if omitted > 0 && what == "udp" {
-                    lane.leave_out_omitted(part, size);
+
+    /// What the end tells of each stream; the jitters that no stream can keep.
+    fn end(&mut self, end: &Iperf3End) -> Result<Vec<f64>, ForeignError> {
+        let Iperf3Setup { is_udp, omits, .. } = self.setup;
+        let sent_here = |udp: &IntervalPart| udp.sender.unwrap_or(self.setup.sends);
+        let sent = end.streams.iter().filter_map(|ends| ends.udp.as_ref());
+        let sent = sent.filter(|part| sent_here(part));
+        let receiver = Receiver::of(sent, &end.sum_sent, &end.sum_received).filter(|_| is_udp);
+        let mut jitters = Vec::new();
+        for (index, ends) in end.streams.iter().enumerate() {
+            for (part, what) in
+                [(&ends.sender, "sender"), (&ends.receiver, "receiver"), (&ends.udp, "udp")]
+            {
+                let Some(part) = part else { continue };
+                let place = |of: &str| format!("end.streams[{index}].{what}.{of}");
+                part.check(omits, place)?;
+                if !omits && what == "udp" {
+                    part.check_sum(place)?;
                 }
-                let found = match (what, receiver) {
-                    ("udp", Some(receiver)) => receiver.measured(part),
-                    ("udp", None) if omitted > 0 || lane.is_untold => {
-                        measured(part, size.filter(|_| !lane.sends))
-                    }
-                    ("receiver", _) if !is_udp => received(part),
-                    _ => None,
-                };
-                lane.measured = lane.measured.or(found.and_then(MeasuredFlow::believed));
-                if what == "udp" && lane.measured.is_none() {
-                    jitters.extend(part.jitter_ms);
-                    lane.is_untold |= lane.sends && part.datagrams().is_none();
-                }
+                jitters.extend(self.end_of_stream(part, what, receiver.as_ref()));
             }
         }
+        Ok(jitters)
     }
-    let untold = lanes.iter().filter(|lane| lane.is_untold && lane.measured.is_none()).count();
-    lanes.iter_mut().filter(|lane| lane.is_untold).for_each(Iperf3Counts::forget_datagrams);
-    name(&mut imported, lanes, is_client);
-    if untold > 0 {
-        imported.left_out.push(format!(
-            "Datagrams of {untold} {}: what became of them in the time that counts the file does not tell.",
-            if untold == 1 { "stream" } else { "streams" }
-        ));
+
+    /// What the end tells of one side of a stream; its jitter where the stream can't keep it.
+    fn end_of_stream(
+        &mut self,
+        part: &IntervalPart,
+        what: &str,
+        receiver: Option<&Receiver>,
+    ) -> Option<f64> {
+        let Iperf3Setup { is_udp, size, .. } = self.setup;
+        let omitted = self.omitted > 0;
+        let lane = self.lanes.iter_mut().find(|lane| {
+            Some(lane.socket) == part.socket && part.sender.is_none_or(|sends| sends == lane.sends)
+        })?;
+        let receiver = receiver.filter(|_| lane.sends);
+        lane.end(part, what, is_udp, receiver);
+        if omitted && what == "udp" {
+            lane.leave_out_omitted(part, size);
+        }
+        let found = match (what, receiver) {
+            ("udp", Some(receiver)) => receiver.measured(part),
+            ("udp", None) if omitted || lane.is_untold => {
+                measured(part, size.filter(|_| !lane.sends))
+            }
+            ("receiver", _) if !is_udp => received(part),
+            _ => None,
+        };
+        lane.measured = lane.measured.or(found.and_then(MeasuredFlow::believed));
+        if what != "udp" || lane.measured.is_some() {
+            return None;
+        }
+        lane.is_untold |= lane.sends && part.datagrams().is_none();
+        part.jitter_ms
     }
-    if omitted > 0 {
-        imported.left_out.push(format!("{omitted} intervals that iperf3 omitted (-O)."));
+
+    /// Says what is in the file and not in the run.
+    fn leave_out(&mut self, imported: &mut Imported, jitters: &[f64], ends: &[Iperf3Ends]) {
+        let untold = self.lanes.iter().filter(|lane| lane.is_untold && lane.measured.is_none());
+        let (untold, omitted) = (untold.count(), self.omitted);
+        self.lanes
+            .iter_mut()
+            .filter(|lane| lane.is_untold)
+            .for_each(Iperf3Counts::forget_datagrams);
+        if untold > 0 {
+            imported.left_out.push(format!(
+                "Datagrams of {untold} {}: what became of them in the time that counts the file does not tell.",
+                if untold == 1 { "stream" } else { "streams" }
+            ));
+        }
+        if omitted > 0 {
+            imported.left_out.push(format!("{omitted} intervals that iperf3 omitted (-O)."));
+        }
+        if !jitters.is_empty() {
+            imported.left_out.push(format!(
+                "Jitter, of which iperf3 tells no packets: {} ms at the end.",
+                jitters.iter().map(|ms| format!("{ms:.3}")).collect::<Vec<_>>().join(", ")
+            ));
+        }
+        let late: i64 = ends.iter().filter_map(|e| e.udp.as_ref()?.out_of_order).sum();
+        if late > 0 {
+            imported.left_out.push(format!("{late} datagrams that came out of order."));
+        }
     }
-    if !jitters.is_empty() {
-        imported.left_out.push(format!(
-            "Jitter, of which iperf3 tells no packets: {} ms at the end.",
-            jitters.iter().map(|ms| format!("{ms:.3}")).collect::<Vec<_>>().join(", ")
-        ));
-    }
-    let late: i64 = ends.iter().filter_map(|e| e.udp.as_ref()?.out_of_order).sum();
-    if late > 0 {
-        imported.left_out.push(format!("{late} datagrams that came out of order."));
-    }
-    imported.failed = error.map(|e| crate::imported::cut(e.escape_debug().to_string()));
-    Ok(imported)
 }
 
 fn about(start: &Start) -> Imported {

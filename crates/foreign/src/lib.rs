@@ -25,7 +25,7 @@ mod unpack;
 
 pub use bounds::{MOST_BYTES, MOST_SAMPLES, MOST_UNPACKED};
 pub use error::ForeignError;
-pub use imported::{FlowDirection, Imported, Stream, Tool};
+pub use imported::{FlowDirection, Imported, Stream, StreamCounts, Tool};
 
 /// Reads a file of this program; of the one whose it is, where none is named.
 ///

@@ -1,6 +1,5 @@
 //! `quell compare`: runs, or scenarios of one, beside each other.
 
-use crate::factor::value_of;
 use crate::failure::Failure;
 use crate::look::{Format, Look, Part, write_figure};
 use crate::options::{Json, Place};
@@ -8,7 +7,7 @@ use crate::results::{self, shown, write};
 use crate::text::columns;
 use clap::Args;
 use quell_experiment::nearest;
-use quell_experiment::spec::{Experiment, load_file};
+use quell_experiment::results::{experiment_of, value_of};
 use quell_experiment::sweep::Places;
 use quell_model::metric::Metric;
 use quell_report::Results;
@@ -167,11 +166,6 @@ fn read(folders: &[PathBuf]) -> Result<Vec<(Run, Results)>, Failure> {
         });
         ended.collect()
     })
-}
-
-/// The experiment of a run; none where this version can't read it any more, or it was measured by hand.
-fn experiment_of(run: &Run) -> Option<Experiment> {
-    load_file::parse("manifest.json", &run.manifest.experiment_text).ok()
 }
 
 /// Where the page or the figure goes.

@@ -5,7 +5,6 @@ mod text;
 
 use crate::failure::Failure;
 use crate::host::{self, Usual};
-use crate::options::Family;
 use crate::text::columns;
 pub use args::DoctorArgs;
 use args::{check_named, chosen};
@@ -81,7 +80,7 @@ fn plan(args: &DoctorArgs, checks: Vec<&'static Check>) -> Result<DoctorPlan, Fa
         (None, None) => Source::Now,
     };
     let peer = args.peer.as_deref().map(|name| -> Result<_, Failure> {
-        let usual = Usual { family: Family::default(), own: None, port: Some(PORT), device: None };
+        let usual = Usual { family: host::Family::Any, own: None, port: Some(PORT), device: None };
         let found = host::resolve(name, usual).map_err(Failure::usage)?;
         let (hint, secret) = (found.hint(), args.secret.read()?);
         Ok(PeerPlan { name: name.to_owned(), to: found.to, hint, secret })

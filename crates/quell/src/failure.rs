@@ -69,6 +69,12 @@ impl Failure {
     }
 }
 
+impl From<quell_store::StoreError> for Failure {
+    fn from(error: quell_store::StoreError) -> Self {
+        Self::system(error)
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // What a file holds must not reach the terminal as its commands.

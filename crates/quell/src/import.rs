@@ -10,7 +10,7 @@ use crate::options::{Json, Place};
 use crate::text::{columns, lines, say};
 use clap::Args;
 use quell_foreign::{FlowDirection, Imported, MOST_BYTES, Stream, Tool};
-use quell_model::{EchoStatus, Event, Fact, Side, Subject, Told, When};
+use quell_model::{Event, Fact, Subject, Told, When};
 use quell_sys::input::Input;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -139,7 +139,7 @@ fn keep(base: &Path, file: &Path, imported: &Imported) -> Result<PathBuf, Failur
             keep.event(&Event::Flow { stream: stream.name.clone(), samples })?;
         }
     }
-    keep.finish(End::of(imported.failed.as_deref(), false))
+    Ok(keep.finish(End::of(imported.failed.as_deref(), false))?)
 }
 
 fn facts(stream: &Stream) -> Vec<(Told, String)> {
@@ -149,38 +149,10 @@ fn facts(stream: &Stream) -> Vec<(Told, String)> {
     way.into_iter().chain(clocks).chain(stream.facts.iter().map(other)).collect()
 }
 
-/// What a stream holds, in numbers.
-struct StreamCounts {
-    sent: usize,
-    answered: usize,
-    again: usize,
-    bytes: u64,
-    seconds: f64,
-}
-
-impl StreamCounts {
-    fn of(stream: &Stream) -> Self {
-        let count =
-            |is: fn(EchoStatus) -> bool| stream.packets.iter().filter(|p| is(p.status)).count();
-        let again = count(|s| s == EchoStatus::Duplicate);
-        let end = |side| stream.flow.iter().rfind(|s| s.side == side);
-        let last = end(Side::Receiver).or(end(Side::Sender));
-        let first = stream.flow.iter().map(|s| s.t_ns).min();
-        let took = last.zip(first).map_or(0, |(last, first)| last.t_ns - first);
-        Self {
-            sent: stream.packets.len() - again,
-            answered: count(EchoStatus::is_answered),
-            again,
-            bytes: last.map_or(0, |last| last.bytes),
-            seconds: took as f64 / 1e9,
-        }
-    }
-}
-
 /// The same as [`tell`] for a program; what the file does not say is null.
 fn document(file: &Path, imported: &Imported, folder: &Path) -> serde_json::Value {
     let one = |stream: &Stream| {
-        let counts = StreamCounts::of(stream);
+        let counts = stream.counts();
         let packets = !stream.packets.is_empty();
         serde_json::json!({
             "stream": stream.name,
@@ -215,7 +187,7 @@ fn tell(file: &Path, imported: &Imported, folder: &Path) {
     let from = plain(&file.display().to_string());
     say(&format!("{from}: a file of {}{}\n", imported.tool, plain(&test)));
     for stream in &imported.streams {
-        let counts = StreamCounts::of(stream);
+        let counts = stream.counts();
         let name = quell_wire::text::printable(&stream.name, 50);
         if stream.packets.is_empty() {
             let way = stream.way.map_or("way unknown", FlowDirection::word);

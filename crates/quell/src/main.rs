@@ -1,6 +1,5 @@
 //! `quell`: the command line, and nothing else.
 
-mod capacity;
 mod check;
 mod command;
 mod commands;
@@ -8,13 +7,10 @@ mod compare;
 mod doctor;
 mod documents;
 mod export;
-mod factor;
 mod failure;
 mod flow;
-mod host;
 mod import;
 mod interrupt;
-mod keep;
 mod kernel;
 mod lab;
 mod lacking;
@@ -36,7 +32,6 @@ mod secret;
 mod serve;
 mod shape;
 mod show;
-mod sweep;
 mod text;
 mod trace;
 mod tree;
@@ -47,6 +42,8 @@ mod view;
 mod words;
 
 use commands::COMMANDS;
+use quell_experiment::keep;
+use quell_sys::resolve as host;
 use std::io::Write;
 use std::process::ExitCode;
 

@@ -1,6 +1,7 @@
 //! Options that several commands have.
 
 use crate::failure::Failure;
+use crate::host;
 use clap::{Args, ValueEnum};
 use quell_units::Span;
 use std::net::IpAddr;
@@ -92,27 +93,14 @@ pub struct Family {
 }
 
 impl Family {
-    /// The version of one's own address, where neither was asked for.
-    pub fn or_that_of(self, own: Option<IpAddr>) -> Self {
-        match own {
-            Some(own) if !self.ipv4 && !self.ipv6 => {
-                Family { ipv4: own.is_ipv4(), ipv6: own.is_ipv6() }
-            }
-            _ => self,
-        }
-    }
-
-    /// Whether an address is of it.
-    pub fn takes(self, address: IpAddr) -> bool {
-        !(self.ipv4 && address.is_ipv6() || self.ipv6 && address.is_ipv4())
-    }
-
-    /// For a person.
-    pub fn name(self) -> &'static str {
-        match (self.ipv4, self.ipv6) {
-            (true, _) => "IPv4",
-            (_, true) => "IPv6",
-            _ => "IP",
+    /// What was asked for, or else the version of one's own address.
+    pub fn or_that_of(self, own: Option<IpAddr>) -> host::Family {
+        match (self.ipv4, self.ipv6, own) {
+            (true, ..) => host::Family::V4,
+            (_, true, _) => host::Family::V6,
+            (.., Some(IpAddr::V4(_))) => host::Family::V4,
+            (.., Some(IpAddr::V6(_))) => host::Family::V6,
+            (.., None) => host::Family::Any,
         }
     }
 }

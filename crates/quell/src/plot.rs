@@ -1,14 +1,16 @@
 //! `quell plot`: figures of a run.
 
-use crate::capacity::capacities;
 use crate::failure::Failure;
 use crate::look::{Format, Look, Part, USUAL_DPI, write_figure};
 use crate::options::RunName;
 use crate::results::read_named;
 use clap::Args;
+use quell_chart::Figure;
 use quell_experiment::nearest;
-use quell_experiment::spec::load_file;
-use quell_report::figures;
+use quell_experiment::results::{capacities, experiment_of, swept};
+use quell_report::Results;
+use quell_report::analysis::Summary;
+use quell_report::figures::{self, PageWidth};
 use quell_store::Run;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -65,11 +67,10 @@ pub fn plot(args: &PlotArgs) -> Result<ExitCode, Failure> {
                 "the figure sweep is of whole runs and of all probes: --from, --to and --streams have no place in it",
             ));
         }
-        crate::sweep::figure(&run)?
+        swept_figure(&run)?
     } else {
         let text = &run.manifest.experiment_text;
-        let experiment = load_file::parse("manifest.json", text);
-        let capacities = experiment.map_or(Vec::new(), |e| capacities(text, &e));
+        let capacities = experiment_of(&run).map_or(Vec::new(), |e| capacities(text, &e));
         let wish = figures::Wanted { streams: &part.named([&run]), capacities: &capacities, span };
         figures::figure_with(run, wanted, &wish).map_err(Failure::unusable)?
     };
@@ -82,4 +83,24 @@ pub fn plot(args: &PlotArgs) -> Result<ExitCode, Failure> {
 pub fn draw(run: &Run, figure: &str, output: &Path, format: Format) -> Result<(), Failure> {
     let figure = figures::figure(run, figure).map_err(Failure::usage)?;
     write_figure(&figure, output, format, USUAL_DPI)
+}
+
+/// The figure of the first swept field of a run.
+fn swept_figure(run: &Run) -> Result<Figure, Failure> {
+    let name = &run.manifest.run;
+    // What was measured by hand, or by another program, is of no experiment.
+    let swept =
+        experiment_of(run).map_or(Vec::new(), |experiment| swept(&experiment, &run.manifest));
+    let none = || {
+        Failure::usage(format!(
+            "nothing was swept in {name}: its experiment has neither `sweep` nor several `kernels`"
+        ))
+    };
+    let sweep = swept.first().ok_or_else(none)?;
+    let results = Results::from(run);
+    let summary = Summary::of(&results, &run.manifest);
+    let figure = figures::sweep::figure(&run.manifest, &summary, sweep, PageWidth::Wide);
+    figure.ok_or_else(|| {
+        Failure::usage(format!("the figure sweep would be empty: nothing was measured in {name}"))
+    })
 }

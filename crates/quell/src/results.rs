@@ -5,19 +5,16 @@ use crate::options::{Json, Place, RunName};
 use crate::progress::words;
 use crate::text::{columns, fitted, lines, say};
 use clap::Args;
-use quell_experiment::judge::judge;
+use quell_experiment::results::JudgedRun;
 use quell_experiment::run::Finished;
-use quell_experiment::spec::{Experiment, load_file};
+use quell_experiment::spec::Experiment;
 use quell_model::manifest::ExpectationRecord;
 use quell_model::{CellStatus, Manifest};
-use quell_report::analysis::{Results, Summary};
-use quell_report::figures::Capacity;
-use quell_report::figures::sweep::Sweep;
-use quell_report::{html, insight, json, table};
+use quell_report::analysis::Summary;
+use quell_report::{insight, json, table};
 use quell_store::{Run, RunState, RunSummary};
 use quell_sys::memory;
 use quell_wire::text::{self, printable};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -41,68 +38,20 @@ pub struct ReportArgs {
     pub output: Option<PathBuf>,
 }
 
-/// A run with its results, and its claims checked against them.
-struct Opened {
-    run: Run,
-    results: Results,
-    published: BTreeMap<String, String>,
-    swept: Vec<Sweep>,
-    capacities: Vec<Capacity>,
-    about: String,
-    footnote: String,
-    changed: Vec<String>,
+/// What it shows, in the sentences that open it, and an empty line.
+fn opening(judged: &JudgedRun) -> String {
+    let manifest = &judged.run.manifest;
+    let said = insight::opening(manifest, &Summary::of(&judged.results, manifest));
+    let all = said.iter().map(|said| lines("", &printable(said, 500), columns()));
+    let text: String = all.collect();
+    if text.is_empty() { text } else { text + "\n" }
 }
 
-impl Opened {
-    /// What it shows, in the sentences that open it, and an empty line.
-    fn opening(&self) -> String {
-        let manifest = &self.run.manifest;
-        let said = insight::opening(manifest, &Summary::of(&self.results, manifest));
-        let all = said.iter().map(|said| lines("", &printable(said, 500), columns()));
-        let text: String = all.collect();
-        if text.is_empty() { text } else { text + "\n" }
-    }
-
-    fn page(&self) -> String {
-        let given = html::Given {
-            published: &self.published,
-            about: &self.about,
-            swept: &self.swept,
-            capacities: &self.capacities,
-            changed: &self.changed,
-        };
-        html::render_with(&self.run, &self.results, &given)
-    }
+fn open(folder: &Path) -> Result<JudgedRun, Failure> {
+    Ok(JudgedRun::of(read(folder)?))
 }
 
-fn open(folder: &Path) -> Result<Opened, Failure> {
-    Ok(judged(read(folder)?))
-}
-
-fn judged(mut run: Run) -> Opened {
-    let results = Results::from(&run);
-    let mut published = BTreeMap::new();
-    let (mut swept, mut capacities, mut about) = (Vec::new(), Vec::new(), String::new());
-    let (mut footnote, mut changed) = (String::new(), Vec::new());
-    // The text was an experiment when it was run; one that a newer version of Quell no longer takes is shown without its claims.
-    if let Ok(experiment) = load_file::parse("manifest.json", &run.manifest.experiment_text) {
-        published = experiment.published();
-        // A swept scenario, or one on a kernel of many, is called otherwise, and is not what others measured.
-        published.retain(|name, _| run.manifest.cells.iter().any(|c| c.id.scenario == *name));
-        if !published.is_empty() {
-            footnote = self::footnote(&experiment);
-        }
-        changed = crate::factor::kernels(&run, &results, &experiment);
-        swept = crate::sweep::swept(&experiment, &run.manifest);
-        capacities = crate::capacity::capacities(&run.manifest.experiment_text, &experiment);
-        about.clone_from(&experiment.about);
-        run.manifest.expectations =
-            judge(&run.manifest.cells, &experiment, &|metric| results.values(metric));
-    }
-    Opened { run, results, published, swept, capacities, about, footnote, changed }
-}
-
-fn open_named(name: &RunName) -> Result<Opened, Failure> {
+fn open_named(name: &RunName) -> Result<JudgedRun, Failure> {
     open(&folder_of(name)?)
 }
 
@@ -136,9 +85,14 @@ pub fn folder_of(name: &RunName) -> Result<PathBuf, Failure> {
 }
 
 /// Says what the published figures are, below the table.
-fn footnote(experiment: &Experiment) -> String {
-    let columns = text::line(&experiment.published_columns().join(", "));
-    format!("published: {columns} that others measured, from the experiment's file\n")
+fn footnote(judged: &JudgedRun) -> String {
+    match &judged.published_columns[..] {
+        [] => String::new(),
+        columns => {
+            let columns = text::line(&columns.join(", "));
+            format!("published: {columns} that others measured, from the experiment's file\n")
+        }
+    }
 }
 
 /// What `quell run` prints when it is over, and its exit code.
@@ -160,11 +114,11 @@ pub fn after_run(
         let document = json::render(manifest, &opened.results).map_err(Failure::system)?;
         print!("{}", text::json(&document));
     } else {
-        print!("{}", opened.opening());
+        print!("{}", opening(&opened));
         print!("{}", table::render_in(columns(), manifest, &opened.results, &opened.published));
-        say(&opened.footnote);
+        say(&footnote(&opened));
         say(&verdicts(&manifest.expectations));
-        print!("{}", kernels(&opened.changed));
+        print!("{}", kernels(&opened.kernel_changes));
         println!();
         println!("run     {}", finished.folder.display());
         println!("report  {}", own_report.unwrap_or(&report).display());
@@ -350,20 +304,20 @@ fn state(state: &RunState) -> &'static str {
 
 /// All that `quell show` prints of a run.
 pub fn whole(run: Run, form: Json) -> Result<String, Failure> {
-    let opened = judged(run);
+    let opened = JudgedRun::of(run);
     let manifest = &opened.run.manifest;
     if form.json {
         let document = json::render(manifest, &opened.results).map_err(Failure::system)?;
         return Ok(text::json(&document));
     }
-    let mut out = opened.opening();
+    let mut out = opening(&opened);
     out += &table::render_in(columns(), manifest, &opened.results, &opened.published);
-    let mut more = opened.footnote.clone() + &verdicts(&manifest.expectations);
+    let mut more = footnote(&opened) + &verdicts(&manifest.expectations);
     if let Some(failed) = failed_tasks(manifest) {
         more += &format!("\n{failed}\n");
     }
     out += &fitted(&more, columns());
-    out += &kernels(&opened.changed);
+    out += &kernels(&opened.kernel_changes);
     Ok(out)
 }
 

@@ -54,7 +54,8 @@ pub struct RpmArgs {
 /// `quell rpm`.
 pub fn rpm(args: &RpmArgs) -> Result<ExitCode, Failure> {
     let (name, port, tls) = server(&args.url)?;
-    let usual = Usual { family: args.family, own: None, port: Some(port), device: None };
+    let usual =
+        Usual { family: args.family.or_that_of(None), own: None, port: Some(port), device: None };
     let found = host::resolve(&name, usual).map_err(Failure::usage)?;
     let authority = authority(&name, found.to.port());
     let trust = match (&args.ca, args.insecure) {

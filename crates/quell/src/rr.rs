@@ -140,7 +140,8 @@ pub fn asks_to_serve(mut arguments: impl Iterator<Item = String>) -> Result<(), 
 
 /// `quell rr`.
 pub fn rr(args: &RrArgs) -> Result<ExitCode, Failure> {
-    let usual = Usual { family: args.family, own: None, port: Some(PORT), device: None };
+    let usual =
+        Usual { family: args.family.or_that_of(None), own: None, port: Some(PORT), device: None };
     let found = host::resolve(&args.host, usual).map_err(Failure::usage)?;
     let plan = RrPlan {
         to: found.to,

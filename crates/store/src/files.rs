@@ -110,26 +110,13 @@ pub fn write_output(place: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// A file for a person that grows: it has its name only when it is [kept](Growing::keep), so that what broke off leaves what was there before.
-#[derive(Debug)]
-pub struct Growing {
+struct Growing {
     place: PathBuf,
     temporary: PathBuf,
     file: File,
 }
 
 impl Growing {
-    /// One that is to take this place.
-    ///
-    /// # Errors
-    /// What the kernel answers, and where something else than a regular file is in that place.
-    pub fn new(place: &Path) -> io::Result<Self> {
-        match fs::symlink_metadata(place) {
-            Ok(before) if before.is_symlink() => Err(io::Error::other("it is a symbolic link")),
-            Ok(before) if !before.is_file() => Err(io::Error::other(NO_FILE)),
-            _ => Self::beside(place),
-        }
-    }
-
     /// In the same folder, under a name that nobody has.
     fn beside(place: &Path) -> io::Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -145,12 +132,8 @@ impl Growing {
         }
     }
 
-    pub fn file(&self) -> io::Result<File> {
-        self.file.try_clone()
-    }
-
     /// Gives it its name, when all of it is on the disk; on an error the place is as it was. Who may read what was there may read it.
-    pub fn keep(self) -> io::Result<()> {
+    fn keep(self) -> io::Result<()> {
         let before = fs::symlink_metadata(&self.place).ok();
         if let Some(before) = before.filter(fs::Metadata::is_file) {
             self.file.set_permissions(before.permissions())?;

@@ -41,7 +41,7 @@ pub use columns::{ColumnMeaning, Table};
 pub use csv::csv;
 pub use data::{CellData, EchoSeries, FlowSeries, OutputLine, QueuePoint, QueueSeries};
 pub use error::StoreError;
-pub use files::{Growing, append_output, write_output};
+pub use files::{append_output, write_output};
 pub use follow::{Follower, Standing, follow};
 pub use journal::{JournalFile, JournalReader, JournalWriter, WholeFrames};
 pub use run::{Run, RunState, RunSummary, list, locate, namesakes};

@@ -10,6 +10,7 @@
 //!   pace       when a sender sends
 //!   pidfd      a process as a descriptor
 //!   reader     printing, and ending when nobody reads it
+//!   resolve    hosts as people name them, and their addresses
 //!   secret     a shared secret from its file, and random bytes
 //!   socket     datagrams and connections, with what the kernel knows of each packet
 //!   wait       until something comes, a time is there, or somebody rings
@@ -29,6 +30,7 @@ pub mod netns;
 pub mod pace;
 pub mod pidfd;
 pub mod reader;
+pub mod resolve;
 pub mod secret;
 pub mod socket;
 pub mod wait;

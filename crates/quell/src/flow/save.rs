@@ -73,7 +73,7 @@ pub fn save(
     if !samples.is_empty() {
         keep.event(&Event::Echo { stream: quell_flow::latency::STREAM.into(), samples })?;
     }
-    keep.finish(End::of(outcome.broke.as_deref(), outcome.stopped))
+    Ok(keep.finish(End::of(outcome.broke.as_deref(), outcome.stopped))?)
 }
 
 /// How long it took, what was omitted included.

@@ -133,7 +133,7 @@ pub fn page(args: &PageArgs) -> Result<ExitCode, Failure> {
             loads.push(load);
         });
         if let Some(error) = unkept {
-            return Err(error);
+            return Err(error.into());
         }
         if live {
             print!("{}", text::page_foot(&loads, args.waterfall, width));

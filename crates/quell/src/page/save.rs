@@ -31,7 +31,7 @@ pub(super) fn begin(base: &Path, m: &MeasuredPage) -> Result<Keep, Failure> {
         window_ns: None,
         origin: Origin::Here(Duration::ZERO),
     };
-    Keep::begin(base, &about)
+    Ok(Keep::begin(base, &about)?)
 }
 
 /// A load as an event.

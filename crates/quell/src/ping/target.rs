@@ -132,9 +132,9 @@ pub fn resolve(wanted: &[Wanted], usual: Usual<'_>) -> Result<Vec<Target>, Failu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Family;
+    use crate::host::Family;
 
-    const ANY: Family = Family { ipv4: false, ipv6: false };
+    const ANY: Family = Family::Any;
     const HOST: host::Usual<'_> = host::Usual { family: ANY, own: None, port: None, device: None };
     const USUAL: Usual<'_> = Usual { host: HOST, tos: Tos::from_byte(0), size: 56 };
 
@@ -174,7 +174,7 @@ mod tests {
         for word in ["name.invalid", "other.invalid", "two streams are called `127.0.0.1`"] {
             assert!(why.contains(word), "{why}");
         }
-        let six = Family { ipv4: false, ipv6: true };
+        let six = Family::V6;
         let six = Usual { host: host::Usual { family: six, ..HOST }, ..USUAL };
         let why = resolve(&[Wanted::host("127.0.0.1")], six).expect_err("it is IPv4").to_string();
         assert!(why.contains("no IPv6 address"), "{why}");

@@ -54,7 +54,7 @@ pub fn save(
             keep.event(&Event::Flow { stream: name.into(), samples })?;
         }
     }
-    keep.finish(end)
+    Ok(keep.finish(end)?)
 }
 
 fn told(stream: &str, what: Told, value: &str) -> Event {

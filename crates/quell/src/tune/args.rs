@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::host::{self, Found, Usual};
-use crate::options::{Family, Guest, Json};
+use crate::options::{Guest, Json};
 use crate::secret::SecretFile;
 use crate::shape::{Patience, patience};
 use clap::Args;
@@ -171,7 +171,7 @@ impl WishArgs {
 
 /// Where a host is, at the port of `quell serve` where none is given.
 pub fn found(host: &str) -> Result<Found, Failure> {
-    let family = Family::default();
+    let family = host::Family::Any;
     let usual = Usual { family, own: None, port: Some(quell_wire::iperf3::PORT), device: None };
     host::resolve(host, usual).map_err(Failure::usage)
 }

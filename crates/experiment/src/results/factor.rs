@@ -1,7 +1,7 @@
 //! What a field was in each scenario of a run, and what the kernels of an experiment changed.
 
-use quell_experiment::spec::{Experiment, set};
-use quell_experiment::sweep::{self, Places};
+use crate::spec::{Experiment, set};
+use crate::sweep::{self, Places};
 use quell_model::metric::Metric;
 use quell_report::Results;
 use quell_report::compare::{self, By, Comparison, Source, Value, Wanted};

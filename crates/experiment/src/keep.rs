@@ -1,4 +1,4 @@
-//! Keeping what a command measured by itself as a run, as an experiment would: readable by `quell show`, `plot`, `report` and `runs`,
+//! Keeping what a command measured by itself as a run, as an experiment would: readable by `quell show`, `plot` and `open`,
 //! while it goes on and after whatever ends it.
 //!
 //! ```text
@@ -6,10 +6,9 @@
 //!                                           killed here: readable up to the last event
 //! ```
 
-use crate::failure::Failure;
 use quell_model::manifest::{Backend, FORMAT_VERSION, KernelRecord};
 use quell_model::{CellId, CellRecord, CellStatus, Event, Manifest, Outcome, TaskRecord};
-use quell_store::{JournalWriter, RunWriter};
+use quell_store::{JournalWriter, RunWriter, StoreError};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -85,32 +84,32 @@ pub struct Keep {
 
 impl Keep {
     /// Makes the run's folder under `base`. Errors when that can't be written.
-    pub fn begin(base: &Path, about: &About) -> Result<Self, Failure> {
+    pub fn begin(base: &Path, about: &About) -> Result<Self, StoreError> {
         let manifest = manifest(about);
         let cell = manifest.cells[0].id.clone();
-        let writer = RunWriter::create(base, manifest.clone()).map_err(Failure::system)?;
+        let writer = RunWriter::create(base, manifest.clone())?;
         // What is read from a file was bounded before.
         let writer = match &about.origin {
             Origin::Here(_) => writer.long(),
             Origin::Elsewhere { .. } => writer,
         };
-        let mut journal = writer.journal(&cell).map_err(Failure::system)?;
+        let mut journal = writer.journal(&cell)?;
         let kernel = match &about.origin {
             Origin::Here(_) => manifest.kernel.version.clone(),
             Origin::Elsewhere { .. } => String::new(),
         };
         let begin = Event::Begin { cell, seed: about.seed, kernel };
-        journal.append(&begin).map_err(Failure::system)?;
+        journal.append(&begin)?;
         Ok(Self { writer, journal, manifest, begun: Instant::now(), origin: about.origin.clone() })
     }
 
     /// Takes an event. What was taken is kept also when the program is killed.
-    pub fn event(&mut self, event: &Event) -> Result<(), Failure> {
-        self.journal.append(event).map_err(Failure::system)
+    pub fn event(&mut self, event: &Event) -> Result<(), StoreError> {
+        self.journal.append(event)
     }
 
     /// Turns the events into tables; the run's folder.
-    pub fn finish(mut self, end: End) -> Result<PathBuf, Failure> {
+    pub fn finish(mut self, end: End) -> Result<PathBuf, StoreError> {
         let took_ns = match &self.origin {
             Origin::Here(since) => {
                 let elapsed = since.saturating_add(self.begun.elapsed());
@@ -132,7 +131,7 @@ impl Keep {
             End::Failed(reason) => Event::Abort { reason },
         })?;
         let folder = self.writer.folder().to_path_buf();
-        self.writer.finish(self.manifest).map_err(Failure::system)?;
+        self.writer.finish(self.manifest)?;
         Ok(folder)
     }
 }
@@ -163,7 +162,7 @@ fn manifest(about: &About) -> Manifest {
                 "here",
                 format!("# measured by hand\n# {}\n", command_line()),
                 (Backend::Host, version),
-                quell_experiment::run::machine(),
+                crate::run::machine(),
             )
         }
         Origin::Elsewhere { started, text, program } => (

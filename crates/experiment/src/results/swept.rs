@@ -1,15 +1,9 @@
 //! The swept fields of a run, for figures.
 
-use crate::failure::Failure;
-use quell_chart::Figure;
-use quell_experiment::spec::{Experiment, load_file};
-use quell_experiment::sweep::{self, Places};
+use crate::spec::Experiment;
+use crate::sweep::{self, Places};
 use quell_model::Manifest;
-use quell_report::analysis::Summary;
-use quell_report::figures::PageWidth;
 use quell_report::figures::sweep::{Sweep, SweptScenario};
-use quell_report::{Results, figures};
-use quell_store::Run;
 use quell_units::{Rate, Span};
 use std::collections::HashSet;
 
@@ -57,24 +51,4 @@ fn number(value: &str) -> Option<(f64, &'static str)> {
     let share = || Some((value.strip_suffix('%')?.parse::<f64>().ok()?, "%"));
     let bare = || Some((value.parse::<f64>().ok()?, ""));
     bare().or_else(rate).or_else(time).or_else(share)
-}
-
-/// The figure of the first swept field of a run.
-pub fn figure(run: &Run) -> Result<Figure, Failure> {
-    let name = &run.manifest.run;
-    // What was measured by hand, or by another program, is of no experiment.
-    let experiment = load_file::parse("manifest.json", &run.manifest.experiment_text).ok();
-    let swept = experiment.map_or(Vec::new(), |experiment| swept(&experiment, &run.manifest));
-    let none = || {
-        Failure::usage(format!(
-            "nothing was swept in {name}: its experiment has neither `sweep` nor several `kernels`"
-        ))
-    };
-    let sweep = swept.first().ok_or_else(none)?;
-    let results = Results::from(run);
-    let summary = Summary::of(&results, &run.manifest);
-    let figure = figures::sweep::figure(&run.manifest, &summary, sweep, PageWidth::Wide);
-    figure.ok_or_else(|| {
-        Failure::usage(format!("the figure sweep would be empty: nothing was measured in {name}"))
-    })
 }

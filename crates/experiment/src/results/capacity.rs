@@ -1,7 +1,7 @@
 //! The rates of the lines of a run, for figures: from the experiment that it was made by.
 
-use quell_experiment::spec::Experiment;
-use quell_experiment::sweep;
+use crate::spec::Experiment;
+use crate::sweep;
 use quell_lab::cell::{CellPlan, ChangeWhat};
 use quell_lab::topology::Link;
 use quell_report::figures::Capacity;
@@ -51,7 +51,7 @@ fn mbps((at, rate): (f64, Rate)) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quell_experiment::spec::load_file;
+    use crate::spec::load_file;
 
     #[test]
     fn a_line_has_the_rate_of_its_scenario_and_of_its_time() {

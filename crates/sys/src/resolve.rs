@@ -6,11 +6,38 @@
 //!   [fe80::1%eth0]:7 ─┘                     └─► the resolver ──┘                             the others are told where it fails
 //! ```
 
-use crate::options::Family;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 
 /// How a host can be written.
 const FORMS: &str = "give HOST, HOST:PORT, an address or [IPv6]:PORT";
+
+/// Which version of IP.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Family {
+    #[default]
+    Any,
+    V4,
+    V6,
+}
+
+impl Family {
+    fn takes(self, address: IpAddr) -> bool {
+        match self {
+            Family::Any => true,
+            Family::V4 => address.is_ipv4(),
+            Family::V6 => address.is_ipv6(),
+        }
+    }
+
+    /// For a person.
+    pub fn name(self) -> &'static str {
+        match self {
+            Family::Any => "IP",
+            Family::V4 => "IPv4",
+            Family::V6 => "IPv6",
+        }
+    }
+}
 
 /// Where a host is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,7 +197,7 @@ fn literal(name: &str, port: u16, device: Option<&str>) -> Result<Option<SocketA
         Ok(IpAddr::V4(v4)) if zone.is_none() => return Ok(Some((v4, port).into())),
         Ok(IpAddr::V4(_)) => return Err(format!("`{name}`: an IPv4 address has no zone")),
         Err(_) if zone.is_none() => return Ok(None),
-        Err(_) => return Err(format!("`{name}`: a zone stands behind an IPv6 address only")),
+        Err(_) => return Err(format!("`{name}`: only IPv6 addresses have a zone")),
     };
     let needs = v6.is_unicast_link_local() || v6.octets()[..2] == [0xff, 0x02];
     let scope = match zone.or(device.filter(|_| needs)) {
@@ -214,14 +241,9 @@ fn plain(error: &std::io::Error) -> String {
 mod tests {
     use super::*;
 
-    const ANY: Usual<'_> = Usual {
-        family: Family { ipv4: false, ipv6: false },
-        own: None,
-        port: Some(5201),
-        device: None,
-    };
-    const FOUR: Usual<'_> = Usual { family: Family { ipv4: true, ipv6: false }, ..ANY };
-    const SIX: Usual<'_> = Usual { family: Family { ipv4: false, ipv6: true }, ..ANY };
+    const ANY: Usual<'_> = Usual { family: Family::Any, own: None, port: Some(5201), device: None };
+    const FOUR: Usual<'_> = Usual { family: Family::V4, ..ANY };
+    const SIX: Usual<'_> = Usual { family: Family::V6, ..ANY };
 
     fn to(host: &str) -> String {
         resolve(host, ANY).expect(host).to.to_string()
@@ -319,7 +341,7 @@ mod tests {
             ("fe80::1%", "no device ``"),
             ("fe80::1%999999", "no device `999999`"),
             ("127.0.0.1%lo", "no zone"),
-            ("name.invalid%lo", "IPv6 address only"),
+            ("name.invalid%lo", "only IPv6 addresses"),
         ] {
             let why = why(host, ANY);
             assert!(why.contains(word), "{host}: {why}");
