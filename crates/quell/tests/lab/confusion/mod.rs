@@ -221,56 +221,47 @@ fn names(instrument: Instrument, world: &World, json: &Value) -> BTreeSet<String
     said.into_iter().filter(|name| quell_cause::named(name).is_some()).collect()
 }
 
-/// Markdown: a table for each instrument, what was said against what was true.
+/// Markdown: a row a cause, a column an instrument, `right of worlds` in each cell; below it what was wrong, with the number of its world.
 fn table(verdicts: &[Verdict]) -> String {
     let percent =
         |part: usize, whole: usize| format!("{:.1} %", part as f64 * 100.0 / whole.max(1) as f64);
-    let mut text = String::new();
-    for instrument in Instrument::ALL {
-        let of_it = || verdicts.iter().filter(move |verdict| verdict.instrument == instrument);
-        let all = Tally::of(of_it());
+    let row = |first: &str, cell: &dyn Fn(Instrument) -> String| {
+        let cells: Vec<String> = Instrument::ALL.into_iter().map(cell).collect();
+        format!("| {first} | {} |\n", cells.join(" | "))
+    };
+    let of = |instrument| verdicts.iter().filter(move |verdict| verdict.instrument == instrument);
+    let tally = |instrument| Tally::of(of(instrument));
+    let mut text = row("true cause", &|instrument| format!("`{}`", instrument.name()));
+    text += &row("---", &|_| "---".into()).replace(' ', "");
+    for maker in MAKERS {
+        text += &row(maker.cause, &|instrument| {
+            let of_cause = of(instrument).filter(|verdict| std::ptr::eq(verdict.maker, maker));
+            let found: Vec<Judgement> = of_cause.map(Verdict::judgement).collect();
+            let count = |judgement| found.iter().filter(|found| **found == judgement).count();
+            if found.is_empty() || !maker.seen_by.contains(&instrument) {
+                return "–".into();
+            }
+            let others = [(Judgement::Unknown, "unknown"), (Judgement::Silent, "silent")];
+            let others = others.map(|(judgement, word)| (count(judgement), word));
+            let others = others.iter().filter(|(count, _)| *count > 0);
+            let others: String = others.map(|(count, word)| format!(", {count} {word}")).collect();
+            format!("{} of {}{others}", count(Judgement::Right), found.len())
+        });
+    }
+    text += &row("**wrong**", &|of| percent(tally(of).wrong, tally(of).all));
+    text += &row("**unknown or silent**", &|of| {
+        percent(tally(of).unknown + tally(of).silent, tally(of).visible)
+    });
+    text.push('\n');
+    for verdict in verdicts.iter().filter(|verdict| verdict.judgement() == Judgement::Wrong) {
+        let said: Vec<&str> = verdict.names.iter().map(String::as_str).collect();
+        let (name, number) = (verdict.instrument.name(), verdict.number);
         let _ = writeln!(
             text,
-            "`quell {}`: wrong {}, unknown or silent {}\n\n| true cause | worlds | right | unknown | silent | wrong |\n|---|---|---|---|---|---|",
-            instrument.name(),
-            percent(all.wrong, all.all),
-            percent(all.unknown + all.silent, all.visible)
+            "- wrong: `quell {name}` said {} of {} (world {number})",
+            said.join(" + "),
+            verdict.maker.cause
         );
-        for maker in MAKERS {
-            let of_cause = || of_it().filter(move |verdict| std::ptr::eq(verdict.maker, maker));
-            let count =
-                |judgement| of_cause().filter(|verdict| verdict.judgement() == judgement).count();
-            if of_cause().next().is_none() {
-                continue;
-            }
-            let wrong = of_cause().filter(|verdict| verdict.judgement() == Judgement::Wrong);
-            let wrong: Vec<String> = wrong
-                .map(|verdict| {
-                    let names: Vec<&str> = verdict.names.iter().map(String::as_str).collect();
-                    format!("{} ({})", names.join(" + "), verdict.number)
-                })
-                .collect();
-            let seen = if maker.seen_by.contains(&instrument) {
-                ""
-            } else {
-                " (not to be seen from there)"
-            };
-            let _ = writeln!(
-                text,
-                "| {}{seen} | {} | {} | {} | {} | {} |",
-                maker.cause,
-                of_cause().count(),
-                count(Judgement::Right),
-                count(Judgement::Unknown),
-                count(Judgement::Silent),
-                if wrong.is_empty() {
-                    "0".to_owned()
-                } else {
-                    format!("{}: {}", wrong.len(), wrong.join(", "))
-                }
-            );
-        }
-        text.push('\n');
     }
     text
 }
