@@ -11,7 +11,6 @@ pub mod agent;
 pub mod builtin;
 pub mod expect;
 pub mod judge;
-pub mod keep;
 pub mod kinds;
 pub mod plan;
 pub mod results;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   4  quell                       the command line
-//!   3  experiment  flow  serve  rpm  doctor  path  shaping  tuning
+//!   3  experiment  flow  serve  rpm  doctor  path  ping  shaping  tuning
 //!      report                      below those whose figures are a run's: path
 //!   2  probe  load  rr  page  act  lab  shaper  treeview  host
 //!      classify  tls               below others of their layer: a program for the kernel, over netlink; TLS over a socket
@@ -56,6 +56,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "quell-rpm",
             "quell-doctor",
             "quell-path",
+            "quell-ping",
             "quell-shaping",
             "quell-tuning",
         ],

@@ -20,7 +20,7 @@ const MAY: [(&str, usize, &str); 27] = [
     ("crates/act/src/watchdog.rs", 1, "its own lock"),
     ("crates/experiment/src/run/exec.rs", 3, "a run's own folder"),
     ("crates/experiment/src/run/inside.rs", 1, "a run's own folder"),
-    ("crates/experiment/src/run/machine.rs", 1, "what the kernel says of the machine"),
+    ("crates/store/src/machine.rs", 1, "what the kernel says of the machine"),
     ("crates/host/src/capture.rs", 2, "what the kernel says of an interface"),
     ("crates/host/src/counted.rs", 1, "what the kernel counts"),
     ("crates/host/src/sockets.rs", 1, "what the kernel says of a process"),

@@ -5,12 +5,12 @@
 //! ```
 
 use crate::failure::Failure;
-use crate::keep::{About, End, Keep, Origin};
 use crate::options::{Json, Place};
 use crate::text::{columns, lines, say};
 use clap::Args;
 use quell_foreign::{FlowDirection, Imported, MOST_BYTES, Stream, Tool};
 use quell_model::{Event, Fact, Subject, Told, When};
+use quell_store::{About, End, Keep, Origin};
 use quell_sys::input::Input;
 use std::io::Read;
 use std::path::{Path, PathBuf};

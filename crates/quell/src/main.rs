@@ -42,7 +42,6 @@ mod view;
 mod words;
 
 use commands::COMMANDS;
-use quell_experiment::keep;
 use quell_sys::resolve as host;
 use std::io::Write;
 use std::process::ExitCode;

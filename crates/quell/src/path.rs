@@ -5,7 +5,6 @@ mod text;
 
 use crate::failure::Failure;
 use crate::host;
-use crate::keep::{About, End, Keep, Origin, command_line};
 use crate::look::Format;
 use crate::options::{Family, Place};
 use crate::ping::{seconds, way};
@@ -19,6 +18,7 @@ use quell_path::{
     PathError, PathHops, PathReport, PathSession, PathSink, PathWishes, ProbeMethod, UDP_PORT,
 };
 use quell_store::Run;
+use quell_store::{About, End, Keep, Origin, command_line};
 use quell_units::{Ecn, Span, Tos};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,55 +1,42 @@
-//! `quell ping`: several streams at once, watched while they run, summed up at the end, kept as a run where that is wanted.
-//!
-//! ```text
-//!   args ──► target (names, addresses) ──► session (sockets, a thread) ──► watch ──┬─► live, on screen   a terminal
-//!                                                                                 ├─► text              a pipe
-//!                                                       tally, one a stream ◄─────┼─► json              a program
-//!                                                                                 └─► keep              a run
-//! ```
+//! `quell ping`: arguments and text; the rest is in `crates/ping`.
 
 mod hosts;
-pub mod json;
 pub mod live;
-mod reopen;
-mod session;
-mod shown;
-pub mod tally;
-mod target;
 pub mod text;
-mod watch;
+mod view;
 
 use crate::failure::Failure;
-use crate::host;
-use crate::keep::{About, Keep, Origin, command_line};
+use crate::host::Usual;
 use crate::look::Format;
 use crate::options::{Family, Place};
 use crate::plot;
 use crate::results;
 use crate::screen;
 use crate::text::{columns, say};
-use clap::Args;
-use quell_model::{Fact, Subject, Told, When};
+use clap::{Args, ValueEnum};
+use quell_ping::{Method, PingError, PingReport, PingSession, StreamDefaults, StreamSpec, Tally};
 use quell_store::Run;
 use quell_sys::socket::Way;
 use quell_units::{Dscp, Ecn, Span, Tos};
-use quell_wire::text::json as printed;
-use session::{Method, Session};
-use shown::{JsonForm, Shown};
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tally::Tally;
-use target::{Target, Usual, Wanted};
+use view::{JsonForm, PingDisplay, PingView};
 
-/// Where `quell serve` reflects.
-const UDP_PORT: u16 = 5201;
 /// Where nearly every host answers, be it with a refusal.
 const TCP_PORT: u16 = 443;
-/// Faster than this only root may send, and only where the network is one's own.
-const LEAST_INTERVAL: Span = Span::from_millis(2);
-
 /// Packets of each host that is only asked whether it answers, as many as fping sends.
 const LISTED: u64 = 4;
+
+/// What is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PingMethod {
+    /// ICMP echo
+    Icmp,
+    /// STAMP over UDP, to `quell serve` or another reflector; tells the direction of losses and one-way delays
+    Udp,
+    /// The handshake of a TCP connection; an open or closed port answers
+    Tcp,
+}
 
 /// Options of `quell ping`.
 #[derive(Debug, Args)]
@@ -61,7 +48,7 @@ pub struct PingArgs {
     pub more: hosts::Hosts,
     /// A stream with a name, and a TOS byte and size of its own: -t voip,example.org,EF,160 (repeatable)
     #[arg(short = 't', long = "stream", value_name = "ID,HOST[,TOS[,SIZE]]")]
-    pub streams: Vec<Wanted>,
+    pub streams: Vec<StreamSpec>,
     /// Time between packets of a stream: 200ms, or 0.2 for seconds
     #[arg(short, long, value_name = "TIME", default_value = "0.2", value_parser = seconds, allow_negative_numbers = true)]
     pub interval: Span,
@@ -72,7 +59,7 @@ pub struct PingArgs {
     #[arg(short, long, value_name = "TIME", value_parser = seconds)]
     pub duration: Option<Span>,
     /// Bytes of payload (UDP: at least 44)
-    #[arg(short, long, value_name = "BYTES", default_value = "56", value_parser = target::size)]
+    #[arg(short, long, value_name = "BYTES", default_value = "56", value_parser = quell_ping::size)]
     pub size: u32,
     /// TOS byte or traffic class: a number, or a name as EF, CS1, low-delay
     #[arg(long, value_name = "TOS", default_value = "0")]
@@ -90,8 +77,8 @@ pub struct PingArgs {
     #[arg(long, value_parser = crate::mark::ecn())]
     pub ecn: Option<Ecn>,
     /// What is sent
-    #[arg(short, long, value_enum, default_value_t = Method::Icmp)]
-    pub method: Method,
+    #[arg(short, long, value_enum, default_value_t = PingMethod::Icmp)]
+    pub method: PingMethod,
     /// Port at the other end [default: 5201 for udp, 443 for tcp]
     #[arg(short, long)]
     pub port: Option<u16>,
@@ -172,30 +159,32 @@ pub fn ping(args: &PingArgs) -> Result<ExitCode, Failure> {
         return read(name, args, figure);
     }
     let session = session(args)?;
-    allowed(&session)?;
+    session.check()?;
     let prober = session.prepare()?;
     // Before the run's folder is made, which would stay behind half made.
     let stop = crate::interrupt::bell()?;
     let keep = match args.save || args.write.is_some() || figure.is_some() {
-        true => Some(begin(args, &session)?),
+        true => {
+            let name = args.write.as_deref().unwrap_or("ping");
+            Some(quell_ping::begin(&args.place.base, name, &session)?)
+        }
         false => None,
     };
-    let shown = match args.json {
-        Some(form) => Shown::Json(form),
-        None if args.quiet || args.alive || args.unreachable => Shown::Quiet,
-        None if args.summaries.is_some() => Shown::Summaries(args.summaries.unwrap_or_default()),
-        None if args.wall_clock => Shown::Lines,
-        None if args.plain || !screen::is_live() => Shown::Lines,
-        None => Shown::Live,
+    let lists = args.alive || args.unreachable;
+    let display = match (args.json, args.summaries) {
+        (Some(form), _) => PingDisplay::Json(form),
+        _ if args.quiet || lists => PingDisplay::Quiet,
+        (None, Some(every)) => PingDisplay::Summaries(every),
+        _ if args.wall_clock || args.plain || !screen::is_live() => PingDisplay::Lines,
+        _ => PingDisplay::Live,
     };
-    let ended = watch::watch(&session, prober, shown, keep, stop)?;
-    if matches!(shown, Shown::Lines | Shown::Summaries(_)) {
-        println!();
-    }
-    if args.alive || args.unreachable {
+    let mut view = PingView::new(&session, display, args.wall_clock);
+    let ended = quell_ping::run(&session, prober, &stop, keep, &mut view)?;
+    view.end();
+    if lists {
         print!("{}", text::names(&session, &ended.tallies, args.alive));
     } else {
-        tell(&session, &ended.tallies, args.json, ended.run.as_deref());
+        tell(&session, &ended.tallies, args, ended.run.as_deref());
     }
     if let Some(why) = ended.failed {
         return Err(Failure::system(why));
@@ -203,23 +192,24 @@ pub fn ping(args: &PingArgs) -> Result<ExitCode, Failure> {
     if let (Some(figure), Some(folder)) = (figure, &ended.run) {
         draw(&results::read(folder)?, args, figure)?;
     }
-    if args.alive || args.unreachable {
+    if lists {
         // Who did not answer was asked for, or is what is missing.
         let silent = !text::names(&session, &ended.tallies, false).is_empty();
         return Ok(ExitCode::from(u8::from(silent)));
     }
-    verdict(&session, &ended.tallies)
+    ended.verdict(&session)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A run that was kept.
 fn read(name: &str, args: &PingArgs, figure: Option<(&Path, Format)>) -> Result<ExitCode, Failure> {
     let folder = results::located(&args.place.base, name)?;
     let run = Run::read(&folder).map_err(Failure::unusable)?;
-    let (session, tallies) = reopen::session(&run).ok_or_else(|| {
+    let (session, tallies) = quell_ping::reopen(&run).ok_or_else(|| {
         let run = &run.manifest.run;
         Failure::unusable(format!("{run} is no run of `quell ping`; see `quell show {run}`"))
     })?;
-    tell(&session, &tallies, args.json, Some(&run.folder));
+    tell(&session, &tallies, args, Some(&run.folder));
     if let Some(figure) = figure {
         draw(&run, args, figure)?;
     }
@@ -227,22 +217,20 @@ fn read(name: &str, args: &PingArgs, figure: Option<(&Path, Format)>) -> Result<
 }
 
 /// The summary, for a person or a program.
-fn tell(session: &Session, tallies: &[Tally], form: Option<JsonForm>, run_folder: Option<&Path>) {
-    let run = run_folder.map(|folder| folder.display().to_string());
-    match form {
-        Some(form) => {
-            let mut document = json::document(session, tallies, run.as_deref());
-            if form == JsonForm::Lines {
-                document["event"] = "end".into();
-                println!("{}", printed(&document.to_string()));
-            } else {
-                println!("{}", crate::text::document(&document));
-            }
+fn tell(session: &PingSession, tallies: &[Tally], args: &PingArgs, folder: Option<&Path>) {
+    let run = folder.map(|folder| folder.display().to_string());
+    match args.json {
+        Some(JsonForm::Lines) => {
+            let event = Some("end");
+            view::line(&PingReport { event, ..PingReport::of(session, tallies, run) });
+        }
+        Some(JsonForm::Document) => {
+            println!("{}", crate::text::document(&PingReport::of(session, tallies, run)));
         }
         None => {
-            print!("{}", text::summary(session, tallies, columns()));
-            if let Some(run) = run_folder {
-                say(&format!("\nkept as {}\n", results::shown(run)));
+            print!("{}", text::summary(session, tallies, args.outage, columns()));
+            if let Some(folder) = folder {
+                say(&format!("\nkept as {}\n", results::shown(folder)));
             }
         }
     }
@@ -253,15 +241,14 @@ fn draw(run: &Run, args: &PingArgs, (file, format): (&Path, Format)) -> Result<(
     plot::draw(run, name, file, format)
 }
 
-fn session(args: &PingArgs) -> Result<Session, Failure> {
-    let method = args.method;
-    if method == Method::Icmp && args.port.is_some() {
-        return Err(Failure::usage("--port: ICMP has no ports; take --method udp or tcp"));
-    }
-    let port = match method {
-        Method::Icmp => None,
-        Method::Udp => Some(args.port.unwrap_or(UDP_PORT)),
-        Method::Tcp => Some(args.port.unwrap_or(TCP_PORT)),
+fn session(args: &PingArgs) -> Result<PingSession, Failure> {
+    let (method, port) = match args.method {
+        PingMethod::Icmp if args.port.is_some() => {
+            return Err(Failure::usage("--port: ICMP has no ports; take --method udp or tcp"));
+        }
+        PingMethod::Icmp => (Method::Icmp, None),
+        PingMethod::Udp => (Method::Udp, Some(args.port.unwrap_or(quell_wire::iperf3::PORT))),
+        PingMethod::Tcp => (Method::Tcp, Some(args.port.unwrap_or(TCP_PORT))),
     };
     if args.interval.is_zero() {
         return Err(Failure::usage("-i 0: a packet at least every 10us; root may send that often"));
@@ -275,30 +262,28 @@ fn session(args: &PingArgs) -> Result<Session, Failure> {
     let way = Way { ttl: args.ttl, whole: args.dont_fragment, ..way(args.from.as_deref()) };
     let family = args.family.or_that_of(way.source);
     let own = way.source.map(|own| ("-I", own));
-    let host = host::Usual { family, own, port, device: way.device.as_deref() };
+    let host = Usual { family, own, port, device: way.device.as_deref() };
     let tos = args.dscp.map_or(args.tos, |dscp| Tos::from_byte(dscp.tos_byte()));
-    let usual = Usual { host, tos, size: args.size };
+    let usual = StreamDefaults { host, tos, size: args.size };
     let mut wanted = args.streams.clone();
-    wanted.extend(args.hosts.iter().map(|h| Wanted::host(h)));
-    wanted.extend(args.more.beside(&args.hosts)?.iter().map(|h| Wanted::host(h)));
+    wanted.extend(args.hosts.iter().map(|h| StreamSpec::host(h)));
+    wanted.extend(args.more.beside(&args.hosts)?.iter().map(|h| StreamSpec::host(h)));
     if wanted.is_empty() && !args.more.is_empty() {
         return Err(Failure::usage("-f: there is no host in the file"));
     }
     let endless = args.count.is_none() && args.duration.is_none();
     let lists = args.alive || args.unreachable;
-    let mut targets = target::resolve(&wanted, usual)?;
+    let mut targets = quell_ping::resolve(&wanted, usual)?;
     if let Some(ecn) = args.ecn {
         targets.iter_mut().for_each(|t| t.tos = t.tos.with_ecn(ecn));
     }
-    Ok(Session {
+    Ok(PingSession {
         targets,
         method,
         interval: args.interval,
         count: if lists && endless { Some(LISTED) } else { args.count },
         duration: args.duration,
         wait: args.wait.or(if lists { Some(Span::from_secs(1)) } else { None }),
-        wall_clock: args.wall_clock,
-        outage: args.outage,
         way,
         one_clock: args.one_clock,
         seed: args.seed,
@@ -312,72 +297,12 @@ pub fn way(from: Option<&str>) -> Way {
     Way { source, device, ..Way::default() }
 }
 
-/// A ping must not become a flood by a slip of the finger.
-fn allowed(session: &Session) -> Result<(), Failure> {
-    let root = nix::unistd::geteuid().is_root();
-    let own = |address: IpAddr| address.is_loopback();
-    let far = session.targets.iter().find(|t| !own(t.to.ip()));
-    match far {
-        Some(target) if session.interval < LEAST_INTERVAL && !root => Err(Failure::usage(format!(
-            "-i {} to {}: more than {} packets a second to other machines only as root; take -i 2ms",
-            session.interval,
-            target.host,
-            1_000_000_000 / LEAST_INTERVAL.nanos()
-        ))),
-        _ => Ok(()),
-    }
-}
-
-fn begin(args: &PingArgs, session: &Session) -> Result<Keep, Failure> {
-    let about = About {
-        name: args.write.clone().unwrap_or_else(|| "ping".into()),
-        scenario: session.method.key().into(),
-        title: command_line(),
-        task: "ping".into(),
-        clock: "CLOCK_MONOTONIC".into(),
-        seed: session.seed,
-        window_ns: None,
-        origin: Origin::Here(std::time::Duration::ZERO),
-    };
-    let mut keep = Keep::begin(&args.place.base, &about)?;
-    for target in &session.targets {
-        let (subject, kept) =
-            (Subject::stream(&*target.name, Told::Target), json::kept(session, target));
-        keep.event(&Fact::new(When::Before, subject, kept.to_string()).into())?;
-    }
-    Ok(keep)
-}
-
-/// A stream without any answer is a failed check.
-fn verdict(session: &Session, tallies: &[Tally]) -> Result<ExitCode, Failure> {
-    let all = session.targets.iter().zip(tallies);
-    let silent = all.filter(|(_, tally)| {
-        let counts = tally.fold.counts();
-        counts.answered() + counts.unsure == 0 && counts.sent > 0
-    });
-    let silent: Vec<&Target> = silent.map(|(target, _)| target).collect();
-    match silent[..] {
-        [] => Ok(ExitCode::SUCCESS),
-        _ => {
-            let refused =
-                tallies.iter().map(|t| t.fold.counts()).all(|c| c.answered() == 0 && c.errors > 0);
-            let too_large =
-                |tally: &Tally| tally.kinds.first().is_some_and(|(kind, _)| kind == "EMSGSIZE");
-            let hint = match session.method {
-                _ if refused && tallies.iter().all(too_large) => match session.largest(&silent) {
-                    Some(most) => format!(
-                        "; packets of that size may not leave uncut: no more than -s {most} fits, as far as this host knows the path; or leave out -M"
-                    ),
-                    None => "; packets of that size may not leave uncut: take a smaller -s, or leave out -M".into(),
-                },
-                Method::Udp if refused => {
-                    "; is `quell serve` running there, bound to that address?".into()
-                }
-                _ => String::new(),
-            };
-            let names: Vec<&str> = silent.iter().map(|t| t.name.as_str()).collect();
-            let others: String = silent.iter().map(|t| host::hint(&t.to, &t.others)).collect();
-            Err(Failure::check(format!("no reply from {}{hint}{others}", names.join(", "))))
+impl From<PingError> for Failure {
+    fn from(error: PingError) -> Self {
+        match error {
+            PingError::Unusable(why) => Failure::usage(why),
+            PingError::Silent(why) => Failure::check(why),
+            error => Failure::system(error),
         }
     }
 }

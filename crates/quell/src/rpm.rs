@@ -4,12 +4,12 @@ mod save;
 
 use crate::failure::Failure;
 use crate::host::{self, Usual};
-use crate::keep::End;
 use crate::options::{Family, Json, Place};
 use crate::results;
 use crate::text::say;
 use clap::Args;
 use quell_rpm::{Figures, LoadDirection, RpmError, RpmPlan, RpmReport, measure};
+use quell_store::End;
 use quell_sys::wait::Bell;
 use quell_tls::trust::{Trust, certificates};
 use quell_web::rpm::{Confidence, word};

@@ -19,8 +19,9 @@ use std::io::IsTerminal;
 pub use table::{Column, Columns};
 
 /// A JSON document as it is printed: indented, and commanding no terminal, whatever the names in it hold.
-pub fn document(document: &serde_json::Value) -> String {
-    quell_wire::text::json(&format!("{document:#}"))
+pub fn document(document: &impl serde::Serialize) -> String {
+    // Texts and numbers are always JSON.
+    quell_wire::text::json(&serde_json::to_string_pretty(document).unwrap_or_default())
 }
 
 /// The narrowest terminal that is written for; a narrower one breaks lines by itself.

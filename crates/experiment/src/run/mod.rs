@@ -11,13 +11,11 @@ mod carrier;
 mod child;
 mod exec;
 mod inside;
-mod machine;
 mod watch;
 
 pub use carrier::{Carrier, GUEST_INIT, GuestKernel, GuestOptions, STOPPED, host_lacking};
 pub use exec::{Bells, lab_exec};
 pub use inside::{guest_init, host_cell, host_init, host_lacks};
-pub use machine::machine;
 pub use watch::Progress;
 
 use crate::spec::Experiment;
@@ -218,7 +216,7 @@ fn manifest(experiment: &Experiment, plans: &[CellPlan], options: &Options) -> M
         seed: experiment.seed,
         started: quell_units::time::rfc3339(SystemTime::now()),
         kernel: options.carrier.record(),
-        machine: machine(),
+        machine: quell_store::machine(),
         clock: "CLOCK_MONOTONIC".into(),
         cells: plans
             .iter()

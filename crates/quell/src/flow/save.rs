@@ -1,9 +1,9 @@
 //! A test as a run: its flows as each end saw them, what was found of each, and its pings.
 
 use crate::failure::Failure;
-use crate::keep::{About, End, Keep, Origin};
 use quell_flow::{Amount, FlowMeasurement, FlowReport};
 use quell_model::{Event, Fact, FlowSample, Side, Subject, TcpState, Told, When};
+use quell_store::{About, End, Keep, Origin};
 use quell_wire::iperf3::Moment;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

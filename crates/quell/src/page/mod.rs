@@ -7,7 +7,6 @@ mod text;
 
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::keep::End;
 use crate::options::{Json, Place};
 use crate::results;
 use crate::text::columns;
@@ -19,6 +18,7 @@ use quell_page::browser::{Browser, BrowserOptions, find, is_without_sandbox};
 use quell_page::load::PageRequest;
 use quell_page::script::{Score, score};
 use quell_page::shown::shown_pin;
+use quell_store::End;
 use quell_sys::clock::{is_virtual, monotonic_ns};
 use quell_sys::wait::Bell;
 use quell_units::Span;

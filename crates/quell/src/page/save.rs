@@ -7,9 +7,9 @@
 
 use super::measured::MeasuredPage;
 use crate::failure::Failure;
-use crate::keep::{About, Keep, Origin, command_line};
 use quell_model::page::PageLoad;
 use quell_model::{Event, Fact, Subject, Told, When};
+use quell_store::{About, Keep, Origin, command_line};
 use quell_wire::text::printable;
 use std::path::Path;
 use std::time::Duration;

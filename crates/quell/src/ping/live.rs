@@ -6,9 +6,8 @@
 //!   voip       40   2.5  20.00  20.00  32.40  40.00  1.053  ▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅▅×█▅
 //! ```
 
-use super::session::Session;
-use super::tally::{Bucket, Tally};
 use super::text::{self, ms_or_dash};
+use quell_ping::{Bucket, PingSession, Tally};
 use quell_report::analysis::Counts;
 use quell_stats::Summary;
 use quell_units::fmt::{ms, percent};
@@ -43,7 +42,12 @@ pub struct Place {
 }
 
 /// The view as lines, none wider than the place and fewer than its height.
-pub fn lines(session: &Session, tallies: &[Tally], elapsed_ns: u64, place: Place) -> Vec<String> {
+pub fn lines(
+    session: &PingSession,
+    tallies: &[Tally],
+    elapsed_ns: u64,
+    place: Place,
+) -> Vec<String> {
     let room = place.height.saturating_sub(4).max(1);
     let streams = session.targets.len();
     let shown = if streams <= room { streams } else { room.saturating_sub(1).max(1) };
@@ -113,7 +117,7 @@ fn loss(counts: &Counts) -> String {
     counts.loss_range().map_or("-".into(), |(_, most)| format!("{mark}{}", percent(most)))
 }
 
-fn headline(session: &Session, elapsed_ns: u64, width: usize) -> String {
+fn headline(session: &PingSession, elapsed_ns: u64, width: usize) -> String {
     let left = format!(
         "{} every {}, RTT in ms, {:.1} s",
         session.method.name(),
@@ -177,14 +181,12 @@ pub fn cut(text: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::session::{Method, Session};
-    use super::super::tally::sample;
-    use super::super::target::Target;
     use super::*;
     use quell_model::{EchoSample, EchoStatus};
+    use quell_ping::{Method, Target};
     use quell_units::{Span, Tos};
 
-    fn session(names: &[&str]) -> Session {
+    fn session(names: &[&str]) -> PingSession {
         let target = |name: &&str| Target {
             name: (*name).into(),
             host: (*name).into(),
@@ -193,7 +195,7 @@ mod tests {
             tos: Tos::from_byte(0),
             size: 56,
         };
-        Session {
+        PingSession {
             targets: names.iter().map(target).collect(),
             method: Method::Icmp,
             interval: Span::from_millis(200),
@@ -202,9 +204,16 @@ mod tests {
             wait: None,
             way: quell_sys::socket::Way::default(),
             one_clock: false,
-            wall_clock: false,
-            outage: false,
             seed: 1,
+        }
+    }
+
+    /// A packet of a stream with one every 200 ms.
+    fn sample(seq: u64, rtt_ms: Option<u64>, status: EchoStatus) -> EchoSample {
+        EchoSample {
+            rtt_ns: rtt_ms.map(|ms| ms * 1_000_000),
+            seen_late_ns: Some(1),
+            ..EchoSample::new((seq * 200_000_000) as i64, seq, 56, status)
         }
     }
 

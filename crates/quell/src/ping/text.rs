@@ -1,11 +1,9 @@
 //! What is printed: a line a packet in a pipe, and the summary.
 
-use super::session::{Method, Session};
-use super::tally::{Retried, Tally};
-use super::target::Target;
 use crate::text::{fitted, lines};
 use crate::unanswered::left_unanswered;
 use quell_model::{EchoSample, EchoStatus};
+use quell_ping::{Method, PingSession, Retried, Tally, Target};
 use quell_report::analysis::{Clocks, Counts, EchoFold, EchoResult, LATE_NS, Lateness};
 use quell_stats::Summary;
 use quell_units::fmt::{ms, percent, plural};
@@ -17,7 +15,7 @@ pub fn ms_or_dash(value: Option<f64>) -> String {
 }
 
 /// What opens the output: where each stream goes, and how.
-pub fn opening(session: &Session) -> String {
+pub fn opening(session: &PingSession) -> String {
     let mut out = String::new();
     for target in &session.targets {
         let _ = writeln!(out, "{}", line_of(target, session));
@@ -26,7 +24,7 @@ pub fn opening(session: &Session) -> String {
 }
 
 /// A stream in a line: `voip: example.org (192.0.2.7), ICMP, 56 bytes, TOS EF, every 200ms`.
-fn line_of(target: &Target, session: &Session) -> String {
+fn line_of(target: &Target, session: &PingSession) -> String {
     let mut line = String::new();
     if target.name != target.host {
         let _ = write!(line, "{}: ", target.name);
@@ -84,28 +82,23 @@ pub fn stamp(wall_ns: u64) -> String {
 }
 
 /// What a stream showed in a time, in a line: `voip  5 sent, 5 received  min 20.1 mean 20.4 max 21.0 ms`.
-pub fn period(session: &Session, stream: &str, width: usize, past: &Tally) -> String {
-    let stamp = if session.wall_clock {
-        self::stamp(quell_sys::wall::realtime_ns())
-    } else {
-        String::new()
-    };
+pub fn period(stream: &str, width: usize, past: &Tally) -> String {
     let found = past.fold.result();
     let times = found.rtt_ms.as_ref().map_or_else(String::new, |rtt| {
         format!("  RTT min {} mean {} max {} ms", ms(rtt.min), ms(rtt.mean), ms(rtt.max))
     });
-    format!("{stamp}{stream:<width$}  {}{times}", counts(&found).join(", "))
+    format!("{stream:<width$}  {}{times}", counts(&found).join(", "))
 }
 
 /// The names of the streams that had an answer, or of those that had none, a line each.
-pub fn names(session: &Session, tallies: &[Tally], alive: bool) -> String {
+pub fn names(session: &PingSession, tallies: &[Tally], alive: bool) -> String {
     let answered = |tally: &Tally| tally.fold.counts().answered() > 0;
     let wanted = session.targets.iter().zip(tallies).filter(|(_, tally)| answered(tally) == alive);
     wanted.map(|(target, _)| format!("{}\n", target.name)).collect()
 }
 
 /// For how long a stream had no answer: of each packet without one its interval, as fping counts it.
-fn outage(session: &Session, tally: &Tally) -> String {
+fn outage(session: &PingSession, tally: &Tally) -> String {
     let counts = tally.fold.counts();
     let silent = counts.sent.saturating_sub(counts.answered() + counts.unsure);
     let lasted = session.interval.nanos().saturating_mul(silent) as f64 / 1e9;
@@ -116,7 +109,7 @@ fn outage(session: &Session, tally: &Tally) -> String {
 }
 
 /// The figures of all streams, each under its name, in lines of so many columns.
-pub fn summary(session: &Session, tallies: &[Tally], width: usize) -> String {
+pub fn summary(session: &PingSession, tallies: &[Tally], outages: bool, width: usize) -> String {
     let mut out = String::new();
     for (target, tally) in session.targets.iter().zip(tallies) {
         if !out.is_empty() {
@@ -124,7 +117,7 @@ pub fn summary(session: &Session, tallies: &[Tally], width: usize) -> String {
         }
         let _ = writeln!(out, "{}", line_of(target, session));
         out += &figures(tally, width);
-        if session.outage {
+        if outages {
             out += &outage(session, tally);
         }
     }
@@ -317,7 +310,7 @@ fn meaning(kind: &str) -> &str {
 }
 
 /// By which clocks times came about: once where that is the same for all.
-fn clocks(session: &Session, tallies: &[Tally], width: usize) -> String {
+fn clocks(session: &PingSession, tallies: &[Tally], width: usize) -> String {
     let mut told: Vec<(&str, Vec<&str>)> = Vec::new();
     for (target, tally) in session.targets.iter().zip(tallies) {
         let Some(clock) = tally.clock.as_deref().filter(|_| tally.fold.counts().received > 0)
@@ -382,30 +375,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn milliseconds_have_the_digits_that_count_and_fit_in_six_places() {
-        for (value, text) in [
-            (0.0, "0.000"),
-            (0.0234, "0.023"),
-            (9.9996, "10.00"),
-            (20.012, "20.01"),
-            (99.996, "100.0"),
-            (2503.4, "2503"),
-            (-1.5, "-1.500"),
-        ] {
-            assert_eq!(ms(value), text);
-        }
-    }
-
-    #[test]
-    fn a_loss_is_never_rounded_away() {
-        for (ratio, text) in
-            [(0.0, "0.0"), (1e-6, "<0.1"), (0.025, "2.5"), (0.9999, ">99.9"), (1.0, "100")]
-        {
-            assert_eq!(percent(ratio), text);
-        }
-    }
-
-    #[test]
     fn a_line_of_a_packet_has_what_is_known_of_it() {
         let mut sample = EchoSample {
             rtt_ns: Some(20_012_000),
@@ -428,7 +397,8 @@ mod tests {
     #[test]
     fn a_machine_short_of_cpu_is_told_and_one_slow_reply_in_a_thousand_is_not() {
         let mut tally = Tally::new(1);
-        let mut sample = super::super::tally::sample(0, Some(20), EchoStatus::Ok);
+        let mut sample =
+            EchoSample { rtt_ns: Some(20_000_000), ..EchoSample::new(0, 0, 56, EchoStatus::Ok) };
         for n in 0..1000 {
             sample.seq = n;
             sample.seen_late_ns = Some(if n == 0 { 8_000_000 } else { 30_000 });

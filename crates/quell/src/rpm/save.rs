@@ -9,9 +9,9 @@
 //! ```
 
 use crate::failure::Failure;
-use crate::keep::{About, End, Keep, Origin};
 use quell_model::{EchoSample, EchoStatus, Event, Fact, FlowSample, Side, Subject, Told, When};
 use quell_rpm::{LoadDirection, ProbeKind, ProbeReturn, RpmPlan, RpmReport};
+use quell_store::{About, End, Keep, Origin};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

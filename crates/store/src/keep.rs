@@ -6,9 +6,9 @@
 //!                                           killed here: readable up to the last event
 //! ```
 
+use crate::{JournalWriter, RunWriter, StoreError};
 use quell_model::manifest::{Backend, FORMAT_VERSION, KernelRecord};
 use quell_model::{CellId, CellRecord, CellStatus, Event, Manifest, Outcome, TaskRecord};
-use quell_store::{JournalWriter, RunWriter, StoreError};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -162,7 +162,7 @@ fn manifest(about: &About) -> Manifest {
                 "here",
                 format!("# measured by hand\n# {}\n", command_line()),
                 (Backend::Host, version),
-                crate::run::machine(),
+                crate::machine(),
             )
         }
         Origin::Elsewhere { started, text, program } => (

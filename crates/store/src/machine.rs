@@ -21,8 +21,9 @@ pub fn machine() -> BTreeMap<String, String> {
     if let Some(memory) = field("/proc/meminfo", "MemTotal") {
         facts.insert("memory".to_string(), memory);
     }
-    if let Ok(cpus) = quell_sys::affinity::allowed_cpus() {
-        facts.insert("cpus".to_string(), cpus.len().to_string());
+    if let Ok(allowed) = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)) {
+        let cpus = (0..nix::sched::CpuSet::count()).filter(|cpu| allowed.is_set(*cpu) == Ok(true));
+        facts.insert("cpus".to_string(), cpus.count().to_string());
     }
     facts
 }

@@ -158,20 +158,19 @@ impl Recent {
     }
 }
 
-/// A packet of a stream with one every 200 ms.
-#[cfg(test)]
-pub fn sample(seq: u64, rtt_ms: Option<u64>, status: quell_model::EchoStatus) -> EchoSample {
-    EchoSample {
-        rtt_ns: rtt_ms.map(|ms| ms * 1_000_000),
-        seen_late_ns: Some(1),
-        ..EchoSample::new((seq * 200_000_000) as i64, seq, 56, status)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use quell_model::EchoStatus;
+
+    /// A packet of a stream with one every 200 ms.
+    fn sample(seq: u64, rtt_ms: Option<u64>, status: quell_model::EchoStatus) -> EchoSample {
+        EchoSample {
+            rtt_ns: rtt_ms.map(|ms| ms * 1_000_000),
+            seen_late_ns: Some(1),
+            ..EchoSample::new((seq * 200_000_000) as i64, seq, 56, status)
+        }
+    }
 
     const MS: u64 = 1_000_000;
 

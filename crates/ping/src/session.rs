@@ -1,25 +1,24 @@
-//! One call of `quell ping`: what is sent, and the thread that sends it.
+//! What is sent, and the thread that sends it.
 //!
 //! ```text
-//!   Session ──prepare──► Prober ──run, on its own thread──► news ──► the caller's thread
+//!   PingSession ──prepare──► Prober ──run, on its own thread──► news ──► the caller's thread
 //!                                   ▲
 //!                  bell (Ctrl-C) ───┘
 //! ```
 
-use super::target::Target;
-use crate::failure::Failure;
-use crate::host;
-use clap::ValueEnum;
+use crate::{PingError, Target};
 use nix::errno::Errno;
 use quell_model::Event;
 use quell_model::task::{PingStream, TcpPingStream, UdpEcho};
 use quell_probe::{Emit, Patience, Ping, ProbeError, ProbeOptions, TcpPing, UdpEchoClient};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
+use quell_sys::resolve;
 use quell_sys::socket::option::largest_datagram;
 use quell_sys::socket::{Udp, Way};
 use quell_sys::wait::Bell;
 use quell_units::Span;
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::mpsc::SyncSender;
@@ -28,11 +27,14 @@ use std::sync::mpsc::SyncSender;
 const FLUSH: Span = Span::from_millis(100);
 /// From the last preparation to the first packet.
 const HEAD_START_NS: u64 = 2_000_000;
+/// Faster than this only root may send, and only where the network is one's own.
+const LEAST_INTERVAL: Span = Span::from_millis(2);
 /// Long enough for everybody, and far from where sums overflow.
 const ENDLESS_NS: u64 = 100 * 365 * 86_400 * 1_000_000_000;
 
 /// What is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Method {
     /// ICMP echo
     Icmp,
@@ -43,15 +45,6 @@ pub enum Method {
 }
 
 impl Method {
-    /// For a person.
-    pub fn name(self) -> &'static str {
-        match self {
-            Method::Icmp => "ICMP",
-            Method::Udp => "UDP (STAMP)",
-            Method::Tcp => "TCP connect",
-        }
-    }
-
     /// For a program.
     pub fn key(self) -> &'static str {
         match self {
@@ -60,11 +53,20 @@ impl Method {
             Method::Tcp => "tcp",
         }
     }
+
+    /// For a person.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Icmp => "ICMP",
+            Method::Udp => "UDP (STAMP)",
+            Method::Tcp => "TCP connect",
+        }
+    }
 }
 
 /// What is asked for, with addresses.
 #[derive(Debug, Clone)]
-pub struct Session {
+pub struct PingSession {
     /// The streams.
     pub targets: Vec<Target>,
     /// What is sent.
@@ -79,17 +81,30 @@ pub struct Session {
     pub wait: Option<Span>,
     /// By which own address and device packets leave, for how many hops, whole or not.
     pub way: Way,
-    /// Lines begin with the wall clock.
-    pub wall_clock: bool,
-    /// The summary tells for how long nobody answered.
-    pub outage: bool,
     /// Whether the other ends have this machine's clock.
     pub one_clock: bool,
     /// From this come the sending times.
     pub seed: u64,
 }
 
-impl Session {
+impl PingSession {
+    /// A ping must not become a flood by a slip of the finger.
+    pub fn check(&self) -> Result<(), PingError> {
+        let root = nix::unistd::geteuid().is_root();
+        let far = self.targets.iter().find(|target| !target.to.ip().is_loopback());
+        match far {
+            Some(target) if self.interval < LEAST_INTERVAL && !root => {
+                Err(PingError::Unusable(format!(
+                    "-i {} to {}: more than {} packets a second to other machines only as root; take -i {LEAST_INTERVAL}",
+                    self.interval,
+                    target.host,
+                    1_000_000_000 / LEAST_INTERVAL.nanos()
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The largest payload that one packet carries to all of these, as far as this host's kernel has learned of the paths; none where that is no less
     /// than what was sent, as of a hop that told nothing.
     pub fn largest(&self, targets: &[&Target]) -> Option<u64> {
@@ -112,7 +127,7 @@ impl Session {
 }
 
 /// What a thread tells.
-pub enum News {
+pub(crate) enum News {
     /// Packets of a stream.
     Event(Event),
     /// A prober ended.
@@ -129,9 +144,9 @@ pub enum Prober {
     Tcp(TcpPing),
 }
 
-impl Session {
+impl PingSession {
     /// Opens all sockets; nothing is sent yet.
-    pub fn prepare(&self) -> Result<Prober, Failure> {
+    pub fn prepare(&self) -> Result<Prober, PingError> {
         let seed = self.seed;
         let prober = match self.method {
             Method::Icmp => Ping::open(&self.streams(|t| self.icmp(t)), seed)
@@ -149,7 +164,7 @@ impl Session {
             count: self.count,
             // An address of one link leaves by that link.
             way: Way {
-                device: self.way.device.clone().or_else(|| host::zone(&target.to)),
+                device: self.way.device.clone().or_else(|| resolve::zone(&target.to)),
                 ..self.way.clone()
             },
             other_clock: !self.one_clock,
@@ -196,27 +211,28 @@ impl Session {
     }
 
     /// Why it can't begin, and what to do.
-    fn refused(&self, error: &ProbeError) -> Failure {
+    fn refused(&self, error: &ProbeError) -> PingError {
         match error {
-            ProbeError::Parameter { .. } => Failure::usage(error),
+            ProbeError::Parameter { .. } => PingError::Unusable(error.to_string()),
             ProbeError::System(system)
                 if self.method == Method::Icmp
                     && system.tried.contains("open")
                     && matches!(system.errno, Errno::EACCES | Errno::EPERM) =>
             {
-                Failure::system(
+                PingError::System(
                     "ICMP is not allowed to this user. One of these helps:\n  \
                      sudo sysctl net.ipv4.ping_group_range='0 2147483647'   (ping sockets for everybody)\n  \
                      sudo setcap cap_net_raw+ep PATH-TO-QUELL               (raw sockets for quell)\n  \
                      sudo quell ping ...                                    (as root)\n\
                      Or ping without ICMP: --method udp needs `quell serve` or another STAMP reflector there,\n\
-                     --method tcp an open or closed TCP port.",
+                     --method tcp an open or closed TCP port."
+                        .into(),
                 )
             }
             ProbeError::System(system)
                 if self.way.ttl.is_some() && system.tried.contains("TTL") =>
             {
-                Failure::usage(format!("-H: {error}"))
+                PingError::Unusable(format!("-H: {error}"))
             }
             // What was named with -I can't be.
             ProbeError::System(system)
@@ -226,9 +242,9 @@ impl Session {
                         Errno::ENODEV | Errno::EADDRNOTAVAIL | Errno::EAFNOSUPPORT | Errno::EINVAL
                     ) =>
             {
-                Failure::usage(format!("-I: {error}"))
+                PingError::Unusable(format!("-I: {error}"))
             }
-            ProbeError::System(_) => Failure::system(error),
+            ProbeError::System(_) => PingError::System(error.to_string()),
         }
     }
 
@@ -242,7 +258,7 @@ impl Session {
 
 impl Prober {
     /// Sends until it is done or told to stop.
-    pub fn run(self, window: &Window, stop: &Bell, news: &SyncSender<News>, told: &Bell) {
+    pub(crate) fn run(self, window: &Window, stop: &Bell, news: &SyncSender<News>, told: &Bell) {
         let emit = |event: Event| {
             // Nobody reads any more only when the program is about to end.
             let _ = news.send(News::Event(event));

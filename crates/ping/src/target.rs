@@ -1,12 +1,12 @@
 //! What is pinged: streams as people write them, and their addresses.
 //!
 //! ```text
-//!   voip,example.org,EF,160 ──parse──► Wanted ──resolve──► Target     every error is told before anything is sent
+//!   voip,example.org,EF,160 ──parse──► StreamSpec ──resolve──► Target     every error is told before anything is sent
 //!   example.org:853         ──parse──►
 //! ```
 
-use crate::failure::Failure;
-use crate::host::{self, Found};
+use crate::PingError;
+use quell_sys::resolve::{self, Found, Usual};
 use quell_units::Tos;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -18,7 +18,7 @@ const LONGEST: usize = 64;
 
 /// A stream as it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct StreamSpec {
     /// What to call it.
     pub name: String,
     /// Name or address, with a port perhaps.
@@ -29,14 +29,14 @@ pub struct Wanted {
     pub size: Option<u32>,
 }
 
-impl Wanted {
+impl StreamSpec {
     /// A host without a name of its own.
     pub fn host(host: &str) -> Self {
         Self { name: host.into(), host: host.into(), tos: None, size: None }
     }
 }
 
-impl FromStr for Wanted {
+impl FromStr for StreamSpec {
     type Err = String;
 
     /// `ID,HOST[,TOS[,SIZE]]`, as ping-exp has it.
@@ -87,9 +87,9 @@ pub struct Target {
 
 /// What holds for all streams that do not say otherwise.
 #[derive(Debug, Clone, Copy)]
-pub struct Usual<'a> {
+pub struct StreamDefaults<'a> {
     /// Of their hosts.
-    pub host: host::Usual<'a>,
+    pub host: Usual<'a>,
     /// TOS byte.
     pub tos: Tos,
     /// Payload in bytes.
@@ -97,9 +97,12 @@ pub struct Usual<'a> {
 }
 
 /// Finds the addresses. The error names every host that has none, and every name that two streams have.
-pub fn resolve(wanted: &[Wanted], usual: Usual<'_>) -> Result<Vec<Target>, Failure> {
+pub fn resolve(wanted: &[StreamSpec], usual: StreamDefaults<'_>) -> Result<Vec<Target>, PingError> {
     if wanted.len() > MOST {
-        return Err(Failure::usage(format!("{} streams; at most {MOST} at once", wanted.len())));
+        return Err(PingError::Unusable(format!(
+            "{} streams; at most {MOST} at once",
+            wanted.len()
+        )));
     }
     let mut targets: Vec<Target> = Vec::new();
     let mut problems = Vec::new();
@@ -111,7 +114,7 @@ pub fn resolve(wanted: &[Wanted], usual: Usual<'_>) -> Result<Vec<Target>, Failu
             ));
             continue;
         }
-        match host::resolve(&one.host, usual.host) {
+        match resolve::resolve(&one.host, usual.host) {
             Ok(Found { to, others }) => targets.push(Target {
                 name: one.name.clone(),
                 host: one.host.clone(),
@@ -125,27 +128,27 @@ pub fn resolve(wanted: &[Wanted], usual: Usual<'_>) -> Result<Vec<Target>, Failu
     }
     match problems.is_empty() {
         true => Ok(targets),
-        false => Err(Failure::usage(problems.join("\n"))),
+        false => Err(PingError::Unusable(problems.join("\n"))),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::Family;
+    use quell_sys::resolve::Family;
 
-    const ANY: Family = Family::Any;
-    const HOST: host::Usual<'_> = host::Usual { family: ANY, own: None, port: None, device: None };
-    const USUAL: Usual<'_> = Usual { host: HOST, tos: Tos::from_byte(0), size: 56 };
+    const HOST: Usual<'_> = Usual { family: Family::Any, own: None, port: None, device: None };
+    const USUAL: StreamDefaults<'_> =
+        StreamDefaults { host: HOST, tos: Tos::from_byte(0), size: 56 };
 
     #[test]
     fn a_stream_is_written_as_ping_exp_has_it() {
-        let full: Wanted = "voip,example.org,EF,160".parse().expect("it is whole");
+        let full: StreamSpec = "voip,example.org,EF,160".parse().expect("it is whole");
         assert_eq!((full.name.as_str(), full.host.as_str()), ("voip", "example.org"));
         assert_eq!((full.tos, full.size), (Some(Tos::from_byte(0xb8)), Some(160)));
-        let old: Wanted = "bulk, example.org, 0x08".parse().expect("TOS as a number");
+        let old: StreamSpec = "bulk, example.org, 0x08".parse().expect("TOS as a number");
         assert_eq!((old.tos, old.size), (Some(Tos::from_byte(8)), None));
-        let skipped: Wanted = "a,b,,1400".parse().expect("the usual TOS");
+        let skipped: StreamSpec = "a,b,,1400".parse().expect("the usual TOS");
         assert_eq!((skipped.tos, skipped.size), (None, Some(1400)));
     }
 
@@ -162,31 +165,32 @@ mod tests {
             ("a,b,EF,1,2", "more than"),
             ("a\u{7},b", "printable"),
         ] {
-            let why = text.parse::<Wanted>().expect_err(text);
+            let why = text.parse::<StreamSpec>().expect_err(text);
             assert!(why.contains(word), "{text}: {why}");
         }
     }
 
     #[test]
     fn every_wrong_host_is_told_at_once() {
-        let wanted = ["127.0.0.1", "name.invalid", "other.invalid", "127.0.0.1"].map(Wanted::host);
+        let wanted =
+            ["127.0.0.1", "name.invalid", "other.invalid", "127.0.0.1"].map(StreamSpec::host);
         let why = resolve(&wanted, USUAL).expect_err("two have no address").to_string();
         for word in ["name.invalid", "other.invalid", "two streams are called `127.0.0.1`"] {
             assert!(why.contains(word), "{why}");
         }
-        let six = Family::V6;
-        let six = Usual { host: host::Usual { family: six, ..HOST }, ..USUAL };
-        let why = resolve(&[Wanted::host("127.0.0.1")], six).expect_err("it is IPv4").to_string();
+        let six = StreamDefaults { host: Usual { family: Family::V6, ..HOST }, ..USUAL };
+        let why =
+            resolve(&[StreamSpec::host("127.0.0.1")], six).expect_err("it is IPv4").to_string();
         assert!(why.contains("no IPv6 address"), "{why}");
-        let why = resolve(&[Wanted::host("[::1]:7")], USUAL).expect_err("no ports").to_string();
+        let why = resolve(&[StreamSpec::host("[::1]:7")], USUAL).expect_err("no ports").to_string();
         assert!(why.contains("--method udp"), "{why}");
     }
 
     #[test]
     fn streams_have_what_they_ask_for_and_the_usual_for_the_rest() {
-        let wanted = ["a,127.0.0.1:99,EF".parse().unwrap(), Wanted::host("::1")];
-        let host = host::Usual { port: Some(5201), ..HOST };
-        let usual = Usual { host, tos: Tos::from_byte(2), ..USUAL };
+        let wanted = ["a,127.0.0.1:99,EF".parse().unwrap(), StreamSpec::host("::1")];
+        let host = Usual { port: Some(5201), ..HOST };
+        let usual = StreamDefaults { host, tos: Tos::from_byte(2), ..USUAL };
         let got = resolve(&wanted, usual).expect("addresses need no resolver");
         assert_eq!(got[0].to, "127.0.0.1:99".parse().unwrap());
         assert_eq!((got[0].tos.byte(), got[1].tos.byte()), (0xb8, 2));

@@ -1,0 +1,44 @@
+//! `quell ping`: several streams at once, watched while they run, summed up at the end, kept as a run where that is wanted.
+//!
+//! ```text
+//!   StreamSpec ──target──► PingSession ──prepare──► Prober (a thread) ──run──┬─► PingSink   who watches
+//!                              ▲                                             ├─► Keep       a run
+//!                              └──────────────── kept ◄── a run              └─► Tally, one a stream ──► PingReport
+//! ```
+
+mod hosts;
+mod kept;
+mod report;
+mod run;
+mod session;
+mod tally;
+mod target;
+
+pub use hosts::{listed, range};
+pub use kept::{begin, reopen};
+pub use report::{PacketLine, PingReport, PingStart};
+pub use run::{PingRun, PingSink, run};
+pub use session::{Method, PingSession, Prober};
+pub use tally::{Bucket, Recent, Retried, Tally};
+pub use target::{MOST, StreamDefaults, StreamSpec, Target, resolve, size};
+
+/// Why pings can't begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum PingError {
+    /// What was asked for can't be.
+    #[error("{0}")]
+    Unusable(String),
+    #[error("{0}")]
+    System(String),
+    /// No stream, or not each, had an answer.
+    #[error("{0}")]
+    Silent(String),
+    #[error(transparent)]
+    Store(#[from] quell_store::StoreError),
+}
+
+impl From<quell_sys::SysError> for PingError {
+    fn from(error: quell_sys::SysError) -> Self {
+        Self::System(error.to_string())
+    }
+}
