@@ -5,17 +5,6 @@ use crate::prefix::{self, Prefix};
 use crate::stack::Stack;
 use std::net::IpAddr;
 
-const NEW: u16 = 20;
-const DELETE: u16 = 21;
-const GET: u16 = 22;
-
-/// `IFA_*` of `include/uapi/linux/if_addr.h`.
-const ATTR_ADDRESS: u16 = 1;
-const ATTR_LOCAL: u16 = 2;
-const ATTR_FLAGS: u16 = 8;
-const NODAD: u32 = 0x02;
-const TENTATIVE: u32 = 0x40;
-const NOPREFIXROUTE: u32 = 0x200;
 const HEADER: usize = 8;
 
 /// An address to be given to an interface.
@@ -61,14 +50,16 @@ impl Stack {
     /// Takes an address away again.
     pub fn delete_address(&mut self, index: u32, prefix: Prefix) -> Result<(), NetlinkError> {
         let tried = format!("take address {prefix} from interface {index}");
-        let mut message = Message::with_header(tried, DELETE, 0, &header(prefix, 0, index));
-        message.attrs().bytes(ATTR_LOCAL, &prefix::octets(prefix.address()));
+        let mut message =
+            Message::with_header(tried, libc::RTM_DELADDR, 0, &header(prefix, 0, index));
+        message.attrs().bytes(libc::IFA_LOCAL, &prefix::octets(prefix.address()));
         self.carry_out(&message)
     }
 
     /// The addresses of all interfaces of the namespace.
     pub fn addresses(&mut self) -> Result<Vec<Address>, NetlinkError> {
-        let message = Message::with_header("list the addresses", GET, 0, &[0; HEADER]);
+        let message =
+            Message::with_header("list the addresses", libc::RTM_GETADDR, 0, &[0; HEADER]);
         let mut addresses = Vec::new();
         self.socket().dump(&message, |reply| {
             addresses.extend(Address::parse(reply)?);
@@ -84,8 +75,8 @@ impl Address {
         let (header, attrs) = reply.split::<HEADER>()?;
         let of =
             |kind| attrs.find(kind).map(|attr| attr.and_then(|attr| prefix::address(attr.payload)));
-        let (address, local) = (of(ATTR_ADDRESS)?, of(ATTR_LOCAL)?);
-        let flags = match attrs.find(ATTR_FLAGS)? {
+        let (address, local) = (of(libc::IFA_ADDRESS)?, of(libc::IFA_LOCAL)?);
+        let flags = match attrs.find(libc::IFA_FLAGS)? {
             Some(attr) => attr.u32()?,
             None => u32::from(header[2]),
         };
@@ -95,34 +86,34 @@ impl Address {
             index: u32::from_ne_bytes([header[4], header[5], header[6], header[7]]),
             prefix,
             peer: address.filter(|&address| address != own),
-            tentative: flags & TENTATIVE != 0,
+            tentative: flags & libc::IFA_F_TENTATIVE != 0,
         }))
     }
 }
 
 pub(crate) fn new_address(index: u32, address: &NewAddress) -> Message {
     let prefix = address.prefix;
-    let mut set = if prefix.address().is_ipv6() { NODAD } else { 0 };
+    let mut set = if prefix.address().is_ipv6() { libc::IFA_F_NODAD } else { 0 };
     if address.no_prefix_route {
-        set |= NOPREFIXROUTE;
+        set |= libc::IFA_F_NOPREFIXROUTE;
     }
     // The header has room for eight flags; with more of them it is the attribute that counts.
     let in_header = u8::try_from(set).unwrap_or(0);
     let tried = format!("give interface {index} the address {prefix}");
     let mut message = Message::with_header(
         tried,
-        NEW,
+        libc::RTM_NEWADDR,
         flags::CREATE | flags::EXCL,
         &header(prefix, in_header, index),
     );
     let own = prefix::octets(prefix.address());
     let other = address.peer.map_or_else(|| own.clone(), prefix::octets);
     let to = message.attrs();
-    to.bytes(ATTR_LOCAL, &own);
+    to.bytes(libc::IFA_LOCAL, &own);
     if set > u32::from(u8::MAX) {
-        to.u32(ATTR_FLAGS, set);
+        to.u32(libc::IFA_FLAGS, set);
     }
-    to.bytes(ATTR_ADDRESS, &other);
+    to.bytes(libc::IFA_ADDRESS, &other);
     message
 }
 

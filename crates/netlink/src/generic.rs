@@ -3,15 +3,6 @@
 use crate::core::{DecodeError, Message, NetlinkError, Protocol, Reply, Socket};
 use nix::errno::Errno;
 
-/// The family that knows the others (`include/uapi/linux/genetlink.h`).
-const CONTROLLER: u16 = 0x10;
-const GET_FAMILY: u8 = 3;
-const ATTR_FAMILY_ID: u16 = 1;
-const ATTR_FAMILY_NAME: u16 = 2;
-const ATTR_GROUPS: u16 = 7;
-const ATTR_GROUP_NAME: u16 = 1;
-const ATTR_GROUP_ID: u16 = 2;
-
 /// `struct genlmsghdr`: command, version, reserved.
 pub(crate) const HEADER: usize = 4;
 
@@ -29,8 +20,13 @@ impl Family {
     pub(crate) fn open(name: &str) -> Result<Self, NetlinkError> {
         let mut socket = Socket::open(Protocol::Generic)?;
         let tried = format!("find the kernel's \"{name}\" family");
-        let mut message = Message::with_header(tried, CONTROLLER, 0, &[GET_FAMILY, 1, 0, 0]);
-        message.attrs().str(ATTR_FAMILY_NAME, name);
+        let mut message = Message::with_header(
+            tried,
+            libc::GENL_ID_CTRL as u16,
+            0,
+            &[libc::CTRL_CMD_GETFAMILY as u8, 1, 0, 0],
+        );
+        message.attrs().str(libc::CTRL_ATTR_FAMILY_NAME as u16, name);
         let part = format!("generic netlink family \"{name}\"");
         let replies = socket
             .request(&message)
@@ -64,16 +60,17 @@ impl Family {
 fn family(reply: &Reply) -> Result<(u16, Vec<(String, u32)>), DecodeError> {
     let (_, attrs) = reply.split::<HEADER>()?;
     let mut groups = Vec::new();
-    if let Some(all) = attrs.find(ATTR_GROUPS)? {
+    if let Some(all) = attrs.find(libc::CTRL_ATTR_MCAST_GROUPS as u16)? {
         for group in all.nested() {
             let group = group?.nested();
-            if let (Some(name), Some(id)) =
-                (group.find(ATTR_GROUP_NAME)?, group.find(ATTR_GROUP_ID)?)
-            {
+            if let (Some(name), Some(id)) = (
+                group.find(libc::CTRL_ATTR_MCAST_GRP_NAME as u16)?,
+                group.find(libc::CTRL_ATTR_MCAST_GRP_ID as u16)?,
+            ) {
                 groups.push((name.str()?.to_owned(), id.u32()?));
             }
         }
     }
     let missing = DecodeError::Missing { what: "family number" };
-    Ok((attrs.find(ATTR_FAMILY_ID)?.ok_or(missing)?.u16()?, groups))
+    Ok((attrs.find(libc::CTRL_ATTR_FAMILY_ID as u16)?.ok_or(missing)?.u16()?, groups))
 }

@@ -21,33 +21,16 @@ use crate::core::{
 };
 use crate::link::LinkName;
 use crate::nat::{
-    BATCH_BEGIN, BATCH_END, NEW_CHAIN, NEW_RULE, batch_edge, change, delete_table, expression,
-    header, interface_name, new_table,
+    as_a_whole, change, compare, delete_table, expression, header, interface_name, load, new_table,
+    nftables, register,
 };
 use nix::errno::Errno;
-
-/// Message kinds, as in `nat`.
-const GET_TABLE: u16 = (10 << 8) | 1;
-const GET_CHAIN: u16 = (10 << 8) | 4;
-const GET_RULE: u16 = (10 << 8) | 7;
 
 const FAMILY: u8 = libc::AF_INET as u8;
 const PREFIX: &str = "quell-hosts-";
 const COMES: &str = "comes";
 const LEAVES: &str = "leaves";
-const PREROUTING: u32 = 0;
-const POSTROUTING: u32 = 4;
-/// Before anything that is known to look at marks (`NF_IP_PRI_RAW_BEFORE_DEFRAG`), and after all address translation.
-const FIRST: i32 = -450;
-const LAST: i32 = 300;
 
-const META_MARK: u32 = 3;
-const META_IN_NAME: u32 = 6;
-const META_OUT_NAME: u32 = 7;
-const CT_DIRECTION: u32 = 1;
-const CT_STATUS: u32 = 2;
-const CT_MARK: u32 = 3;
-const CT_SRC_IP: u32 = 19;
 /// Packets of a connection that go one way, and what tells that they have another source where they leave than they had: of those of who asked
 /// that their source is translated, of the answers that what was asked had another destination.
 struct Leaving {
@@ -59,11 +42,6 @@ struct Leaving {
 
 const ASKS: Leaving = Leaving { number: 0, translated: 1 << 4 };
 const ANSWERS: Leaving = Leaving { number: 1, translated: 1 << 5 };
-
-/// `NFT_CMP_EQ`, `NFT_CMP_NEQ`.
-const IS: u32 = 0;
-const IS_NOT: u32 = 1;
-const REGISTER: u32 = 1;
 
 const PART: &str = "nftables with connection tracking and its marks (CONFIG_NF_TABLES, CONFIG_NFT_CT, CONFIG_NF_CONNTRACK_MARK)";
 
@@ -78,28 +56,27 @@ pub fn table(device: &LinkName) -> String {
 /// The kernel lacks nftables or a part of it, or we lack the right.
 pub fn make(device: &LinkName) -> Result<(), NetlinkError> {
     let table = table(device);
-    let batch = [
-        batch_edge("begin a change of nftables", BATCH_BEGIN),
+    let batch = vec![
         // Making one that is there does nothing.
         new_table(FAMILY, &table),
         delete_table(FAMILY, &table),
         new_table(FAMILY, &table),
-        chain(&table, COMES, PREROUTING, FIRST),
-        chain(&table, LEAVES, POSTROUTING, LAST),
+        // Before anything that is known to look at marks, and after all address translation.
+        chain(&table, COMES, libc::NF_INET_PRE_ROUTING, libc::NF_IP_PRI_RAW_BEFORE_DEFRAG),
+        chain(&table, LEAVES, libc::NF_INET_POST_ROUTING, libc::NF_IP_PRI_NAT_SRC + 200),
         rule(&table, COMES, |to| {
-            of(to, META_IN_NAME, device);
+            of(to, libc::NFT_META_IIFNAME, device);
             no_mark(to);
         }),
         rule(&table, LEAVES, |to| {
-            of(to, META_OUT_NAME, device);
+            of(to, libc::NFT_META_OIFNAME, device);
             no_mark(to);
         }),
         rule(&table, LEAVES, |to| marked(to, device, &ASKS)),
         rule(&table, LEAVES, |to| marked(to, device, &ANSWERS)),
-        batch_edge("end a change of nftables", BATCH_END),
     ];
-    let answer = Socket::open(Protocol::Netfilter)?.batch(&batch);
-    answer.map_err(|error| error.means_lacking(PART, &[Errno::EOPNOTSUPP, Errno::ENOENT]))
+    as_a_whole(batch)
+        .map_err(|error| error.means_lacking(PART, &[Errno::EOPNOTSUPP, Errno::ENOENT]))
 }
 
 /// Takes the table away.
@@ -108,13 +85,8 @@ pub fn make(device: &LinkName) -> Result<(), NetlinkError> {
 /// The kernel's.
 pub fn delete(device: &LinkName) -> Result<(), NetlinkError> {
     let table = table(device);
-    let batch = [
-        batch_edge("begin a change of nftables", BATCH_BEGIN),
-        new_table(FAMILY, &table),
-        delete_table(FAMILY, &table),
-        batch_edge("end a change of nftables", BATCH_END),
-    ];
-    Socket::open(Protocol::Netfilter)?.batch(&batch)
+    let batch = vec![new_table(FAMILY, &table), delete_table(FAMILY, &table)];
+    as_a_whole(batch)
 }
 
 /// Whether the table is there. On a kernel without tables it is not.
@@ -122,7 +94,7 @@ pub fn delete(device: &LinkName) -> Result<(), NetlinkError> {
 /// # Errors
 /// The kernel's, of another kind.
 pub fn is_there(device: &LinkName) -> Result<bool, NetlinkError> {
-    let mut message = ask("look for a table of nftables", GET_TABLE, FAMILY);
+    let mut message = ask("look for a table of nftables", nftables(libc::NFT_MSG_GETTABLE), FAMILY);
     message.attrs().str(1, &table(device));
     let answer = Socket::open(Protocol::Netfilter).and_then(|mut socket| socket.request(&message));
     match answer {
@@ -152,26 +124,33 @@ pub struct OthersRules {
 pub fn others() -> Result<OthersRules, NetlinkError> {
     let mut socket = Socket::open(Protocol::Netfilter)?;
     let mut found = OthersRules::default();
-    socket.dump(&ask("look for address translation", GET_CHAIN, 0), |reply| {
-        let (_, attrs) = reply.split::<4>()?;
-        let hook = attrs.find(4)?.map(|hook| hook.nested().find(1)).transpose()?.flatten();
-        let leaves = hook.is_some_and(|hook| hook.payload == POSTROUTING.to_be_bytes());
-        let is_nat = attrs.find(7)?.is_some_and(|kind| kind.str() == Ok("nat"));
-        found.translates |= leaves && is_nat;
-        Ok(())
-    })?;
-    socket.dump(&ask("look who marks connections", GET_RULE, 0), |reply| {
-        let (_, attrs) = reply.split::<4>()?;
-        let ours = attrs
-            .find(1)?
-            .is_some_and(|table| table.str().is_ok_and(|name| name.starts_with(PREFIX)));
-        if let (false, Some(list)) = (ours, attrs.find(4)?) {
-            for element in list.nested() {
-                found.marks_connections |= is_about_marks(element?.nested())?;
+    socket.dump(
+        &ask("look for address translation", nftables(libc::NFT_MSG_GETCHAIN), 0),
+        |reply| {
+            let (_, attrs) = reply.split::<4>()?;
+            let hook = attrs.find(4)?.map(|hook| hook.nested().find(1)).transpose()?.flatten();
+            let leaves =
+                hook.is_some_and(|hook| hook.payload == libc::NF_INET_POST_ROUTING.to_be_bytes());
+            let is_nat = attrs.find(7)?.is_some_and(|kind| kind.str() == Ok("nat"));
+            found.translates |= leaves && is_nat;
+            Ok(())
+        },
+    )?;
+    socket.dump(
+        &ask("look who marks connections", nftables(libc::NFT_MSG_GETRULE), 0),
+        |reply| {
+            let (_, attrs) = reply.split::<4>()?;
+            let ours = attrs
+                .find(1)?
+                .is_some_and(|table| table.str().is_ok_and(|name| name.starts_with(PREFIX)));
+            if let (false, Some(list)) = (ours, attrs.find(4)?) {
+                for element in list.nested() {
+                    found.marks_connections |= is_about_marks(element?.nested())?;
+                }
             }
-        }
-        Ok(())
-    })?;
+            Ok(())
+        },
+    )?;
     Ok(found)
 }
 
@@ -182,7 +161,7 @@ fn is_about_marks(expression: AttrReader<'_>) -> Result<bool, DecodeError> {
     };
     let data = data.nested();
     Ok(match kind.str()? {
-        "ct" => data.find(2)?.is_some_and(|key| key.payload == CT_MARK.to_be_bytes()),
+        "ct" => data.find(2)?.is_some_and(|key| key.payload == libc::NFT_CT_MARK.to_be_bytes()),
         "target" | "match" => data
             .find(1)?
             .is_some_and(|name| name.str().is_ok_and(|n| n.eq_ignore_ascii_case("connmark"))),
@@ -194,41 +173,32 @@ fn ask(tried: &str, kind: u16, family: u8) -> Message {
     Message::with_header(tried, kind, 0, &header(family, 0))
 }
 
-fn chain(table: &str, name: &str, hook: u32, priority: i32) -> Message {
+fn chain(table: &str, name: &str, hook: libc::c_int, priority: libc::c_int) -> Message {
     let tried = format!("make nftables chain {table} {name}");
-    let mut message = change(tried, NEW_CHAIN, flags::CREATE, FAMILY);
+    let mut message = change(tried, nftables(libc::NFT_MSG_NEWCHAIN), flags::CREATE, FAMILY);
     message.attrs().str(1, table).str(3, name).str(7, "filter").nested(4, |place| {
-        place.be32(1, hook).be32(2, priority as u32);
+        place.be32(1, hook as u32).be32(2, priority as u32);
     });
     message
 }
 
 fn rule(table: &str, chain: &str, write: impl FnOnce(&mut AttrWriter)) -> Message {
     let tried = format!("make a rule of nftables in {table} {chain}");
-    let mut message = change(tried, NEW_RULE, flags::CREATE | flags::APPEND, FAMILY);
+    let mut message =
+        change(tried, nftables(libc::NFT_MSG_NEWRULE), flags::CREATE | flags::APPEND, FAMILY);
     message.attrs().str(1, table).str(2, chain).nested(4, write);
     message
 }
 
 /// Of packets of this interface.
-fn of(to: &mut AttrWriter, name_key: u32, device: &LinkName) {
-    expression(to, "meta", |data| {
-        data.be32(2, name_key).be32(1, REGISTER);
-    });
-    compare(to, IS, &interface_name(device));
-}
-
-fn compare(to: &mut AttrWriter, how: u32, value: &[u8]) {
-    expression(to, "cmp", |data| {
-        data.be32(1, REGISTER).be32(2, how).nested(3, |data| {
-            data.bytes(1, value);
-        });
-    });
+fn of(to: &mut AttrWriter, name_key: libc::c_int, device: &LinkName) {
+    load(to, "meta", name_key);
+    compare(to, libc::NFT_CMP_EQ, &interface_name(device));
 }
 
 fn no_mark(to: &mut AttrWriter) {
     expression(to, "immediate", |data| {
-        data.be32(1, REGISTER).nested(2, |data| {
+        register(data, 1).nested(2, |data| {
             data.bytes(1, &[0; 4]);
         });
     });
@@ -237,35 +207,31 @@ fn no_mark(to: &mut AttrWriter) {
 
 fn set_mark(to: &mut AttrWriter) {
     expression(to, "meta", |data| {
-        data.be32(2, META_MARK).be32(3, REGISTER);
+        register(data.be32(2, libc::NFT_META_MARK as u32), 3);
     });
 }
 
 /// What leaves one way in its connection, and is translated, gets the address of who sent it.
 fn marked(to: &mut AttrWriter, device: &LinkName, leaving: &Leaving) {
-    of(to, META_OUT_NAME, device);
-    expression(to, "ct", |data| {
-        data.be32(2, CT_DIRECTION).be32(1, REGISTER);
-    });
-    compare(to, IS, &[leaving.number]);
-    expression(to, "ct", |data| {
-        data.be32(2, CT_STATUS).be32(1, REGISTER);
-    });
+    of(to, libc::NFT_META_OIFNAME, device);
+    load(to, "ct", libc::NFT_CT_DIRECTION);
+    compare(to, libc::NFT_CMP_EQ, &[leaving.number]);
+    load(to, "ct", libc::NFT_CT_STATUS);
     expression(to, "bitwise", |data| {
         let bytes = |data: &mut AttrWriter, value: [u8; 4]| {
             data.bytes(1, &value);
         };
-        data.be32(1, REGISTER).be32(2, REGISTER).be32(3, 4);
+        register(register(data, 1), 2).be32(3, 4);
         data.nested(4, |mask| bytes(mask, leaving.translated.to_ne_bytes()));
         data.nested(5, |xor| bytes(xor, [0; 4]));
     });
-    compare(to, IS_NOT, &[0; 4]);
+    compare(to, libc::NFT_CMP_NEQ, &[0; 4]);
     expression(to, "ct", |data| {
-        data.be32(2, CT_SRC_IP).be32(1, REGISTER).u8(3, leaving.number);
+        register(data.be32(2, libc::NFT_CT_SRC_IP as u32), 1).u8(3, leaving.number);
     });
     set_mark(to);
     expression(to, "ct", |data| {
-        data.be32(2, CT_MARK).be32(4, REGISTER);
+        register(data.be32(2, libc::NFT_CT_MARK as u32), 4);
     });
 }
 

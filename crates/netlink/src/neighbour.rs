@@ -9,12 +9,6 @@ use crate::prefix;
 use crate::stack::Stack;
 use std::net::IpAddr;
 
-const NEW: u16 = 28;
-const ATTR_DST: u16 = 1;
-const ATTR_LLADDR: u16 = 2;
-/// `NUD_PERMANENT`.
-const PERMANENT: u16 = 0x80;
-
 impl Stack {
     /// Enters a neighbour that needs no resolving and does not age, in place of what was known of
     /// it.
@@ -33,9 +27,10 @@ pub(crate) fn permanent(index: u32, address: IpAddr, mac: Mac) -> Message {
     let mut header = [0; 12];
     header[0] = prefix::family(address);
     header[4..8].copy_from_slice(&index.to_ne_bytes());
-    header[8..10].copy_from_slice(&PERMANENT.to_ne_bytes());
+    header[8..10].copy_from_slice(&libc::NUD_PERMANENT.to_ne_bytes());
     let tried = format!("enter neighbour {address} at {mac} on interface {index}");
-    let mut message = Message::with_header(tried, NEW, flags::CREATE | flags::REPLACE, &header);
-    message.attrs().bytes(ATTR_DST, &prefix::octets(address)).bytes(ATTR_LLADDR, &mac.0);
+    let mut message =
+        Message::with_header(tried, libc::RTM_NEWNEIGH, flags::CREATE | flags::REPLACE, &header);
+    message.attrs().bytes(libc::NDA_DST, &prefix::octets(address)).bytes(libc::NDA_LLADDR, &mac.0);
     message
 }

@@ -5,27 +5,11 @@
 //! is then not one, and a shaper's small packets wait behind giants. In a lab packets have to be
 //! packets.
 
-use crate::core::{Attr, AttrReader, DecodeError, Message, NetlinkError, Reply};
+use crate::core::{AttrReader, DecodeError, Message, NetlinkError, Reply};
+use crate::ethtool::{self, bitset, names_in};
 use crate::generic::{self, Family};
 use crate::link::LinkName;
 use std::collections::BTreeSet;
-
-const FEATURES_GET: u8 = 11;
-const FEATURES_SET: u8 = 12;
-
-/// `ETHTOOL_A_FEATURES_*`, `ETHTOOL_A_HEADER_*`, `ETHTOOL_A_BITSET_*`.
-const ATTR_HEADER: u16 = 1;
-const ATTR_CHANGEABLE: u16 = 2;
-const ATTR_WANTED: u16 = 3;
-const ATTR_ACTIVE: u16 = 4;
-const ATTR_FIXED: u16 = 5;
-const HEADER_NAME: u16 = 2;
-const HEADER_FLAGS: u16 = 3;
-const OMIT_REPLY: u32 = 2;
-const BITSET_BITS: u16 = 3;
-const BITS_BIT: u16 = 1;
-const BIT_NAME: u16 = 2;
-const BIT_VALUE: u16 = 3;
 
 /// An interface's features by the kernel's names: "tx-tcp-segmentation", "rx-gro".
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
@@ -76,10 +60,8 @@ impl Offloads {
     /// An interface's features.
     pub fn features(&mut self, name: &LinkName) -> Result<Features, NetlinkError> {
         let tried = format!("read the offloads of {name}");
-        let mut message = self.family.message(tried, FEATURES_GET);
-        message.attrs().nested(ATTR_HEADER, |header| {
-            header.str(HEADER_NAME, name.as_str());
-        });
+        let mut message = self.family.message(tried, ethtool::message::FEATURES_GET);
+        ethtool::ask_about(&mut message, Some(name.as_str()), 0);
         let replies = self.family.socket.request(&message)?;
         replies
             .first()
@@ -96,7 +78,7 @@ impl Offloads {
         features: impl IntoIterator<Item = (&'a str, bool)>,
     ) -> Result<(), NetlinkError> {
         let tried = format!("switch offloads of {name}");
-        let mut message = self.family.message(tried, FEATURES_SET);
+        let mut message = self.family.message(tried, ethtool::message::FEATURES_SET);
         write_set(name, features, &mut message);
         self.family.socket.request_ack(&message)
     }
@@ -141,23 +123,28 @@ fn write_set<'a>(
     features: impl IntoIterator<Item = (&'a str, bool)>,
     message: &mut Message,
 ) {
-    message
-        .attrs()
-        .nested(ATTR_HEADER, |header| {
-            header.str(HEADER_NAME, name.as_str()).u32(HEADER_FLAGS, OMIT_REPLY);
-        })
-        .nested(ATTR_WANTED, |bitset| {
-            bitset.nested(BITSET_BITS, |bits| {
-                for (feature, on) in features {
-                    bits.nested(BITS_BIT, |bit| {
-                        bit.str(BIT_NAME, feature);
-                        if on {
-                            bit.flag(BIT_VALUE);
-                        }
-                    });
-                }
-            });
+    const OMIT_REPLY: u32 = 2;
+    ethtool::ask_about(message, Some(name.as_str()), OMIT_REPLY);
+    message.attrs().nested(attr::WANTED, |bitset| {
+        bitset.nested(bitset::BITS, |bits| {
+            for (feature, on) in features {
+                bits.nested(bitset::BIT, |bit| {
+                    bit.str(bitset::NAME, feature);
+                    if on {
+                        bit.flag(bitset::VALUE);
+                    }
+                });
+            }
         });
+    });
+}
+
+/// `ETHTOOL_A_FEATURES_*`.
+mod attr {
+    pub const CHANGEABLE: u16 = 2;
+    pub const WANTED: u16 = 3;
+    pub const ACTIVE: u16 = 4;
+    pub const FIXED: u16 = 5;
 }
 
 impl Features {
@@ -172,31 +159,14 @@ impl Features {
         for attr in attrs.clone() {
             let attr = attr?;
             match attr.kind {
-                ATTR_CHANGEABLE => features.changeable = names_in(&attr)?,
-                ATTR_WANTED => features.wanted = names_in(&attr)?,
-                ATTR_ACTIVE => features.active = names_in(&attr)?,
-                ATTR_FIXED => fixed = names_in(&attr)?,
+                attr::CHANGEABLE => features.changeable = names_in(&attr)?,
+                attr::WANTED => features.wanted = names_in(&attr)?,
+                attr::ACTIVE => features.active = names_in(&attr)?,
+                attr::FIXED => fixed = names_in(&attr)?,
                 _ => {}
             }
         }
         features.changeable.retain(|name| !fixed.contains(name));
         Ok(features)
     }
-}
-
-/// The names of a bitset's set bits. With a mask, a bit is set when it has a value; without one,
-/// when it is listed.
-pub(crate) fn names_in(bitset: &Attr<'_>) -> Result<BTreeSet<String>, DecodeError> {
-    const NO_MASK: u16 = 1;
-    let all_listed = bitset.nested().find(NO_MASK)?.is_some();
-    let mut names = BTreeSet::new();
-    let bits = bitset.nested().find(BITSET_BITS)?;
-    for bit in bits.map_or(AttrReader::new(&[]), |bits| bits.nested()) {
-        let bit = bit?.nested();
-        let set = all_listed || bit.find(BIT_VALUE)?.is_some();
-        if let (true, Some(name)) = (set, bit.find(BIT_NAME)?) {
-            names.insert(name.str()?.to_owned());
-        }
-    }
-    Ok(names)
 }

@@ -6,24 +6,7 @@ use crate::stack::Stack;
 use std::net::IpAddr;
 use std::time::Duration;
 
-const NEW: u16 = 24;
-const DELETE: u16 = 25;
-const GET: u16 = 26;
 const HEADER: usize = 12;
-
-/// `RT_TABLE_MAIN`, `RTPROT_BOOT` (what `ip` says), `RTN_UNICAST`, scopes.
-const TABLE_MAIN: u8 = 254;
-const BY_HAND: u8 = 3;
-const UNICAST: u8 = 1;
-const SCOPE_UNIVERSE: u8 = 0;
-const SCOPE_LINK: u8 = 253;
-
-/// `RTA_*` of `include/uapi/linux/rtnetlink.h`.
-const ATTR_DST: u16 = 1;
-const ATTR_OIF: u16 = 4;
-const ATTR_GATEWAY: u16 = 5;
-const ATTR_PREFSRC: u16 = 7;
-const ATTR_METRICS: u16 = 8;
 
 /// `RTAX_*`.
 mod metric {
@@ -115,14 +98,15 @@ impl Stack {
     pub fn delete_route(&mut self, to: Prefix) -> Result<(), NetlinkError> {
         let tried = format!("remove the route to {to}");
         // Type and scope "any" (0 and RT_SCOPE_NOWHERE), as `ip route del` sends them.
-        let mut message = Message::with_header(tried, DELETE, 0, &header(to, 255, 0, 0));
-        message.attrs().bytes(ATTR_DST, &prefix::octets(to.network().address()));
+        let mut message =
+            Message::with_header(tried, libc::RTM_DELROUTE, 0, &header(to, 255, 0, 0));
+        message.attrs().bytes(libc::RTA_DST, &prefix::octets(to.network().address()));
         self.carry_out(&message)
     }
 
     /// The unicast routes of the main table, IPv4 and IPv6.
     pub fn routes(&mut self) -> Result<Vec<Route>, NetlinkError> {
-        let message = Message::with_header("list the routes", GET, 0, &[0; HEADER]);
+        let message = Message::with_header("list the routes", libc::RTM_GETROUTE, 0, &[0; HEADER]);
         let mut routes = Vec::new();
         self.socket().dump(&message, |reply| {
             routes.extend(Route::parse(reply)?);
@@ -141,13 +125,17 @@ impl Stack {
         let mut header = [0; HEADER];
         header[0] = prefix::family(to);
         header[1] = if to.is_ipv4() { 32 } else { 128 };
-        let mut message =
-            Message::with_header(format!("look for the way to {to}"), GET, 0, &header);
-        message.attrs().bytes(ATTR_DST, &prefix::octets(to));
+        let mut message = Message::with_header(
+            format!("look for the way to {to}"),
+            libc::RTM_GETROUTE,
+            0,
+            &header,
+        );
+        message.attrs().bytes(libc::RTA_DST, &prefix::octets(to));
         let replies = self.socket().request(&message)?;
         let interface = |reply: &Reply| {
             let (_, attrs) = reply.split::<HEADER>()?;
-            attrs.find(ATTR_OIF)?.map(|interface| interface.u32()).transpose()
+            attrs.find(libc::RTA_OIF)?.map(|interface| interface.u32()).transpose()
         };
         let first = replies.first().map(interface).transpose();
         first.map(Option::flatten).map_err(|why| NetlinkError::answer(message.tried(), why))
@@ -159,7 +147,7 @@ impl Route {
     pub(crate) fn parse(reply: &Reply) -> Result<Option<Self>, DecodeError> {
         let (header, attrs) = reply.split::<HEADER>()?;
         let [family, length, _, _, table, _, _, kind, ..] = *header;
-        if table != TABLE_MAIN || kind != UNICAST {
+        if table != libc::RT_TABLE_MAIN || kind != libc::RTN_UNICAST {
             return Ok(None);
         }
         let everything = if family == libc::AF_INET as u8 {
@@ -175,10 +163,10 @@ impl Route {
         for attr in attrs {
             let attr = attr?;
             match attr.kind {
-                ATTR_DST => destination = prefix::address(attr.payload).unwrap_or(destination),
-                ATTR_GATEWAY => route.via = prefix::address(attr.payload),
-                ATTR_OIF => route.dev = Some(attr.u32()?),
-                ATTR_METRICS => route.metrics = RouteMetrics::parse(attr.nested())?,
+                libc::RTA_DST => destination = prefix::address(attr.payload).unwrap_or(destination),
+                libc::RTA_GATEWAY => route.via = prefix::address(attr.payload),
+                libc::RTA_OIF => route.dev = Some(attr.u32()?),
+                libc::RTA_METRICS => route.metrics = RouteMetrics::parse(attr.nested())?,
                 _ => {}
             }
         }
@@ -243,24 +231,28 @@ impl RouteMetrics {
 
 pub(crate) fn new_route(route: &NewRoute, flags: u16) -> Message {
     let scope = match (route.via, route.to.address()) {
-        (None, IpAddr::V4(_)) => SCOPE_LINK,
-        _ => SCOPE_UNIVERSE,
+        (None, IpAddr::V4(_)) => libc::RT_SCOPE_LINK,
+        _ => libc::RT_SCOPE_UNIVERSE,
     };
     let via = route.via.map_or_else(String::new, |router| format!(" via {router}"));
     let tried = format!("add the route to {}{via} on interface {}", route.to, route.dev);
-    let mut message =
-        Message::with_header(tried, NEW, flags, &header(route.to, scope, BY_HAND, UNICAST));
+    let mut message = Message::with_header(
+        tried,
+        libc::RTM_NEWROUTE,
+        flags,
+        &header(route.to, scope, libc::RTPROT_BOOT, libc::RTN_UNICAST),
+    );
     let to = message.attrs();
-    to.bytes(ATTR_DST, &prefix::octets(route.to.network().address()));
+    to.bytes(libc::RTA_DST, &prefix::octets(route.to.network().address()));
     if let Some(router) = route.via {
-        to.bytes(ATTR_GATEWAY, &prefix::octets(router));
+        to.bytes(libc::RTA_GATEWAY, &prefix::octets(router));
     }
     if let Some(source) = route.source {
-        to.bytes(ATTR_PREFSRC, &prefix::octets(source));
+        to.bytes(libc::RTA_PREFSRC, &prefix::octets(source));
     }
-    to.u32(ATTR_OIF, route.dev);
+    to.u32(libc::RTA_OIF, route.dev);
     if route.metrics != RouteMetrics::default() {
-        to.nested_plain(ATTR_METRICS, |metrics| route.metrics.write(metrics));
+        to.nested_plain(libc::RTA_METRICS, |metrics| route.metrics.write(metrics));
     }
     message
 }
@@ -269,5 +261,5 @@ pub(crate) fn new_route(route: &NewRoute, flags: u16) -> Message {
 /// flags.
 fn header(to: Prefix, scope: u8, origin: u8, kind: u8) -> [u8; HEADER] {
     let family = prefix::family(to.address());
-    [family, to.length(), 0, 0, TABLE_MAIN, origin, scope, kind, 0, 0, 0, 0]
+    [family, to.length(), 0, 0, libc::RT_TABLE_MAIN, origin, scope, kind, 0, 0, 0, 0]
 }

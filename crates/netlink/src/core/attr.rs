@@ -4,10 +4,7 @@
 use super::error::DecodeError;
 
 const HEADER: usize = 4;
-/// Top bits of the kind: "contains attributes" and "is in network byte order" (`NLA_F_NESTED`,
-/// `NLA_F_NET_BYTEORDER`).
-const NESTED: u16 = 0x8000;
-const KIND_MASK: u16 = 0x3fff;
+const NESTED: u16 = libc::NLA_F_NESTED as u16;
 
 /// Writes attributes in exactly the order of the calls, so that what is sent can be compared byte
 /// for byte.
@@ -136,7 +133,7 @@ impl AttrWriter {
             }
             Err(_) => {
                 self.bytes.truncate(start);
-                self.oversized.get_or_insert(kind & KIND_MASK);
+                self.oversized.get_or_insert(kind & libc::NLA_TYPE_MASK as u16);
             }
         }
         self
@@ -245,7 +242,7 @@ impl<'a> Iterator for AttrReader<'a> {
         }
         let length = usize::from(u16::from_ne_bytes([self.rest[0], self.rest[1]]));
         let kind = u16::from_ne_bytes([self.rest[2], self.rest[3]]);
-        let (kind, marked) = (kind & KIND_MASK, kind & NESTED != 0);
+        let (kind, marked) = (kind & libc::NLA_TYPE_MASK as u16, kind & NESTED != 0);
         if length < HEADER || length > self.rest.len() {
             let got = self.rest.len();
             self.rest = &[];

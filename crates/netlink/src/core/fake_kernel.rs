@@ -8,11 +8,7 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-const ERROR: u16 = 2;
-const DONE: u16 = 3;
 const ENTRY: u16 = 16;
-const MULTI: u16 = 0x2;
-const INTERRUPTED: u16 = 0x10;
 
 /// A netlink message; the flags and the payload are as the kernel would send them.
 fn message(kind: u16, flags: u16, sequence: u32, payload: &[u8]) -> Vec<u8> {
@@ -30,11 +26,11 @@ fn message(kind: u16, flags: u16, sequence: u32, payload: &[u8]) -> Vec<u8> {
 fn acknowledgement(sequence: u32, code: i32) -> Vec<u8> {
     let mut payload = code.to_ne_bytes().to_vec();
     payload.extend_from_slice(&[0; HEADER]);
-    message(ERROR, 0, sequence, &payload)
+    message(libc::NLMSG_ERROR as u16, 0, sequence, &payload)
 }
 
 fn done(sequence: u32) -> Vec<u8> {
-    message(DONE, MULTI, sequence, &0i32.to_ne_bytes())
+    message(libc::NLMSG_DONE as u16, libc::NLM_F_MULTI as u16, sequence, &0i32.to_ne_bytes())
 }
 
 /// Asks a kernel that answers each request, given its sequence number and how many came before,
@@ -85,11 +81,15 @@ fn table(socket: &mut Socket) -> Result<Vec<u8>, NetlinkError> {
 #[test]
 fn a_table_that_changes_while_it_is_read_is_read_again_and_seen_once() {
     let answer = |sequence, count| {
-        let interrupted = if count < 2 { INTERRUPTED } else { 0 };
+        let interrupted = if count < 2 { super::flags::DUMP_INTERRUPTED } else { 0 };
         let version = count as u8;
         vec![
-            message(ENTRY, MULTI, sequence, &[version]),
-            [message(ENTRY, MULTI | interrupted, sequence, &[version]), done(sequence)].concat(),
+            message(ENTRY, libc::NLM_F_MULTI as u16, sequence, &[version]),
+            [
+                message(ENTRY, libc::NLM_F_MULTI as u16 | interrupted, sequence, &[version]),
+                done(sequence),
+            ]
+            .concat(),
         ]
     };
     assert_eq!(with_kernel(answer, table), Ok(vec![2, 2]));
@@ -97,7 +97,9 @@ fn a_table_that_changes_while_it_is_read_is_read_again_and_seen_once() {
 
 #[test]
 fn a_table_that_never_stops_changing_is_an_error_not_an_endless_loop() {
-    let answer = |sequence, _| vec![message(DONE, INTERRUPTED, sequence, &[0; 4])];
+    let answer = |sequence, _| {
+        vec![message(libc::NLMSG_DONE as u16, super::flags::DUMP_INTERRUPTED, sequence, &[0; 4])]
+    };
     let error = with_kernel(answer, table).unwrap_err();
     assert_eq!(error.cause, Cause::KeptChanging { attempts: 16 });
 }
@@ -106,7 +108,10 @@ fn a_table_that_never_stops_changing_is_an_error_not_an_endless_loop() {
 fn a_table_that_fails_half_way_is_an_error_with_the_kernels_number() {
     let answer = |sequence, _| {
         let failed = (-(Errno::ENOMEM as i32)).to_ne_bytes();
-        vec![message(ENTRY, MULTI, sequence, &[1]), message(DONE, MULTI, sequence, &failed)]
+        vec![
+            message(ENTRY, libc::NLM_F_MULTI as u16, sequence, &[1]),
+            message(libc::NLMSG_DONE as u16, libc::NLM_F_MULTI as u16, sequence, &failed),
+        ]
     };
     assert_eq!(with_kernel(answer, table).unwrap_err().errno(), Some(Errno::ENOMEM));
 }
@@ -148,7 +153,10 @@ fn an_answer_that_claims_more_than_it_has_is_an_error() {
 
 #[test]
 fn silence_and_half_an_answer_end_at_the_deadline() {
-    for answer in [|_, _| Vec::new(), |sequence, _| vec![message(ENTRY, MULTI, sequence, &[1])]] {
+    for answer in [
+        |_, _| Vec::new(),
+        |sequence, _| vec![message(ENTRY, libc::NLM_F_MULTI as u16, sequence, &[1])],
+    ] {
         let ask = |socket: &mut Socket| {
             socket.set_timeout(Duration::from_millis(20));
             table(socket)
@@ -207,14 +215,14 @@ fn of_many_tables_those_with_something_in_them_are_read_one_by_one() {
     let answer = |first: u32, count: usize| match count {
         0 => vec![
             done(first),
-            message(ENTRY, MULTI, first + 1, &[0]),
+            message(ENTRY, libc::NLM_F_MULTI as u16, first + 1, &[0]),
             busy(first + 2),
             busy(first + 3),
             done(first + 1),
         ],
-        1 => vec![message(ENTRY, MULTI, first, &[7]), done(first)],
+        1 => vec![message(ENTRY, libc::NLM_F_MULTI as u16, first, &[7]), done(first)],
         2 => vec![done(first)],
-        _ => vec![message(ENTRY, MULTI, first, &[8]), done(first)],
+        _ => vec![message(ENTRY, libc::NLM_F_MULTI as u16, first, &[8]), done(first)],
     };
     let questions = [question(), question(), question(), question()];
     let mut found = Vec::new();

@@ -9,21 +9,27 @@ pub(super) const HEADER: usize = 16;
 /// Flags of `struct nlmsghdr` (`include/uapi/linux/netlink.h`).
 pub mod flags {
     /// This is a request.
-    pub const REQUEST: u16 = 0x1;
+    pub const REQUEST: u16 = libc::NLM_F_REQUEST as u16;
     /// Answer with an acknowledgement, also when it worked.
-    pub const ACK: u16 = 0x4;
+    pub const ACK: u16 = libc::NLM_F_ACK as u16;
     /// Send back what the request made.
-    pub const ECHO: u16 = 0x8;
-    /// Get: the whole table (`NLM_F_ROOT | NLM_F_MATCH`).
-    pub const DUMP: u16 = 0x300;
+    pub const ECHO: u16 = libc::NLM_F_ECHO as u16;
+    /// Get: the whole table.
+    pub const DUMP: u16 = libc::NLM_F_DUMP as u16;
     /// New: replace what is there.
-    pub const REPLACE: u16 = 0x100;
+    pub const REPLACE: u16 = libc::NLM_F_REPLACE as u16;
     /// New: fail if it is there.
-    pub const EXCL: u16 = 0x200;
+    pub const EXCL: u16 = libc::NLM_F_EXCL as u16;
     /// New: make it if it is not there.
-    pub const CREATE: u16 = 0x400;
+    pub const CREATE: u16 = libc::NLM_F_CREATE as u16;
     /// New: add at the end of the list.
-    pub const APPEND: u16 = 0x800;
+    pub const APPEND: u16 = libc::NLM_F_APPEND as u16;
+    /// Answer: the table changed while it was read.
+    pub const DUMP_INTERRUPTED: u16 = libc::NLM_F_DUMP_INTR as u16;
+    /// Refusal: the request is not echoed.
+    pub const ACK_CAPPED: u16 = libc::NLM_F_CAPPED as u16;
+    /// Refusal: attributes follow.
+    pub const ACK_ATTRIBUTES: u16 = libc::NLM_F_ACK_TLVS as u16;
 }
 
 /// A request: kind, flags, family header and attributes, and in words what it is for.

@@ -21,18 +21,6 @@ use std::collections::BTreeSet;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-const NLMSG_NOOP: u16 = 1;
-const NLMSG_ERROR: u16 = 2;
-const NLMSG_DONE: u16 = 3;
-const DUMP_INTERRUPTED: u16 = 0x10;
-/// Flags of an NLMSG_ERROR: the request is not echoed; attributes follow.
-const ACK_CAPPED: u16 = 0x100;
-const ACK_ATTRIBUTES: u16 = 0x200;
-
-const ATTR_TEXT: u16 = 1;
-const ATTR_OFFSET: u16 = 2;
-const ATTR_MISSING_KIND: u16 = 5;
-
 /// The kernel answers at once; this long means that something is wrong with it.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 const FIRST_BUFFER: usize = 32 * 1024;
@@ -141,9 +129,9 @@ impl Socket {
             if reply.sequence != sequence {
                 return Ok(SendProgress::More);
             }
-            match reply.kind {
-                NLMSG_ERROR => acknowledgement(message.tried(), &reply, &sent),
-                NLMSG_NOOP => Ok(SendProgress::More),
+            match i32::from(reply.kind) {
+                libc::NLMSG_ERROR => acknowledgement(message.tried(), &reply, &sent),
+                libc::NLMSG_NOOP => Ok(SendProgress::More),
                 _ => {
                     replies.push(keep(&reply));
                     Ok(SendProgress::More)
@@ -188,10 +176,10 @@ impl Socket {
             if reply.sequence != sequence {
                 return Ok(SendProgress::More);
             }
-            match reply.kind {
-                NLMSG_DONE => finish_dump(message.tried(), &reply),
-                NLMSG_ERROR => acknowledgement(message.tried(), &reply, &sent),
-                NLMSG_NOOP => Ok(SendProgress::More),
+            match i32::from(reply.kind) {
+                libc::NLMSG_DONE => finish_dump(message.tried(), &reply),
+                libc::NLMSG_ERROR => acknowledgement(message.tried(), &reply, &sent),
+                libc::NLMSG_NOOP => Ok(SendProgress::More),
                 _ => match each(&keep(&reply)) {
                     Ok(()) => Ok(SendProgress::More),
                     Err(why) => Err(NetlinkError::answer(message.tried(), why)),
@@ -217,7 +205,7 @@ impl Socket {
         }
         self.receive(first.tried(), |reply| {
             let index = reply.sequence.wrapping_sub(base) as usize;
-            if let (Some(message), NLMSG_ERROR) = (messages.get(index), reply.kind) {
+            if let (Some(message), libc::NLMSG_ERROR) = (messages.get(index), reply.kind.into()) {
                 acknowledgement(message.tried(), &reply, &sent[index])?;
                 waiting.remove(&reply.sequence);
             }
@@ -253,7 +241,7 @@ impl Socket {
         let (mut left, mut refused) = (messages.len(), None);
         let received = self.receive(tried, |reply| {
             let index = reply.sequence.wrapping_sub(base) as usize;
-            if let (Some(message), NLMSG_ERROR) = (messages.get(index), reply.kind) {
+            if let (Some(message), libc::NLMSG_ERROR) = (messages.get(index), reply.kind.into()) {
                 left -= 1;
                 if let Err(error) = acknowledgement(message.tried(), &reply, &sent[index]) {
                     refused.get_or_insert((index, error));
@@ -294,20 +282,20 @@ impl Socket {
         self.receive(messages[0].tried(), |reply| {
             let index = reply.sequence.wrapping_sub(base) as usize;
             let Some(message) = messages.get(index) else { return Ok(SendProgress::More) };
-            empty[index] &= reply.flags & DUMP_INTERRUPTED == 0;
-            match reply.kind {
-                NLMSG_DONE => {
+            empty[index] &= reply.flags & flags::DUMP_INTERRUPTED == 0;
+            match i32::from(reply.kind) {
+                libc::NLMSG_DONE => {
                     over[index] = true;
                     finish_dump(message.tried(), &reply)?;
                 }
-                NLMSG_ERROR => {
+                libc::NLMSG_ERROR => {
                     over[index] = true;
                     match acknowledgement(message.tried(), &reply, &sent[index]) {
                         Err(error) if error.errno() == Some(Errno::EBUSY) => empty[index] = false,
                         other => drop(other?),
                     }
                 }
-                NLMSG_NOOP => {}
+                libc::NLMSG_NOOP => {}
                 _ => empty[index] = false,
             }
             Ok(if over.iter().all(|over| *over) { SendProgress::Done } else { SendProgress::More })
@@ -346,11 +334,11 @@ impl Socket {
             if reply.sequence != sequence {
                 return Ok(SendProgress::More);
             }
-            interrupted |= reply.flags & DUMP_INTERRUPTED != 0;
-            match reply.kind {
-                NLMSG_DONE => finish_dump(message.tried(), &reply),
-                NLMSG_ERROR => acknowledgement(message.tried(), &reply, &sent),
-                NLMSG_NOOP => Ok(SendProgress::More),
+            interrupted |= reply.flags & flags::DUMP_INTERRUPTED != 0;
+            match i32::from(reply.kind) {
+                libc::NLMSG_DONE => finish_dump(message.tried(), &reply),
+                libc::NLMSG_ERROR => acknowledgement(message.tried(), &reply, &sent),
+                libc::NLMSG_NOOP => Ok(SendProgress::More),
                 _ => {
                     replies.push(keep(&reply));
                     Ok(SendProgress::More)
@@ -521,11 +509,11 @@ fn acknowledgement(
     if code == 0 {
         return Ok(SendProgress::Done);
     }
-    let attributes = if reply.flags & ACK_ATTRIBUTES == 0 {
+    let attributes = if reply.flags & flags::ACK_ATTRIBUTES == 0 {
         &[][..]
     } else {
         let request = u32::from_ne_bytes([head[4], head[5], head[6], head[7]]) as usize;
-        let echoed = if reply.flags & ACK_CAPPED == 0 { request } else { HEADER };
+        let echoed = if reply.flags & flags::ACK_CAPPED == 0 { request } else { HEADER };
         let start = 4usize.saturating_add(echoed.next_multiple_of(4));
         reply.payload.get(start..).unwrap_or_default()
     };
@@ -538,15 +526,16 @@ fn refusal(tried: &str, code: i32, attributes: &[u8], sent: &[u8]) -> NetlinkErr
     let mut kernel_says = None;
     let mut offender = None;
     for attr in AttrReader::new(attributes).flatten() {
+        // `NLMSGERR_ATTR_MSG`, `_OFFS`, `_MISS_TYPE`.
         match attr.kind {
-            ATTR_TEXT => kernel_says = attr.str().ok().map(str::to_owned),
-            ATTR_OFFSET => {
+            1 => kernel_says = attr.str().ok().map(str::to_owned),
+            2 => {
                 offender = attr.u32().ok().map(|offset| Offender::Attribute {
                     offset,
                     kind: attribute_kind_at(sent, offset),
                 });
             }
-            ATTR_MISSING_KIND => {
+            5 => {
                 offender = offender.or(attr.u32().ok().map(Offender::Missing));
             }
             _ => {}
@@ -582,7 +571,7 @@ mod tests {
     use super::*;
 
     fn error_reply(payload: &[u8], flags: u16) -> RawReply<'_> {
-        RawReply { kind: NLMSG_ERROR, flags, sequence: 1, payload }
+        RawReply { kind: libc::NLMSG_ERROR as u16, flags, sequence: 1, payload }
     }
 
     #[test]
@@ -593,11 +582,14 @@ mod tests {
         let mut payload = (-22i32).to_ne_bytes().to_vec();
         payload.extend_from_slice(&sent[..HEADER]);
         let mut writer = super::super::AttrWriter::new();
-        writer.str(ATTR_TEXT, "Invalid MTU").u32(ATTR_OFFSET, 32);
+        writer.str(1, "Invalid MTU").u32(2, 32);
         payload.extend_from_slice(writer.as_bytes());
-        let error =
-            acknowledgement("make it", &error_reply(&payload, ACK_CAPPED | ACK_ATTRIBUTES), &sent)
-                .unwrap_err();
+        let error = acknowledgement(
+            "make it",
+            &error_reply(&payload, flags::ACK_CAPPED | flags::ACK_ATTRIBUTES),
+            &sent,
+        )
+        .unwrap_err();
         assert_eq!(error.errno(), Some(Errno::EINVAL));
         assert_eq!(
             error.to_string(),

@@ -7,11 +7,14 @@ use nix::libc;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
-const GSTRINGS: u32 = 0x1b;
-const GSTATS: u32 = 0x1d;
-const GSSET_INFO: u32 = 0x37;
-/// `ETH_SS_STATS`.
-const STATS: u32 = 1;
+/// What is asked, and of which set (`ETH_SS_STATS`).
+mod ask {
+    pub const STRINGS: u32 = 0x1b;
+    pub const STATS: u32 = 0x1d;
+    pub const SET_INFO: u32 = 0x37;
+    pub const SET_OF_STATS: u32 = 1;
+}
+
 /// `ETH_GSTRING_LEN`.
 const NAME: usize = 32;
 /// Drivers with hundreds of queues have some ten thousand counters.
@@ -36,10 +39,10 @@ pub fn counters(device: &LinkName) -> Result<Vec<(String, u64)>, CountersError> 
         OwnedFd::from_raw_fd(raw)
     };
     // struct ethtool_sset_info: command, reserved, a mask of 64 bits, one length.
-    let mut info = [GSSET_INFO, 0, 0, 0, 0];
-    info[2..4].copy_from_slice(&words(1 << STATS));
+    let mut info = [ask::SET_INFO, 0, 0, 0, 0];
+    info[2..4].copy_from_slice(&words(1 << ask::SET_OF_STATS));
     call(&socket, device, &mut info, "ethtool: number of counters")?;
-    let known = info[2..4] == words(1 << STATS);
+    let known = info[2..4] == words(1 << ask::SET_OF_STATS);
     let count = if known { info[4] as usize } else { 0 };
     if count == 0 || count > MOST {
         return Err(CountersError {
@@ -51,10 +54,10 @@ pub fn counters(device: &LinkName) -> Result<Vec<(String, u64)>, CountersError> 
     // it has at that time, which a driver may change between two calls: twice the room, and a page.
     let room = count * 2 + 512;
     let mut names = vec![0u32; 3 + room * NAME / 4];
-    names[..3].copy_from_slice(&[GSTRINGS, STATS, count as u32]);
+    names[..3].copy_from_slice(&[ask::STRINGS, ask::SET_OF_STATS, count as u32]);
     call(&socket, device, &mut names, "ethtool: names of counters")?;
     let mut values = vec![0u32; 2 + room * 2];
-    values[..2].copy_from_slice(&[GSTATS, count as u32]);
+    values[..2].copy_from_slice(&[ask::STATS, count as u32]);
     call(&socket, device, &mut values, "ethtool: counters")?;
     let count = count.min(names[2] as usize).min(values[1] as usize);
     let name = |at: usize| -> String {

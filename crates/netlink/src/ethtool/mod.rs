@@ -10,19 +10,49 @@ mod counters;
 
 pub use counters::{CountersError, counters};
 
-use crate::core::{Attr, AttrReader, DecodeError, NetlinkError};
+use crate::core::{Attr, AttrReader, DecodeError, Message, NetlinkError};
 use crate::generic::{self, Family};
-use crate::offload::{Features, names_in};
+use crate::offload::Features;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-const ATTR_HEADER: u16 = 1;
-const HEADER_NAME: u16 = 2;
-const HEADER_FLAGS: u16 = 3;
-/// `ETHTOOL_FLAG_STATS`.
-const WITH_COUNTERS: u32 = 4;
-/// `SPEED_UNKNOWN`.
-const UNKNOWN_SPEED: u32 = u32::MAX;
+/// `ETHTOOL_MSG_*`.
+pub(crate) mod message {
+    pub const LINKMODES_GET: u8 = 4;
+    pub const FEATURES_GET: u8 = 11;
+    pub const FEATURES_SET: u8 = 12;
+    pub const RINGS_GET: u8 = 15;
+    pub const CHANNELS_GET: u8 = 17;
+    pub const COALESCE_GET: u8 = 19;
+    pub const PAUSE_GET: u8 = 21;
+    pub const FEC_GET: u8 = 29;
+}
+
+/// `ETHTOOL_A_BITSET_*`, and those of a bit.
+pub(crate) mod bitset {
+    pub const NO_MASK: u16 = 1;
+    pub const BITS: u16 = 3;
+    pub const BIT: u16 = 1;
+    pub const NAME: u16 = 2;
+    pub const VALUE: u16 = 3;
+}
+
+/// `ETHTOOL_A_HEADER_*`, in the first attribute of each message.
+mod header {
+    pub const ITSELF: u16 = 1;
+    pub const NAME: u16 = 2;
+    pub const FLAGS: u16 = 3;
+}
+
+/// Which device a question is about (none: all), and `ETHTOOL_FLAG_*`.
+pub(crate) fn ask_about(message: &mut Message, device: Option<&str>, flags: u32) {
+    message.attrs().nested(header::ITSELF, |to| {
+        device.map(|name| to.str(header::NAME, name));
+        if flags != 0 {
+            to.u32(header::FLAGS, flags);
+        }
+    });
+}
 
 /// What is told of one device; what its driver does not tell is none.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -109,17 +139,17 @@ pub struct Pause {
 type Topic = (&'static str, u8, fn(&AttrReader<'_>, &mut Hardware) -> Result<(), DecodeError>);
 
 const TOPICS: [Topic; 7] = [
-    ("link modes", 4, modes),
-    ("offloads", 11, features),
-    ("rings", 15, rings),
-    ("channels", 17, channels),
-    ("coalescing", 19, coalescing),
-    ("pause", 21, pause),
-    ("error correction", 29, fec),
+    ("link modes", message::LINKMODES_GET, modes),
+    ("offloads", message::FEATURES_GET, features),
+    ("rings", message::RINGS_GET, rings),
+    ("channels", message::CHANNELS_GET, channels),
+    ("coalescing", message::COALESCE_GET, coalescing),
+    ("pause", message::PAUSE_GET, pause),
+    ("error correction", message::FEC_GET, fec),
 ];
 
 /// The topics that count: pause and error correction.
-const COUNTING: [u8; 2] = [21, 29];
+const COUNTING: [u8; 2] = [message::PAUSE_GET, message::FEC_GET];
 
 /// A conversation about the devices of one namespace.
 #[derive(Debug)]
@@ -138,9 +168,7 @@ impl Ethtool {
     pub fn speed(&mut self, device: &str) -> Option<u32> {
         let (name, command, _) = TOPICS[0];
         let mut message = self.family.message(format!("read the {name} of {device}"), command);
-        message.attrs().nested(ATTR_HEADER, |header| {
-            header.str(HEADER_NAME, device);
-        });
+        ask_about(&mut message, Some(device), 0);
         let mut hardware = Hardware::default();
         for reply in self.family.socket.request(&message).ok()? {
             let (_, attrs) = reply.split::<{ generic::HEADER }>().ok()?;
@@ -156,12 +184,10 @@ impl Ethtool {
         for (name, command, read) in TOPICS {
             let mut message =
                 self.family.message(format!("read the {name} of all devices"), command);
-            message.attrs().nested(ATTR_HEADER, |header| {
-                // A topic without counters refuses to be asked for them.
-                if COUNTING.contains(&command) {
-                    header.u32(HEADER_FLAGS, WITH_COUNTERS);
-                }
-            });
+            const WITH_COUNTERS: u32 = 4;
+            // A topic without counters refuses to be asked for them.
+            let flags = if COUNTING.contains(&command) { WITH_COUNTERS } else { 0 };
+            ask_about(&mut message, None, flags);
             let dumped = self.family.socket.dump(&message, |reply| {
                 let (_, attrs) = reply.split::<{ generic::HEADER }>()?;
                 if let Some(device) = device_of(&attrs)? {
@@ -176,8 +202,8 @@ impl Ethtool {
 }
 
 fn device_of(attrs: &AttrReader<'_>) -> Result<Option<String>, DecodeError> {
-    let Some(header) = attrs.find(ATTR_HEADER)? else { return Ok(None) };
-    header.nested().find(HEADER_NAME)?.map(|name| name.str().map(str::to_owned)).transpose()
+    let Some(about) = attrs.find(header::ITSELF)? else { return Ok(None) };
+    about.nested().find(header::NAME)?.map(|name| name.str().map(str::to_owned)).transpose()
 }
 
 fn number(attrs: &AttrReader<'_>, kind: u16) -> Result<Option<u32>, DecodeError> {
@@ -191,7 +217,7 @@ fn flag(attrs: &AttrReader<'_>, kind: u16) -> Result<Option<bool>, DecodeError> 
 fn modes(attrs: &AttrReader<'_>, hardware: &mut Hardware) -> Result<(), DecodeError> {
     let mut found = LinkModes {
         autonegotiation: flag(attrs, 2)?,
-        speed: number(attrs, 5)?.filter(|speed| *speed != UNKNOWN_SPEED && *speed != 0),
+        speed: number(attrs, 5)?.filter(|speed| ![0, u32::MAX].contains(speed)),
         duplex: attrs.find(6)?.map(|attr| attr.u8()).transpose()?.filter(|duplex| *duplex <= 1),
         ..LinkModes::default()
     };
@@ -206,14 +232,28 @@ fn modes(attrs: &AttrReader<'_>, hardware: &mut Hardware) -> Result<(), DecodeEr
     Ok(())
 }
 
-/// The names of all bits that a bitset speaks of: those of its mask.
-fn all_names_in(bitset: &Attr<'_>) -> Result<BTreeSet<String>, DecodeError> {
-    const BITS: u16 = 3;
-    const NAME: u16 = 2;
+/// The names of a bitset's set bits. With a mask, a bit is set when it has a value; without one,
+/// when it is listed.
+pub(crate) fn names_in(set: &Attr<'_>) -> Result<BTreeSet<String>, DecodeError> {
+    let all_listed = set.nested().find(bitset::NO_MASK)?.is_some();
     let mut names = BTreeSet::new();
-    let Some(bits) = bitset.nested().find(BITS)? else { return Ok(names) };
+    let bits = set.nested().find(bitset::BITS)?;
+    for bit in bits.map_or(AttrReader::new(&[]), |bits| bits.nested()) {
+        let bit = bit?.nested();
+        let is_set = all_listed || bit.find(bitset::VALUE)?.is_some();
+        if let (true, Some(name)) = (is_set, bit.find(bitset::NAME)?) {
+            names.insert(name.str()?.to_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// The names of all bits that a bitset speaks of: those of its mask.
+fn all_names_in(set: &Attr<'_>) -> Result<BTreeSet<String>, DecodeError> {
+    let mut names = BTreeSet::new();
+    let Some(bits) = set.nested().find(bitset::BITS)? else { return Ok(names) };
     for bit in bits.nested() {
-        if let Some(name) = bit?.nested().find(NAME)? {
+        if let Some(name) = bit?.nested().find(bitset::NAME)? {
             names.insert(name.str()?.to_owned());
         }
     }

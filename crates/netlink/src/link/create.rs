@@ -1,15 +1,12 @@
 //! Making, changing and deleting interfaces.
 
+use super::header;
 use super::kind::{LinkKind, Tunnel};
 use super::name::{LinkName, Mac};
-use super::{attr, header, kind_of_message};
 use crate::core::{AttrWriter, Message, NetlinkError, flags};
 use crate::stack::Stack;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-const IFF_UP: u32 = 0x1;
-const IFF_NOARP: u32 = 0x80;
-const IFF_MULTICAST: u32 = 0x1000;
 /// `VETH_INFO_PEER`: the other end, as a whole `ifinfomsg` with attributes.
 const VETH_PEER: u16 = 1;
 
@@ -49,11 +46,11 @@ impl VethEnd<'_> {
     /// In iproute2's order.
     fn write(&self, to: &mut AttrWriter) {
         write_common(self.mac, self.mtu, self.tx_queue_len, to);
-        to.u32(attr::NUM_TX_QUEUES, self.tx_queues);
+        to.u32(libc::IFLA_NUM_TX_QUEUES, self.tx_queues);
         if let Some(namespace) = self.namespace {
-            to.i32(attr::NET_NS_FD, namespace.as_raw_fd());
+            to.i32(libc::IFLA_NET_NS_FD, namespace.as_raw_fd());
         }
-        to.str(attr::IFNAME, self.name.as_str());
+        to.str(libc::IFLA_IFNAME, self.name.as_str());
     }
 }
 
@@ -171,12 +168,7 @@ impl Stack {
     /// Deletes an interface; a veth takes its other end along.
     pub fn delete_link(&mut self, index: u32) -> Result<(), NetlinkError> {
         let tried = format!("delete interface {index}");
-        self.carry_out(&Message::with_header(
-            tried,
-            kind_of_message::DELETE,
-            0,
-            &header(index, 0, 0),
-        ))
+        self.carry_out(&Message::with_header(tried, libc::RTM_DELLINK, 0, &header(index, 0, 0)))
     }
 }
 
@@ -185,13 +177,16 @@ pub(crate) fn new_veth(here: &VethEnd<'_>, there: &VethEnd<'_>) -> Message {
     let mut message = creation(tried, here.index);
     let to = message.attrs();
     here.write(to);
-    to.nested_plain(attr::LINKINFO, |info| {
-        info.str_unterminated(attr::INFO_KIND, "veth").nested_plain(attr::INFO_DATA, |data| {
-            data.nested_plain(VETH_PEER, |peer| {
-                peer.raw(&header(there.index.unwrap_or(0), 0, 0));
-                there.write(peer);
-            });
-        });
+    to.nested_plain(libc::IFLA_LINKINFO, |info| {
+        info.str_unterminated(libc::IFLA_INFO_KIND, "veth").nested_plain(
+            libc::IFLA_INFO_DATA,
+            |data| {
+                data.nested_plain(VETH_PEER, |peer| {
+                    peer.raw(&header(there.index.unwrap_or(0), 0, 0));
+                    there.write(peer);
+                });
+            },
+        );
     });
     message
 }
@@ -201,19 +196,19 @@ pub(crate) fn new_link(link: &NewLink<'_>) -> Message {
     let mut message = creation(format!("make {kind} interface {}", link.name), link.index);
     let to = message.attrs();
     if let LinkKind::Vlan { parent, .. } = link.kind {
-        to.u32(attr::LINK, parent);
+        to.u32(libc::IFLA_LINK, parent);
     }
     write_common(link.mac, link.mtu, link.tx_queue_len, to);
-    link.tx_queues.map(|queues| to.u32(attr::NUM_TX_QUEUES, queues));
+    link.tx_queues.map(|queues| to.u32(libc::IFLA_NUM_TX_QUEUES, queues));
     // A tunnel moved to another namespace keeps its outer side here.
     if let Some(namespace) = link.namespace {
-        to.i32(attr::NET_NS_FD, namespace.as_raw_fd());
+        to.i32(libc::IFLA_NET_NS_FD, namespace.as_raw_fd());
     }
-    to.str(attr::IFNAME, link.name.as_str());
-    to.nested_plain(attr::LINKINFO, |info| {
-        info.str_unterminated(attr::INFO_KIND, kind);
+    to.str(libc::IFLA_IFNAME, link.name.as_str());
+    to.nested_plain(libc::IFLA_LINKINFO, |info| {
+        info.str_unterminated(libc::IFLA_INFO_KIND, kind);
         if link.kind.has_settings() {
-            info.nested_plain(attr::INFO_DATA, |data| link.kind.write_settings(data));
+            info.nested_plain(libc::IFLA_INFO_DATA, |data| link.kind.write_settings(data));
         }
     });
     message
@@ -227,28 +222,30 @@ pub(crate) fn change(index: u32, changes: &[LinkChange<'_>]) -> Message {
     };
     for change in changes {
         match change {
-            LinkChange::Up(on) => set(IFF_UP, *on),
-            LinkChange::Arp(on) => set(IFF_NOARP, !on),
-            LinkChange::Multicast(on) => set(IFF_MULTICAST, *on),
+            LinkChange::Up(on) => set(libc::IFF_UP as u32, *on),
+            LinkChange::Arp(on) => set(libc::IFF_NOARP as u32, !on),
+            LinkChange::Multicast(on) => set(libc::IFF_MULTICAST as u32, *on),
             _ => {}
         }
     }
     let tried = format!("change interface {index}: {changes:?}");
     let mut message =
-        Message::with_header(tried, kind_of_message::NEW, 0, &header(index, flags, mask));
+        Message::with_header(tried, libc::RTM_NEWLINK, 0, &header(index, flags, mask));
     let to = message.attrs();
     for change in changes {
         let to = &mut *to;
         match change {
             LinkChange::Up(_) | LinkChange::Arp(_) | LinkChange::Multicast(_) => to,
-            LinkChange::Mtu(bytes) => to.u32(attr::MTU, *bytes),
-            LinkChange::Mac(mac) => to.bytes(attr::ADDRESS, &mac.0),
-            LinkChange::Name(name) => to.str(attr::IFNAME, name.as_str()),
-            LinkChange::Master(master) => to.u32(attr::MASTER, master.unwrap_or(0)),
-            LinkChange::TxQueueLen(packets) => to.u32(attr::TXQLEN, *packets),
-            LinkChange::GsoMaxSegs(segments) => to.u32(attr::GSO_MAX_SEGS, *segments),
-            LinkChange::GsoMaxSize(bytes) => to.u32(attr::GSO_MAX_SIZE, *bytes),
-            LinkChange::Namespace(namespace) => to.i32(attr::NET_NS_FD, namespace.0.as_raw_fd()),
+            LinkChange::Mtu(bytes) => to.u32(libc::IFLA_MTU, *bytes),
+            LinkChange::Mac(mac) => to.bytes(libc::IFLA_ADDRESS, &mac.0),
+            LinkChange::Name(name) => to.str(libc::IFLA_IFNAME, name.as_str()),
+            LinkChange::Master(master) => to.u32(libc::IFLA_MASTER, master.unwrap_or(0)),
+            LinkChange::TxQueueLen(packets) => to.u32(libc::IFLA_TXQLEN, *packets),
+            LinkChange::GsoMaxSegs(segments) => to.u32(libc::IFLA_GSO_MAX_SEGS, *segments),
+            LinkChange::GsoMaxSize(bytes) => to.u32(libc::IFLA_GSO_MAX_SIZE, *bytes),
+            LinkChange::Namespace(namespace) => {
+                to.i32(libc::IFLA_NET_NS_FD, namespace.0.as_raw_fd())
+            }
         };
     }
     message
@@ -256,7 +253,7 @@ pub(crate) fn change(index: u32, changes: &[LinkChange<'_>]) -> Message {
 
 fn creation(tried: String, index: Option<u32>) -> Message {
     let flags = flags::CREATE | flags::EXCL;
-    Message::with_header(tried, kind_of_message::NEW, flags, &header(index.unwrap_or(0), 0, 0))
+    Message::with_header(tried, libc::RTM_NEWLINK, flags, &header(index.unwrap_or(0), 0, 0))
 }
 
 fn write_common(
@@ -266,13 +263,13 @@ fn write_common(
     to: &mut AttrWriter,
 ) {
     if let Some(mac) = mac {
-        to.bytes(attr::ADDRESS, &mac.0);
+        to.bytes(libc::IFLA_ADDRESS, &mac.0);
     }
     if let Some(mtu) = mtu {
-        to.u32(attr::MTU, mtu);
+        to.u32(libc::IFLA_MTU, mtu);
     }
     if let Some(packets) = tx_queue_len {
-        to.u32(attr::TXQLEN, packets);
+        to.u32(libc::IFLA_TXQLEN, packets);
     }
 }
 

@@ -17,6 +17,6 @@ pub use create::{LinkChange, NamespaceFd, NewLink, VethEnd};
 #[cfg(test)]
 pub(crate) use create::{change, new_link, new_veth};
 pub use kind::{Ends, LinkKind, OuterTos, Tunnel, TunnelPayload, VlanId};
-pub(crate) use message::{attr, header, kind_of_message};
+pub(crate) use message::header;
 pub use name::{BadLinkName, LinkName, Mac};
 pub use observe::{Link, LinkStats};

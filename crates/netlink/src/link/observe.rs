@@ -1,15 +1,11 @@
 //! What interfaces are there, and what they have counted.
 
+use super::header;
 use super::name::{LinkName, Mac};
-use super::{attr, header, kind_of_message};
 use crate::core::{Attr, DecodeError, Message, NetlinkError, Reply};
 use crate::stack::Stack;
 use serde::{Deserialize, Serialize};
 
-/// `IFF_UP` and `IFF_LOWER_UP` (`include/uapi/linux/if.h`).
-const IFF_UP: u32 = 0x1;
-const IFF_LOWER_UP: u32 = 0x1_0000;
-const IFF_RUNNING: u32 = 0x40;
 const HEADER: usize = 16;
 
 /// An interface as the kernel describes it.
@@ -90,14 +86,14 @@ pub struct LinkStats {
 impl Link {
     /// Whether it is switched on.
     pub fn is_up(&self) -> bool {
-        self.flags & IFF_UP != 0
+        self.flags & libc::IFF_UP as u32 != 0
     }
 
     /// Whether it is switched on, has carrier, and its queue takes packets. Between the last two lies a moment in which packets are
     /// dropped without a word: the kernel attaches the queue (`dev_activate`) right after it says that the link runs (`linkwatch_do_dev`
     /// of `net/core/link_watch.c`), and holds its lock over both.
     pub fn can_carry(&self) -> bool {
-        let ready = IFF_LOWER_UP | IFF_RUNNING;
+        let ready = libc::IFF_LOWER_UP as u32 | libc::IFF_RUNNING as u32;
         self.is_up() && self.flags & ready == ready
     }
 
@@ -128,21 +124,21 @@ impl Link {
         for attr in attrs {
             let attr = attr?;
             match attr.kind {
-                attr::IFNAME => name = Some(attr.str()?.to_owned()),
-                attr::ADDRESS => link.mac = attr.array().ok().map(Mac),
-                attr::MTU => link.mtu = attr.u32()?,
-                attr::LINK => link.parent = Some(attr.u32()?),
-                attr::MASTER => link.master = Some(attr.u32()?),
-                attr::QDISC => link.qdisc = Some(attr.str()?.to_owned()),
-                attr::TXQLEN => link.tx_queue_len = Some(attr.u32()?),
-                attr::NUM_TX_QUEUES => link.tx_queues = Some(attr.u32()?),
-                attr::CARRIER => link.carrier = Some(attr.u8()? != 0),
-                attr::CARRIER_CHANGES => link.carrier_changes = Some(attr.u32()?),
-                attr::GSO_MAX_SEGS => link.gso_max_segs = Some(attr.u32()?),
-                attr::GSO_MAX_SIZE => link.gso_max_size = Some(attr.u32()?),
-                attr::STATS64 => link.stats = LinkStats::parse(&attr)?,
-                attr::LINKINFO => {
-                    if let Some(kind) = attr.nested().find(attr::INFO_KIND)? {
+                libc::IFLA_IFNAME => name = Some(attr.str()?.to_owned()),
+                libc::IFLA_ADDRESS => link.mac = attr.array().ok().map(Mac),
+                libc::IFLA_MTU => link.mtu = attr.u32()?,
+                libc::IFLA_LINK => link.parent = Some(attr.u32()?),
+                libc::IFLA_MASTER => link.master = Some(attr.u32()?),
+                libc::IFLA_QDISC => link.qdisc = Some(attr.str()?.to_owned()),
+                libc::IFLA_TXQLEN => link.tx_queue_len = Some(attr.u32()?),
+                libc::IFLA_NUM_TX_QUEUES => link.tx_queues = Some(attr.u32()?),
+                libc::IFLA_CARRIER => link.carrier = Some(attr.u8()? != 0),
+                libc::IFLA_CARRIER_CHANGES => link.carrier_changes = Some(attr.u32()?),
+                libc::IFLA_GSO_MAX_SEGS => link.gso_max_segs = Some(attr.u32()?),
+                libc::IFLA_GSO_MAX_SIZE => link.gso_max_size = Some(attr.u32()?),
+                libc::IFLA_STATS64 => link.stats = LinkStats::parse(&attr)?,
+                libc::IFLA_LINKINFO => {
+                    if let Some(kind) = attr.nested().find(libc::IFLA_INFO_KIND)? {
                         link.kind = Some(kind.str()?.to_owned());
                     }
                 }
@@ -192,18 +188,18 @@ impl Stack {
     pub fn link(&mut self, name: &LinkName) -> Result<Link, NetlinkError> {
         let mut message = Message::with_header(
             format!("find interface {name}"),
-            kind_of_message::GET,
+            libc::RTM_GETLINK,
             0,
             &header(0, 0, 0),
         );
-        message.attrs().str(attr::IFNAME, name.as_str());
+        message.attrs().str(libc::IFLA_IFNAME, name.as_str());
         self.one_link(&message)
     }
 
     /// The interface with this number. Errors with `ENODEV` when there is none.
     pub fn link_at(&mut self, index: u32) -> Result<Link, NetlinkError> {
         let tried = format!("read interface {index}");
-        self.one_link(&Message::with_header(tried, kind_of_message::GET, 0, &header(index, 0, 0)))
+        self.one_link(&Message::with_header(tried, libc::RTM_GETLINK, 0, &header(index, 0, 0)))
     }
 
     /// The number of the interface of this name.
@@ -214,7 +210,7 @@ impl Stack {
     /// All interfaces of the namespace.
     pub fn links(&mut self) -> Result<Vec<Link>, NetlinkError> {
         let message =
-            Message::with_header("list the interfaces", kind_of_message::GET, 0, &header(0, 0, 0));
+            Message::with_header("list the interfaces", libc::RTM_GETLINK, 0, &header(0, 0, 0));
         let mut links = Vec::new();
         self.socket().dump(&message, |reply| {
             links.push(Link::parse(reply)?);

@@ -11,13 +11,15 @@ use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 const PART: &str = "TCP socket statistics (CONFIG_INET_DIAG, CONFIG_INET_TCP_DIAG)";
-const BY_FAMILY: u16 = 20;
 /// `struct inet_diag_msg`.
 const HEADER: usize = 72;
-/// `INET_DIAG_*` extensions; asked for as bit (number - 1).
-const EXT_INFO: u16 = 2;
-const EXT_CONGESTION: u16 = 4;
-const EXT_MEMORY: u16 = 7;
+/// `INET_DIAG_*`: what is to be told of each socket, asked for as bit (number - 1).
+mod extension {
+    pub const INFO: u16 = 2;
+    pub const CONGESTION: u16 = 4;
+    pub const MEMORY: u16 = 7;
+    pub const ALL: u8 = (1 << (INFO - 1)) | (1 << (CONGESTION - 1)) | (1 << (MEMORY - 1));
+}
 
 /// Which sockets to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,7 +171,7 @@ fn request_both(filter: &TcpFilter) -> Message {
     const TCPDIAG_GETSOCK: u16 = 18;
     let mut header = [0; 60];
     header[0] = libc::AF_INET as u8;
-    header[3] = EXTENSIONS;
+    header[3] = extension::ALL;
     header[4..6].copy_from_slice(&filter.local_port.unwrap_or(0).to_be_bytes());
     header[6..8].copy_from_slice(&filter.remote_port.unwrap_or(0).to_be_bytes());
     header[44..52].fill(0xff);
@@ -177,23 +179,20 @@ fn request_both(filter: &TcpFilter) -> Message {
     Message::with_header("list the TCP sockets", TCPDIAG_GETSOCK, 0, &header)
 }
 
-/// What is to be told of each socket.
-const EXTENSIONS: u8 =
-    (1 << (EXT_INFO - 1)) | (1 << (EXT_CONGESTION - 1)) | (1 << (EXT_MEMORY - 1));
-
 /// `struct inet_diag_req_v2`: family, protocol, extensions, padding, states, socket identity (48
 /// bytes).
 fn request(family: u8, protocol: u8, name: &str, filter: &TcpFilter) -> Message {
+    const SOCK_DIAG_BY_FAMILY: u16 = 20;
     let mut header = [0; 56];
     header[0] = family;
     header[1] = protocol;
-    header[2] = EXTENSIONS;
+    header[2] = extension::ALL;
     header[4..8].copy_from_slice(&filter.states.to_ne_bytes());
     header[8..10].copy_from_slice(&filter.local_port.unwrap_or(0).to_be_bytes());
     header[10..12].copy_from_slice(&filter.remote_port.unwrap_or(0).to_be_bytes());
     // INET_DIAG_NOCOOKIE
     header[48..56].fill(0xff);
-    Message::with_header(format!("list the {name} sockets"), BY_FAMILY, 0, &header)
+    Message::with_header(format!("list the {name} sockets"), SOCK_DIAG_BY_FAMILY, 0, &header)
 }
 
 impl DiagSocket {
@@ -225,9 +224,9 @@ impl DiagSocket {
         for attr in attrs {
             let attr = attr?;
             match attr.kind {
-                EXT_INFO => socket.info = info_of(&attr)?,
-                EXT_CONGESTION => socket.congestion_control = Some(attr.str()?.to_owned()),
-                EXT_MEMORY => socket.memory = Some(SocketMemory::from_bytes(attr.payload)),
+                extension::INFO => socket.info = info_of(&attr)?,
+                extension::CONGESTION => socket.congestion_control = Some(attr.str()?.to_owned()),
+                extension::MEMORY => socket.memory = Some(SocketMemory::from_bytes(attr.payload)),
                 _ => {}
             }
         }

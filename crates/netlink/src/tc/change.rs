@@ -4,15 +4,9 @@ use std::borrow::Borrow;
 
 use quell_tc::{Change, Handle, Place, Seen, Thing};
 
-use super::message::{
-    DEL_CLASS, DEL_FILTER, DEL_QDISC, How, NEW_CLASS, NEW_FILTER, NEW_QDISC, Prepared, changeable,
-    header, prepare,
-};
+use super::message::{How, Prepared, changeable, header, prepare};
 use super::{Names, Root, names, raw};
 use crate::core::{Message, NetlinkError, Socket, flags};
-
-const TCA_KIND: u16 = 1;
-const TCA_CHAIN: u16 = 11;
 
 /// Carries one change out on an interface.
 ///
@@ -141,11 +135,11 @@ fn again(seen: &Seen, ifindex: u32, tried: String, how: How) -> Message {
                 How::Change => 0,
             };
             let head = header(ifindex, handle.to_u32(), parent.to_u32(), 0);
-            Message::with_header(tried, NEW_QDISC, create | more, &head)
+            Message::with_header(tried, libc::RTM_NEWQDISC, create | more, &head)
         }
         Place::Class { parent, id } => {
             let head = header(ifindex, id.to_u32(), parent.to_u32(), 0);
-            Message::with_header(tried, NEW_CLASS, create, &head)
+            Message::with_header(tried, libc::RTM_NEWTCLASS, create, &head)
         }
         Place::Filter { parent, prio, protocol, handle, .. } => {
             let exclusive = if how == How::Change { 0 } else { flags::EXCL };
@@ -153,7 +147,7 @@ fn again(seen: &Seen, ifindex: u32, tried: String, how: How) -> Message {
             let fresh = seen.kind == "u32" && how != How::Change;
             let handle = if fresh { handle & 0xfff } else { handle };
             let head = header(ifindex, handle, parent.to_u32(), order(prio, protocol));
-            Message::with_header(tried, NEW_FILTER, create | exclusive, &head)
+            Message::with_header(tried, libc::RTM_NEWTFILTER, create | exclusive, &head)
         }
     };
     named(&mut message, seen.place, &seen.kind);
@@ -164,13 +158,13 @@ fn again(seen: &Seen, ifindex: u32, tried: String, how: How) -> Message {
 fn removal(place: Place, kind: &str, ifindex: u32, tried: String) -> Message {
     let (message, head) = match place {
         Place::Qdisc { parent, handle } => {
-            (DEL_QDISC, header(ifindex, handle.to_u32(), parent.to_u32(), 0))
+            (libc::RTM_DELQDISC, header(ifindex, handle.to_u32(), parent.to_u32(), 0))
         }
         Place::Class { parent, id } => {
-            (DEL_CLASS, header(ifindex, id.to_u32(), parent.to_u32(), 0))
+            (libc::RTM_DELTCLASS, header(ifindex, id.to_u32(), parent.to_u32(), 0))
         }
         Place::Filter { parent, prio, protocol, handle, .. } => {
-            (DEL_FILTER, header(ifindex, handle, parent.to_u32(), order(prio, protocol)))
+            (libc::RTM_DELTFILTER, header(ifindex, handle, parent.to_u32(), order(prio, protocol)))
         }
     };
     let mut message = Message::with_header(tried, message, 0, &head);
@@ -182,9 +176,9 @@ fn removal(place: Place, kind: &str, ifindex: u32, tried: String) -> Message {
 }
 
 fn named(message: &mut Message, place: Place, kind: &str) {
-    message.attrs().str(TCA_KIND, kind);
+    message.attrs().str(libc::TCA_KIND, kind);
     if let Place::Filter { chain: chain @ 1.., .. } = place {
-        message.attrs().u32(TCA_CHAIN, chain);
+        message.attrs().u32(super::TCA_CHAIN, chain);
     }
 }
 

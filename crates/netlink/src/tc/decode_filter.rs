@@ -11,7 +11,7 @@ use quell_tc::{
 use quell_units::{Bytes, Rate, Span};
 
 use super::Names;
-use super::encode_filter::{ACT_OK, ACT_PIPE, ACT_SHOT, ACT_UNSPEC};
+use super::encode_filter::verdict;
 use crate::core::{Attr, AttrReader, DecodeError};
 
 /// A filter's common part, from the message's header.
@@ -196,8 +196,8 @@ fn action(attrs: AttrReader<'_>, names: &dyn Names) -> Result<Option<Action>, De
     };
     Ok(match kind.str()? {
         "gact" => match parms(2)?.get(2).map(|verdict| *verdict as i32) {
-            Some(ACT_SHOT) => Some(Action::Drop),
-            Some(ACT_OK) => Some(Action::Pass),
+            Some(verdict::SHOT) => Some(Action::Drop),
+            Some(verdict::OK) => Some(Action::Pass),
             _ => None,
         },
         "mirred" => match parms(2)?.as_slice() {
@@ -218,7 +218,9 @@ fn action(attrs: AttrReader<'_>, names: &dyn Names) -> Result<Option<Action>, De
             Some(Action::Skbedit(Skbedit { mark: get(5)?, mask: get(8)?, priority }))
         }
         "connmark" => match parms(1)?.as_slice() {
-            [_, _, verdict, _, _, zone] if *verdict as i32 == ACT_PIPE && *zone & 0xffff == 0 => {
+            [_, _, verdict, _, _, zone]
+                if *verdict as i32 == verdict::PIPE && *zone & 0xffff == 0 =>
+            {
                 Some(Action::Connmark)
             }
             _ => None,
@@ -242,8 +244,8 @@ fn police(options: &AttrReader<'_>) -> Result<Option<Action>, DecodeError> {
     let rate64 = options.find(8)?.map(|attr| attr.u64()).transpose()?;
     let rate = read_rate(spec, rate64).bytes_per_second;
     let exceed = match verdict as i32 {
-        ACT_SHOT => Exceed::Drop,
-        ACT_UNSPEC => Exceed::Continue,
+        verdict::SHOT => Exceed::Drop,
+        verdict::UNSPEC => Exceed::Continue,
         _ => return Ok(None),
     };
     Ok(Some(Action::Police(Police {

@@ -5,16 +5,6 @@ use quell_units::{Bytes, Rate, Span};
 
 use crate::core::{Attr, AttrReader, DecodeError};
 
-const TCA_STATS: u16 = 3;
-const TCA_XSTATS: u16 = 4;
-const TCA_STATS2: u16 = 7;
-
-/// `TCA_STATS_*` of `include/uapi/linux/gen_stats.h`, inside `TCA_STATS2`.
-const STATS_BASIC: u16 = 1;
-const STATS_QUEUE: u16 = 3;
-const STATS_APP: u16 = 4;
-const STATS_PKT64: u16 = 8;
-
 /// A C struct's words; those that an older kernel does not send are zero.
 struct Words<'a>(&'a [u8]);
 
@@ -55,30 +45,31 @@ pub(super) fn of_class(
 
 fn read<'a>(attrs: &AttrReader<'a>) -> Result<(Stats, Option<Attr<'a>>), DecodeError> {
     let mut stats = Stats::default();
-    let mut extra = attrs.find(TCA_XSTATS)?;
-    if let Some(stats2) = attrs.find(TCA_STATS2)? {
+    let mut extra = attrs.find(libc::TCA_XSTATS)?;
+    if let Some(stats2) = attrs.find(libc::TCA_STATS2)? {
         for attr in stats2.nested() {
             let attr = attr?;
             let words = Words(attr.payload);
+            // `TCA_STATS_*` of `include/uapi/linux/gen_stats.h`: BASIC, QUEUE, APP, PKT64.
             match attr.kind {
                 // Hardware's share is inside it already.
-                STATS_BASIC => {
+                1 => {
                     stats.bytes = words.u64(0);
                     stats.packets = words.u32(8).into();
                 }
-                STATS_PKT64 => stats.packets = words.u64(0),
-                STATS_QUEUE => {
+                8 => stats.packets = words.u64(0),
+                3 => {
                     stats.backlog_packets = words.u32(0);
                     stats.backlog_bytes = words.u32(4);
                     stats.drops = words.u32(8);
                     stats.requeues = words.u32(12);
                     stats.overlimits = words.u32(16);
                 }
-                STATS_APP => extra = extra.or(Some(attr)),
+                4 => extra = extra.or(Some(attr)),
                 _ => {}
             }
         }
-    } else if let Some(attr) = attrs.find(TCA_STATS)? {
+    } else if let Some(attr) = attrs.find(libc::TCA_STATS)? {
         // struct tc_stats: bytes, packets, drops, overlimits, two rates, queue length, backlog.
         let words = Words(attr.payload);
         stats = Stats {

@@ -6,14 +6,10 @@ use nix::errno::Errno;
 use quell_tc::observed::{ObservedClass, ObservedFilter, ObservedQdisc, Snapshot};
 use quell_tc::{Handle, Protocol};
 
-use super::message::{GET_CLASS, GET_FILTER, GET_QDISC, header};
+use super::message::header;
 use super::names::{self, Names};
 use super::{decode_filter, decode_stats, options, raw};
 use crate::core::{DecodeError, Message, NetlinkError, Reply, Socket, flags};
-
-const TCA_KIND: u16 = 1;
-const TCA_OPTIONS: u16 = 2;
-const TCA_CHAIN: u16 = 11;
 
 /// All that an interface has: queues, classes, and the filters of each place where filters can hang.
 ///
@@ -39,7 +35,7 @@ pub fn snapshot(socket: &mut Socket, ifindex: u32) -> Result<Snapshot, NetlinkEr
     // Only classes of these kinds have filters of their own; asking others for them gives the queue's again. Nearly all have none.
     let nested = classes.iter().filter(|class| matches!(class.kind.as_str(), "htb" | "hfsc"));
     let nested: Vec<Handle> = nested.map(|class| class.id).filter(|id| !id.is_qdisc()).collect();
-    let ask = |place: &Handle| list("filters", GET_FILTER, ifindex, place.to_u32());
+    let ask = |place: &Handle| list("filters", libc::RTM_GETTFILTER, ifindex, place.to_u32());
     let questions: Vec<Message> = nested.iter().map(ask).collect();
     let mut readings: BTreeMap<usize, Filters> = BTreeMap::new();
     socket.dump_all(&questions, |table, reply| {
@@ -57,7 +53,7 @@ pub fn snapshot(socket: &mut Socket, ifindex: u32) -> Result<Snapshot, NetlinkEr
 /// The table could not be read, or an answer not be understood.
 pub fn dump_qdiscs(socket: &mut Socket, ifindex: u32) -> Result<Vec<ObservedQdisc>, NetlinkError> {
     let mut found = Vec::new();
-    each(socket, "queues", GET_QDISC, ifindex, 0, |reply| {
+    each(socket, "queues", libc::RTM_GETQDISC, ifindex, 0, |reply| {
         found.extend(qdisc(reply, ifindex)?);
         Ok(())
     })?;
@@ -72,7 +68,7 @@ fn qdisc(reply: &Reply, ifindex: u32) -> Result<Option<ObservedQdisc>, DecodeErr
         handle: head.handle,
         parent: head.parent,
         kind: kind.to_owned(),
-        options: options::qdisc(kind, head.handle, attrs.find(TCA_OPTIONS)?)?,
+        options: options::qdisc(kind, head.handle, attrs.find(libc::TCA_OPTIONS)?)?,
         stats,
         extra,
         raw: raw::of_qdisc(kind, &attrs)?,
@@ -85,7 +81,8 @@ fn qdisc(reply: &Reply, ifindex: u32) -> Result<Option<ObservedQdisc>, DecodeErr
 /// The table could not be read, or an answer not be understood.
 pub fn dump_all_qdiscs(socket: &mut Socket) -> Result<Vec<ObservedQdisc>, NetlinkError> {
     let mut found = Vec::new();
-    let message = Message::with_header("list the queues", GET_QDISC, 0, &header(0, 0, 0, 0));
+    let message =
+        Message::with_header("list the queues", libc::RTM_GETQDISC, 0, &header(0, 0, 0, 0));
     socket.dump(&message, |reply| {
         let (head, ..) = reply.split::<20>()?;
         let ifindex = u32::from_ne_bytes([head[4], head[5], head[6], head[7]]);
@@ -101,7 +98,7 @@ pub fn dump_all_qdiscs(socket: &mut Socket) -> Result<Vec<ObservedQdisc>, Netlin
 /// The table could not be read, or an answer not be understood.
 pub fn dump_classes(socket: &mut Socket, ifindex: u32) -> Result<Vec<ObservedClass>, NetlinkError> {
     let mut found = Vec::new();
-    each(socket, "classes", GET_CLASS, ifindex, 0, |reply| {
+    each(socket, "classes", libc::RTM_GETTCLASS, ifindex, 0, |reply| {
         found.extend(class(reply, ifindex)?);
         Ok(())
     })?;
@@ -117,7 +114,7 @@ fn class(reply: &Reply, ifindex: u32) -> Result<Option<ObservedClass>, DecodeErr
         parent: head.parent,
         leaf: (head.info != 0).then(|| Handle::from_u32(head.info)),
         kind: kind.to_owned(),
-        options: options::class(kind, attrs.find(TCA_OPTIONS)?)?,
+        options: options::class(kind, attrs.find(libc::TCA_OPTIONS)?)?,
         stats,
         extra,
         raw: raw::of_class(kind, &attrs)?,
@@ -129,11 +126,14 @@ fn class(reply: &Reply, ifindex: u32) -> Result<Option<ObservedClass>, DecodeErr
 /// # Errors
 /// The kernel did not tell, or its answer could not be understood.
 pub fn one_class(socket: &mut Socket, ifindex: u32, id: Handle) -> Result<Snapshot, NetlinkError> {
-    let classes = one(socket, GET_CLASS, (ifindex, id, Handle::from_u32(0)), class)?;
+    let classes = one(socket, libc::RTM_GETTCLASS, (ifindex, id, Handle::from_u32(0)), class)?;
     // Below a class that is not there the kernel finds no queue.
     let inside = (ifindex, Handle::from_u32(0), id);
-    let qdiscs =
-        if classes.is_empty() { Vec::new() } else { one(socket, GET_QDISC, inside, qdisc)? };
+    let qdiscs = if classes.is_empty() {
+        Vec::new()
+    } else {
+        one(socket, libc::RTM_GETQDISC, inside, qdisc)?
+    };
     Ok(Snapshot { qdiscs, classes, filters: Vec::new() })
 }
 
@@ -147,7 +147,7 @@ pub fn queue_in(
     class: Handle,
 ) -> Result<Option<ObservedQdisc>, NetlinkError> {
     let inside = (ifindex, Handle::from_u32(0), class);
-    Ok(one(socket, GET_QDISC, inside, qdisc)?.pop())
+    Ok(one(socket, libc::RTM_GETQDISC, inside, qdisc)?.pop())
 }
 
 /// One entry of a table, by interface, handle and parent.
@@ -190,7 +190,7 @@ fn filters_at(
     names: &dyn Names,
 ) -> Result<Vec<ObservedFilter>, NetlinkError> {
     let mut reading = Filters::at(parent);
-    each(socket, "filters", GET_FILTER, ifindex, parent.to_u32(), |reply| {
+    each(socket, "filters", libc::RTM_GETTFILTER, ifindex, parent.to_u32(), |reply| {
         reading.take(reply, ifindex, names)
     })?;
     Ok(reading.all())
@@ -212,7 +212,7 @@ impl Filters {
     fn take(&mut self, reply: &Reply, ifindex: u32, names: &dyn Names) -> Result<(), DecodeError> {
         let Some((head, kind, attrs)) = ours(reply, ifindex)? else { return Ok(()) };
         // Each kind also reports itself as such, with handle 0, and u32 its hash tables.
-        let options = attrs.find(TCA_OPTIONS)?;
+        let options = attrs.find(libc::TCA_OPTIONS)?;
         let table = kind == "u32" && head.handle.to_u32() & 0xfff == 0;
         if table && head.handle.to_u32() != 0 {
             *self.tables.entry((head.info >> 16) as u16).or_default() += 1;
@@ -233,7 +233,7 @@ impl Filters {
             kind: kind.to_owned(),
             prio: filter_head.prio,
             protocol: filter_head.protocol,
-            chain: attrs.find(TCA_CHAIN)?.map(|attr| attr.u32()).transpose()?.unwrap_or(0),
+            chain: attrs.find(super::TCA_CHAIN)?.map(|attr| attr.u32()).transpose()?.unwrap_or(0),
             handle: filter_head.handle,
             filter: decode_filter::filter(kind, &filter_head, options, names)?,
             program: decode_filter::program(kind, options)?,
@@ -285,7 +285,10 @@ fn ours(reply: &Reply, ifindex: u32) -> Result<Option<TcParts<'_>>, DecodeError>
     if word(4) != ifindex {
         return Ok(None);
     }
-    let kind = attrs.find(TCA_KIND)?.ok_or(DecodeError::Missing { what: "TCA_KIND" })?.str()?;
+    let kind = attrs
+        .find(libc::TCA_KIND)?
+        .ok_or(DecodeError::Missing { what: "libc::TCA_KIND" })?
+        .str()?;
     let head = TcHeader {
         handle: Handle::from_u32(word(8)),
         parent: Handle::from_u32(word(12)),
@@ -329,8 +332,8 @@ mod tests {
         ) {
             // Once as the options themselves, once as an attribute inside them.
             let mut writer = AttrWriter::new();
-            writer.bytes(TCA_OPTIONS, &payload);
-            writer.nested(TCA_OPTIONS, |w| { w.bytes(kind, &payload); });
+            writer.bytes(libc::TCA_OPTIONS, &payload);
+            writer.nested(libc::TCA_OPTIONS, |w| { w.bytes(kind, &payload); });
             writer.bytes(4, &payload);
             decode_as_everything(writer.as_bytes());
         }

@@ -10,13 +10,14 @@ use quell_units::Bytes;
 use super::Names;
 use crate::core::AttrWriter;
 
-const TCA_OPTIONS: u16 = 2;
 /// `TC_ACT_*` of `include/uapi/linux/pkt_cls.h`.
-pub(super) const ACT_OK: i32 = 0;
-pub(super) const ACT_SHOT: i32 = 2;
-pub(super) const ACT_PIPE: i32 = 3;
-pub(super) const ACT_STOLEN: i32 = 4;
-pub(super) const ACT_UNSPEC: i32 = -1;
+pub(super) mod verdict {
+    pub const OK: i32 = 0;
+    pub const SHOT: i32 = 2;
+    pub const PIPE: i32 = 3;
+    pub const STOLEN: i32 = 4;
+    pub const UNSPEC: i32 = -1;
+}
 
 /// Writes a filter's `TCA_OPTIONS`. An error says what it needs and can't get.
 pub(super) fn options(
@@ -25,7 +26,7 @@ pub(super) fn options(
     names: &dyn Names,
 ) -> Result<(), String> {
     let mut done = Ok(());
-    w.nested_plain(TCA_OPTIONS, |w| done = inner(w, filter, names));
+    w.nested_plain(libc::TCA_OPTIONS, |w| done = inner(w, filter, names));
     done
 }
 
@@ -209,7 +210,7 @@ fn generic(verdict: i32) -> Vec<u8> {
 fn action(w: &mut AttrWriter, action: &Action, names: &dyn Names) -> Result<(), String> {
     match action {
         Action::Drop | Action::Pass => {
-            let verdict = if *action == Action::Drop { ACT_SHOT } else { ACT_OK };
+            let verdict = if *action == Action::Drop { verdict::SHOT } else { verdict::OK };
             w.str(1, "gact").nested(2, |w| {
                 w.bytes(2, &generic(verdict));
             });
@@ -220,8 +221,8 @@ fn action(w: &mut AttrWriter, action: &Action, names: &dyn Names) -> Result<(), 
                 .ok_or_else(|| format!("there is no device `{device}` to send packets to"))?;
             // Egress redirect takes the packet away, egress mirror lets the next action have it too.
             let (direction, verdict) = match action {
-                Action::Redirect(_) => (1u32, ACT_STOLEN),
-                _ => (2, ACT_PIPE),
+                Action::Redirect(_) => (1u32, verdict::STOLEN),
+                _ => (2, verdict::PIPE),
             };
             let mut parms = generic(verdict);
             parms.extend(direction.to_ne_bytes());
@@ -232,7 +233,7 @@ fn action(w: &mut AttrWriter, action: &Action, names: &dyn Names) -> Result<(), 
         }
         Action::Skbedit(edit) => {
             w.str(1, "skbedit").nested(2, |w| {
-                w.bytes(2, &generic(ACT_PIPE));
+                w.bytes(2, &generic(verdict::PIPE));
                 edit.priority.map(|class| w.u32(3, class.to_u32()));
                 edit.mark.map(|mark| w.u32(5, mark));
                 edit.mask.map(|mask| w.u32(8, mask));
@@ -240,7 +241,7 @@ fn action(w: &mut AttrWriter, action: &Action, names: &dyn Names) -> Result<(), 
         }
         Action::Connmark => {
             // struct tc_connmark: tc_gen, the zone and two bytes of padding.
-            let mut parms = generic(ACT_PIPE);
+            let mut parms = generic(verdict::PIPE);
             parms.extend([0; 4]);
             w.str(1, "connmark").nested(2, |w| {
                 w.bytes(1, &parms);
@@ -259,8 +260,8 @@ fn police(w: &mut AttrWriter, police: &Police) {
     let rate = police.rate.bytes_per_second();
     let spec = RateSpec { mtu, ..RateSpec::plain(rate) };
     let verdict = match police.exceed {
-        Exceed::Drop => ACT_SHOT,
-        Exceed::Continue => ACT_UNSPEC,
+        Exceed::Drop => verdict::SHOT,
+        Exceed::Continue => verdict::UNSPEC,
     };
     // struct tc_police: index, action, limit, burst, mtu, two rates, two reference counts, capabilities.
     let mut parms: Vec<u8> =

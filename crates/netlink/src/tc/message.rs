@@ -7,19 +7,6 @@ use quell_tc::{Bpf, BpfProgram, Filter, FilterKind, Handle, Plan, Step};
 use super::{Names, encode_filter, options};
 use crate::core::{Message, NetlinkError, flags};
 
-/// `RTM_*` of `include/uapi/linux/rtnetlink.h`.
-pub(super) const NEW_QDISC: u16 = 36;
-pub(super) const DEL_QDISC: u16 = 37;
-pub(super) const GET_QDISC: u16 = 38;
-pub(super) const NEW_CLASS: u16 = 40;
-pub(super) const DEL_CLASS: u16 = 41;
-pub(super) const GET_CLASS: u16 = 42;
-pub(super) const NEW_FILTER: u16 = 44;
-pub(super) const DEL_FILTER: u16 = 45;
-pub(super) const GET_FILTER: u16 = 46;
-
-const TCA_KIND: u16 = 1;
-
 /// `struct tcmsg`: family, interface, handle, parent, and for filters priority and protocol.
 pub(super) fn header(ifindex: u32, handle: u32, parent: u32, info: u32) -> [u8; 20] {
     let mut bytes = [0; 20];
@@ -85,23 +72,23 @@ pub(super) fn prepare(
     let message = match step {
         Step::Qdisc { parent, handle, qdisc } => {
             let head = header(ifindex, handle.to_u32(), parent.to_u32(), 0);
-            let mut message = Message::with_header(&tried, NEW_QDISC, replace, &head);
-            message.attrs().str(TCA_KIND, qdisc.kind());
+            let mut message = Message::with_header(&tried, libc::RTM_NEWQDISC, replace, &head);
+            message.attrs().str(libc::TCA_KIND, qdisc.kind());
             options::write(message.attrs(), qdisc.encode().map_err(wrong)?);
             message
         }
         Step::Ingress { clsact } => {
             let handle = Handle::INGRESS_QDISC.to_u32();
             let head = header(ifindex, handle, Handle::INGRESS.to_u32(), 0);
-            let mut message = Message::with_header(&tried, NEW_QDISC, replace, &head);
-            message.attrs().str(TCA_KIND, if *clsact { "clsact" } else { "ingress" });
+            let mut message = Message::with_header(&tried, libc::RTM_NEWQDISC, replace, &head);
+            message.attrs().str(libc::TCA_KIND, if *clsact { "clsact" } else { "ingress" });
             message
         }
         Step::Class { parent, id, kind } => {
             let head = header(ifindex, id.to_u32(), parent.to_u32(), 0);
             let mut message =
-                Message::with_header(&tried, NEW_CLASS, replace & flags::CREATE, &head);
-            message.attrs().str(TCA_KIND, kind.name());
+                Message::with_header(&tried, libc::RTM_NEWTCLASS, replace & flags::CREATE, &head);
+            message.attrs().str(libc::TCA_KIND, kind.name());
             options::write(message.attrs(), kind.encode().map_err(wrong)?);
             message
         }
@@ -113,8 +100,8 @@ pub(super) fn prepare(
                 How::Create | How::CreateAlone => flags::CREATE | flags::EXCL,
                 How::Change => 0,
             };
-            let mut message = Message::with_header(&tried, NEW_FILTER, create, &head);
-            message.attrs().str(TCA_KIND, filter.kind.kernel_name());
+            let mut message = Message::with_header(&tried, libc::RTM_NEWTFILTER, create, &head);
+            message.attrs().str(libc::TCA_KIND, filter.kind.kernel_name());
             let filter = match &filter.kind {
                 FilterKind::Bpf(bpf) => match &bpf.program {
                     BpfProgram::Pinned(path) => {

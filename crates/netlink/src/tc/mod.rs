@@ -38,6 +38,9 @@ pub use root::Root;
 use crate::core::{Message, NetlinkError, Socket};
 use message::{How, changeable};
 
+/// Which chain a filter is in; libc has it for glibc alone.
+const TCA_CHAIN: u16 = 11;
+
 /// Why a tree is not on an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ApplyError {
@@ -231,7 +234,7 @@ fn delete(
 ) -> Result<(), NetlinkError> {
     let head = message::header(ifindex, 0, parent.to_u32(), 0);
     let tried = format!("take the {what} off interface {ifindex}");
-    let message = Message::with_header(tried, message::DEL_QDISC, 0, &head);
+    let message = Message::with_header(tried, libc::RTM_DELQDISC, 0, &head);
     match socket.request_ack(&message) {
         // A default queue can't be taken off: ENOENT for the root, EINVAL for an ingress that is not there.
         Err(error) if matches!(error.errno(), Some(Errno::ENOENT | Errno::EINVAL)) => Ok(()),

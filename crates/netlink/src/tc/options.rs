@@ -6,13 +6,11 @@ use quell_tc::{ClassKind, Encoded, Handle, OptionError, Payload, Qdisc, Reported
 
 use crate::core::{Attr, AttrReader, AttrWriter, DecodeError};
 
-const TCA_OPTIONS: u16 = 2;
-
 /// Writes `TCA_OPTIONS`, if there is anything to say.
 pub(super) fn write(w: &mut AttrWriter, options: Option<Encoded>) {
     let Some(Encoded { head, attrs, marked }) = options else { return };
     if attrs.is_empty() && !head.is_empty() {
-        w.bytes(TCA_OPTIONS, &head);
+        w.bytes(libc::TCA_OPTIONS, &head);
         return;
     }
     let inside = |w: &mut AttrWriter| {
@@ -20,9 +18,9 @@ pub(super) fn write(w: &mut AttrWriter, options: Option<Encoded>) {
         list(w, &attrs);
     };
     if marked {
-        w.nested(TCA_OPTIONS, inside)
+        w.nested(libc::TCA_OPTIONS, inside)
     } else {
-        w.nested_plain(TCA_OPTIONS, inside)
+        w.nested_plain(libc::TCA_OPTIONS, inside)
     };
 }
 
@@ -126,7 +124,7 @@ mod tests {
                     Step::Qdisc { parent, handle, qdisc: asked } => {
                         let (bytes, kind) =
                             (kept(asked.encode().unwrap()), asked.kind().to_owned());
-                        let attr = AttrReader::new(&bytes).find(TCA_OPTIONS).unwrap();
+                        let attr = AttrReader::new(&bytes).find(libc::TCA_OPTIONS).unwrap();
                         let options = qdisc(&kind, handle, attr).unwrap();
                         fields += asked.fields().len();
                         let (extra, raw) = (extra.clone(), Raw::default());
@@ -145,7 +143,7 @@ mod tests {
                     Step::Class { parent, id, kind: asked } => {
                         let (bytes, kind) =
                             (kept(asked.encode().unwrap()), asked.name().to_owned());
-                        let attr = AttrReader::new(&bytes).find(TCA_OPTIONS).unwrap();
+                        let attr = AttrReader::new(&bytes).find(libc::TCA_OPTIONS).unwrap();
                         let options = class(&kind, attr).unwrap();
                         fields += asked.fields().len();
                         let (leaf, extra, raw) = (None, extra.clone(), Raw::default());

@@ -8,14 +8,6 @@ use quell_tc::{Filter, Place, Protocol, Seen, Step};
 use super::decode_filter::named;
 use crate::core::{Attr, AttrReader, AttrWriter, DecodeError};
 
-const TCA_OPTIONS: u16 = 2;
-const TCA_STAB: u16 = 8;
-const TCA_INGRESS_BLOCK: u16 = 13;
-const TCA_EGRESS_BLOCK: u16 = 14;
-
-/// `TCA_CLS_FLAGS_*` that people give: `SKIP_HW`, `SKIP_SW`, `VERBOSE`. The rest tells what the hardware did.
-const GIVEN_FLAGS: u32 = 0b1_0011;
-
 pub(super) fn of_qdisc(kind: &str, attrs: &AttrReader<'_>) -> Result<Raw, DecodeError> {
     let mut raw = plain(attrs)?;
     if let Some(options) = &mut raw.options {
@@ -32,7 +24,7 @@ pub(super) fn of_qdisc(kind: &str, attrs: &AttrReader<'_>) -> Result<Raw, Decode
             _ => {}
         }
     }
-    if let Some(stab) = attrs.find(TCA_STAB)? {
+    if let Some(stab) = attrs.find(libc::TCA_STAB)? {
         let base = stab.nested().find(1)?.map(|attr| attr.payload).unwrap_or_default();
         // `tsize` of `struct tc_sizespec`.
         if base.get(20..24).is_some_and(|size| size != [0; 4]) {
@@ -40,7 +32,8 @@ pub(super) fn of_qdisc(kind: &str, attrs: &AttrReader<'_>) -> Result<Raw, Decode
         }
         raw.stab = Some(stab.payload.to_vec());
     }
-    for block in [TCA_INGRESS_BLOCK, TCA_EGRESS_BLOCK] {
+    // `TCA_INGRESS_BLOCK`, `TCA_EGRESS_BLOCK`.
+    for block in [13, 14] {
         if attrs.find(block)?.is_some() {
             raw.hidden = Some("the filters that it shares with other interfaces".into());
         }
@@ -102,7 +95,7 @@ pub(super) fn of_class(kind: &str, attrs: &AttrReader<'_>) -> Result<Raw, Decode
 }
 
 fn plain(attrs: &AttrReader<'_>) -> Result<Raw, DecodeError> {
-    let options = attrs.find(TCA_OPTIONS)?;
+    let options = attrs.find(libc::TCA_OPTIONS)?;
     Ok(Raw {
         marked: options.is_some_and(|attr| attr.marked),
         options: options.map(|attr| attr.payload.to_vec()),
@@ -171,13 +164,14 @@ pub(super) fn of_filter(kind: &str, options: Option<Attr<'_>>) -> Result<Raw, De
         let attr = attr?;
         if shape.counts.contains(&attr.kind) {
             // Which program it is counts where it is taken for Quell's, since anybody may call his so.
-            if told_by_program && attr.kind == TCA_BPF_TAG {
+            if told_by_program && attr.kind == bpf::TAG {
                 copy(&mut w, attr);
             }
             continue;
         }
         if attr.kind == shape.flags && shape.flags != 0 {
-            let given = attr.u32()? & GIVEN_FLAGS;
+            // What people give: `SKIP_HW`, `SKIP_SW`, `VERBOSE`. The rest tells what the hardware did.
+            let given = attr.u32()? & 0b1_0011;
             if given != 0 {
                 w.u32(attr.kind, given);
             }
@@ -194,8 +188,11 @@ pub(super) fn of_filter(kind: &str, options: Option<Attr<'_>>) -> Result<Raw, De
     Ok(raw)
 }
 
-/// The kernel's hash of a program.
-const TCA_BPF_TAG: u16 = 10;
+/// `TCA_BPF_*`.
+mod bpf {
+    /// The kernel's hash of a program.
+    pub const TAG: u16 = 10;
+}
 
 /// Whose program it is, by its name.
 enum Whose {
@@ -342,18 +339,23 @@ fn copy(w: &mut AttrWriter, attr: Attr<'_>) {
 
 /// The attribute's number with its flag.
 fn flagged(attr: Attr<'_>) -> u16 {
-    const NESTED: u16 = 0x8000;
-    if attr.marked { attr.kind | NESTED } else { attr.kind }
+    if attr.marked { attr.kind | libc::NLA_F_NESTED as u16 } else { attr.kind }
 }
 
 /// Writes options and size table as they were shown.
 pub(super) fn write(w: &mut AttrWriter, raw: &Raw) {
-    const NESTED: u16 = 0x8000;
     if let Some(options) = &raw.options {
-        w.bytes(if raw.marked { TCA_OPTIONS | NESTED } else { TCA_OPTIONS }, options);
+        w.bytes(
+            if raw.marked {
+                libc::TCA_OPTIONS | libc::NLA_F_NESTED as u16
+            } else {
+                libc::TCA_OPTIONS
+            },
+            options,
+        );
     }
     if let Some(stab) = &raw.stab {
-        w.bytes(TCA_STAB | NESTED, stab);
+        w.bytes(libc::TCA_STAB | libc::NLA_F_NESTED as u16, stab);
     }
 }
 
@@ -372,11 +374,11 @@ mod tests {
     fn a_classifiers_name_with_another_program_behind_it_is_another_filter() {
         let raw = |name: &str, tag: [u8; 8]| {
             let mut w = AttrWriter::new();
-            w.nested(TCA_OPTIONS, |w| {
-                w.str(7, name).bytes(TCA_BPF_TAG, &tag).u32(11, 42);
+            w.nested(libc::TCA_OPTIONS, |w| {
+                w.str(7, name).bytes(bpf::TAG, &tag).u32(11, 42);
             });
             let attrs = AttrReader::new(w.as_bytes());
-            of_filter("bpf", attrs.find(TCA_OPTIONS).unwrap()).unwrap()
+            of_filter("bpf", attrs.find(libc::TCA_OPTIONS).unwrap()).unwrap()
         };
         let ours = "quell2 src=2 idle=1min at=2:1 by=1,1,0 rest=2:3";
         let (one, other) = (raw(ours, [1; 8]), raw(ours, [2; 8]));

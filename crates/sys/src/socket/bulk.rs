@@ -22,13 +22,6 @@ pub const MOST_BYTES: usize = 65_487;
 const TRAIN: usize = 65_536;
 /// Room for the ancillary data of one train: stamp and segment size, which come first; more is cut off.
 const CONTROL: usize = 64;
-/// `SO_MEMINFO`'s fields (`SK_MEMINFO_*`, linux/sock_diag.h).
-const MEMINFO_FIELDS: usize = 9;
-const MEMINFO_USED: usize = 0;
-const MEMINFO_ROOM: usize = 1;
-const MEMINFO_SENT: usize = 2;
-const MEMINFO_DROPS: usize = 8;
-
 /// Datagrams of one size for the connected end: each has a head of its own, and all have the rest of their bytes in common, so that a
 /// thousand streams of the largest datagrams take no more memory than one.
 ///
@@ -181,24 +174,24 @@ pub struct Fill {
 pub fn fill(fd: BorrowedFd<'_>) -> Option<Fill> {
     let field = fields(fd)?;
     Some(Fill {
-        used: field(MEMINFO_USED)?,
-        room: field(MEMINFO_ROOM)?,
-        drops: field(MEMINFO_DROPS)?,
+        used: field(libc::SK_MEMINFO_RMEM_ALLOC)?,
+        room: field(libc::SK_MEMINFO_RCVBUF)?,
+        drops: field(libc::SK_MEMINFO_DROPS)?,
     })
 }
 
 /// Bytes of packets that a socket sent and that have not left this host, with their bookkeeping: they wait in a queue or in the device, and are charged to
 /// the socket until then (`sk_wmem_alloc`). 0 where the kernel does not tell.
 pub fn on_this_host(fd: BorrowedFd<'_>) -> u32 {
-    fields(fd).and_then(|field| field(MEMINFO_SENT)).unwrap_or(0)
+    fields(fd).and_then(|field| field(libc::SK_MEMINFO_WMEM_ALLOC)).unwrap_or(0)
 }
 
 /// `SO_MEMINFO`, field by field; none of what an older kernel does not tell.
-fn fields(fd: BorrowedFd<'_>) -> Option<impl Fn(usize) -> Option<u32>> {
-    let mut bytes = [0; MEMINFO_FIELDS * 4];
+fn fields(fd: BorrowedFd<'_>) -> Option<impl Fn(libc::c_int) -> Option<u32>> {
+    let mut bytes = [0; 4 * (libc::SK_MEMINFO_DROPS as usize + 1)];
     let length = get_bytes(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut bytes).ok()?;
-    Some(move |n: usize| {
-        bytes[..length].get(n * 4..)?.first_chunk().copied().map(u32::from_ne_bytes)
+    Some(move |n: libc::c_int| {
+        bytes[..length].get(n as usize * 4..)?.first_chunk().copied().map(u32::from_ne_bytes)
     })
 }
 
