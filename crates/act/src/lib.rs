@@ -17,12 +17,12 @@ mod goal;
 mod installed;
 mod kernel;
 mod lock;
-mod log;
 mod off;
 mod ownership;
 mod steps;
 mod transaction;
 mod trial;
+mod undo_log;
 mod watchdog;
 mod way_back;
 
@@ -35,12 +35,12 @@ pub use goal::{
 pub use installed::Installed;
 pub use kernel::{Kernel, own_routes};
 pub use lock::Lock;
-pub use log::{Begun, Earlier, Log, Standing, Who, list, log_of, renamed};
 pub use off::{Leave, OffRequest, off, take_off};
 pub use steps::{Change, DeviceTarget, LinkNow, Machine, Now, steps};
 pub use transaction::{
     ApplyRequest, Planned, RecipeChange, StartWatchdog, apply, confirm, plan, recover,
 };
 pub use trial::{kernel_has, kernel_takes, try_it};
+pub use undo_log::{Begun, Earlier, Log, Standing, Who, list, log_of, renamed};
 pub use watchdog::{WATCHDOG, Watchdog, own_watchdog, start_apart, watch};
 pub use way_back::{Applied, roll_back};

@@ -6,7 +6,7 @@
 //! ```
 
 use crate::ActError;
-use crate::log::unread;
+use crate::undo_log::unread;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};

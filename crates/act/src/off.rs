@@ -1,9 +1,9 @@
 //! Everything of ours off an interface, down to what was there before the first of our changes.
 
-use crate::log::boot;
 use crate::ownership::{ForeignQueues, Ownership};
 use crate::steps::Machine;
 use crate::transaction::{PATIENCE_NS, StartWatchdog, earlier, holder, namespace, nothing_on, who};
+use crate::undo_log::boot;
 use crate::watchdog::sweep;
 use crate::way_back::{Applied, Strangers, lead_back, look, roll_back};
 use crate::{ActError, Before, Begun, Goal, Lock, Log, Standing};

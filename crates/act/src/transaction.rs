@@ -6,10 +6,10 @@
 //! ```
 
 use crate::installed::Installed;
-use crate::log::{boot, log_of, renamed};
 use crate::ownership::ForeignQueues;
 use crate::steps::{Machine, Now, steps};
 use crate::trial::try_it;
+use crate::undo_log::{boot, log_of, renamed};
 use crate::watchdog::sweep;
 use crate::way_back::{Applied, look, roll_back};
 use crate::{

@@ -4,10 +4,10 @@
 //!   4  quell                       the command line
 //!   3  experiment  flow  serve  rpm  doctor  path  ping  shaping  tuning
 //!      report                      below those whose figures are a run's: path
-//!   2  probe  load  rr  page  act  lab  shaper  treeview  host
+//!   2  probe  load  rr  page  act  lab  policy  treeview  host
 //!      classify  tls               below others of their layer: a program for the kernel, over netlink; TLS over a socket
 //!   1  sys  netlink  store  chart  trace  hierarchy  foreign  web   one system thing each
-//!   0  model  stats  wire  tc  tune  cause   pure: no I/O, no clock, no randomness
+//!   0  model  stats  wire  tc  cause         pure: no I/O, no clock, no randomness
 //!      units  finding              below all of them
 //! ```
 
@@ -17,7 +17,7 @@ use cargo_metadata::Metadata;
 pub const LAYERS: &[(&str, &[&str])] = &[
     ("0, units", &["quell-units"]),
     ("0, below", &["quell-finding"]),
-    ("0", &["quell-model", "quell-stats", "quell-wire", "quell-tc", "quell-tune", "quell-cause"]),
+    ("0", &["quell-model", "quell-stats", "quell-wire", "quell-tc", "quell-cause"]),
     (
         "1",
         &[
@@ -41,7 +41,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "quell-page",
             "quell-act",
             "quell-lab",
-            "quell-shaper",
+            "quell-policy",
             "quell-treeview",
             "quell-host",
         ],
@@ -90,7 +90,6 @@ pub const ONLY: &[(&str, &[&str])] = &[
         ],
     ),
     ("quell-house", &[]),
-    ("quell-tune", &["quell-units"]),
 ];
 
 /// Uses that the layers would forbid, user first; each with its reason in a comment.
@@ -176,8 +175,8 @@ mod tests {
 
     #[test]
     fn an_arrow_within_a_layer_is_found() {
-        let found = problems(&tree(&[("quell-lab", &["quell-shaper"])]));
-        assert!(found.len() == 1 && found[0].contains("quell-shaper"), "{found:?}");
+        let found = problems(&tree(&[("quell-lab", &["quell-policy"])]));
+        assert!(found.len() == 1 && found[0].contains("quell-policy"), "{found:?}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ const OURS: [&str; 2] = ["crates/bench/", "crates/house/"];
 const MAY: [(&str, usize, &str); 27] = [
     ("crates/act/src/annex.rs", 1, "the log of changes, root's alone"),
     ("crates/act/src/kernel.rs", 2, "settings of the kernel, and a folder to sync"),
-    ("crates/act/src/log.rs", 2, "the log of changes, root's alone"),
+    ("crates/act/src/undo_log.rs", 2, "the log of changes, root's alone"),
     ("crates/act/src/watchdog.rs", 1, "its own lock"),
     ("crates/experiment/src/run/exec.rs", 3, "a run's own folder"),
     ("crates/experiment/src/run/inside.rs", 1, "a run's own folder"),

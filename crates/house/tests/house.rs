@@ -101,7 +101,7 @@ const KEYS: [(&str, bool); 5] = [
     ("crates/experiment/src/spec/mod.rs", true),
     ("crates/experiment/src/kinds/", true),
     ("crates/lab/src/topology/spec.rs", true),
-    ("crates/shaper/src/host_fair.rs", true),
+    ("crates/policy/src/host_fair.rs", true),
     ("crates/tc/src/qdisc/", false),
 ];
 

@@ -6,7 +6,7 @@
 //! packets.
 
 use crate::core::{AttrReader, DecodeError, Message, NetlinkError, Reply};
-use crate::ethtool::{self, bitset, names_in};
+use crate::ethtool::message::{ask_about, bitset, command, names_in};
 use crate::generic::{self, Family};
 use crate::link::LinkName;
 use std::collections::BTreeSet;
@@ -60,8 +60,8 @@ impl Offloads {
     /// An interface's features.
     pub fn features(&mut self, name: &LinkName) -> Result<Features, NetlinkError> {
         let tried = format!("read the offloads of {name}");
-        let mut message = self.family.message(tried, ethtool::message::FEATURES_GET);
-        ethtool::ask_about(&mut message, Some(name.as_str()), 0);
+        let mut message = self.family.message(tried, command::FEATURES_GET);
+        ask_about(&mut message, Some(name.as_str()), 0);
         let replies = self.family.socket.request(&message)?;
         replies
             .first()
@@ -78,7 +78,7 @@ impl Offloads {
         features: impl IntoIterator<Item = (&'a str, bool)>,
     ) -> Result<(), NetlinkError> {
         let tried = format!("switch offloads of {name}");
-        let mut message = self.family.message(tried, ethtool::message::FEATURES_SET);
+        let mut message = self.family.message(tried, command::FEATURES_SET);
         write_set(name, features, &mut message);
         self.family.socket.request_ack(&message)
     }
@@ -124,7 +124,7 @@ fn write_set<'a>(
     message: &mut Message,
 ) {
     const OMIT_REPLY: u32 = 2;
-    ethtool::ask_about(message, Some(name.as_str()), OMIT_REPLY);
+    ask_about(message, Some(name.as_str()), OMIT_REPLY);
     message.attrs().nested(attr::WANTED, |bitset| {
         bitset.nested(bitset::BITS, |bits| {
             for (feature, on) in features {

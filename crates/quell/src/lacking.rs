@@ -9,7 +9,7 @@
 use crate::failure::Failure;
 use quell_experiment::spec::Experiment;
 use quell_lab::cell::{CellPlan, ChangeWhat};
-use quell_shaper::without_fq_codel;
+use quell_policy::without_fq_codel;
 
 /// What to do where the running kernel won't.
 pub const INSTEAD: &str =

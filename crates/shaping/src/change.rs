@@ -15,7 +15,7 @@ use crate::{
     traits_of,
 };
 use quell_act::{Applied, Kernel, Log, RecipeChange, Standing};
-use quell_shaper::{Bounds, LinePolicy, PolicyName, TwoWaySubscriber};
+use quell_policy::{Bounds, LinePolicy, PolicyName, TwoWaySubscriber};
 use quell_units::{Rate, Span};
 use serde::Serialize;
 use std::path::Path;

@@ -11,7 +11,7 @@
 use crate::{ShapingError, kernel, may_change};
 use quell_act::kernel_has;
 use quell_netlink::hosts_table;
-use quell_shaper::{DeviceTraits, HostDetection, HostsBy, LinePolicy, PolicyName};
+use quell_policy::{DeviceTraits, HostDetection, HostsBy, LinePolicy, PolicyName};
 use quell_tc::Qdisc;
 use quell_tc::qdisc::{Cake, Drr};
 

@@ -17,7 +17,7 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use quell_act::{Kernel, Lock, Log, Standing};
 use quell_classify::roster::{NewcomerRing, RosterTables};
-use quell_shaper::{ActiveSubscribers, Admission};
+use quell_policy::{ActiveSubscribers, Admission};
 use quell_sys::netns::NetNs;
 use quell_sys::pidfd;
 use quell_sys::wait::{Alarm, came, readable, wait};

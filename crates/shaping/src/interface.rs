@@ -4,7 +4,7 @@ use quell_netlink::flowtable::{self, Flowtable};
 use quell_netlink::link::Link;
 use quell_netlink::offload::Offloads;
 use quell_netlink::{LinkName, Stack};
-use quell_shaper::LinePolicy;
+use quell_policy::LinePolicy;
 use quell_tc::Qdisc;
 use quell_units::Rate;
 use std::net::IpAddr;

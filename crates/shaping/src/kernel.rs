@@ -2,7 +2,7 @@
 
 use quell_act::{kernel_has, kernel_takes};
 use quell_classify::{Classifier, ClassifyError, Config, HostKey};
-use quell_shaper::{Lack, without_fq_codel};
+use quell_policy::{Lack, without_fq_codel};
 use quell_tc::qdisc::{Drr, FqCodel, Htb, Sfq};
 use quell_tc::{
     Action, Bpf, BpfProgram, Class, ClassKind, Filter, FilterKind, Flower, Fw, Handle, HtbClass,

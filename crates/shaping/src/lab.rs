@@ -1,7 +1,7 @@
 //! Experiments for a person's line: `home-link` with that line and the queues that would be applied, tried or proven in the lab.
 
 use crate::ShapingError;
-use quell_shaper::{DeviceTraits, LinePolicy, LineRates, PolicyName, PrefixText, Tell};
+use quell_policy::{DeviceTraits, LinePolicy, LineRates, PolicyName, PrefixText, Tell};
 use quell_units::Rate;
 use toml::{Table, Value};
 

@@ -10,7 +10,7 @@ use crate::{UndoLogs, ifb_of, policy_of_log};
 use quell_act::{Goal, Log, Now};
 use quell_classify::{ClassifyError, Config, HostId, HostRow, Layout, Tables};
 use quell_netlink::Mac;
-use quell_shaper::LinePart;
+use quell_policy::LinePart;
 use quell_sys::input;
 use quell_tc::observed::{CakeTin, ExtraStats, ObservedQdisc, Snapshot};
 use quell_tc::{Bpf, BpfProgram, FilterKind, Handle, classify};

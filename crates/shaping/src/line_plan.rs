@@ -10,7 +10,7 @@ use crate::subscriber_classes::{self, SubscriberClasses};
 use crate::{ShapingError, ifb_of, interface, kernel, mac_of};
 use quell_act::{DeviceGoal, Goal, HostTableGoal, LinkGoal, LinkNow, Log, Machine};
 use quell_netlink::sysctl;
-use quell_shaper::{DeviceTraits, LinePolicy, PolicyName, Tell, read_list, write_list};
+use quell_policy::{DeviceTraits, LinePolicy, PolicyName, Tell, read_list, write_list};
 use quell_sys::input;
 use quell_tc::{Action, Filter, Ingress, Places, Tree};
 use serde::{Deserialize, Serialize};

@@ -10,7 +10,7 @@
 
 use crate::{ShapingError, UndoLogs, open, policy_of_log};
 use quell_act::Standing;
-use quell_shaper::write_list;
+use quell_policy::write_list;
 use quell_store::write_output;
 use serde::Serialize;
 use std::fs;

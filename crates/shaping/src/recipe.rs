@@ -8,7 +8,7 @@
 use crate::persist::escaped;
 use crate::{ShapingError, choose_with_cake, command_of, ifb_of, mac_of, open, traits_of, trees};
 use quell_act::{Change, Goal, Machine};
-use quell_shaper::{DeviceTraits, HostsBy, LinePolicy, PolicyName};
+use quell_policy::{DeviceTraits, HostsBy, LinePolicy, PolicyName};
 use quell_tc::qdisc::{Cake, Diffserv, FlowIsolation, Framing};
 use quell_tc::{Qdisc, Step, Tree};
 use quell_units::Rate;
@@ -430,8 +430,8 @@ fn layer(cake: &Cake) -> Vec<(&'static str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quell_shaper::LineType;
-    use quell_shaper::import::sqm;
+    use quell_policy::LineType;
+    use quell_policy::import::sqm;
 
     /// A wish for a line of 10 up and 50 down.
     fn wish(link: Option<LineType>, overhead: u16) -> (LinePolicy, TargetQueues) {

@@ -11,7 +11,7 @@ use quell_act::DynamicClasses;
 use quell_classify::roster::{Roster, RosterProgram};
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::{Stack, tc};
-use quell_shaper::{DeviceTraits, LAZY_IDLE, LAZY_MOST, LinePolicy, OnDemand, Tell};
+use quell_policy::{DeviceTraits, LAZY_IDLE, LAZY_MOST, LinePolicy, OnDemand, Tell};
 use quell_tc::observed::ObservedFilter;
 use quell_tc::{Filter, FilterKind, Handle, Place, Side, Thing, Tree};
 use quell_units::{Rate, Span};

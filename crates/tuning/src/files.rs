@@ -1,11 +1,11 @@
 //! The files of `quell tune`: the record of what was there, and the settings for the next boot.
 
+use crate::conf::{self, ConfFile, Override};
 use crate::host::{Settings, release};
 use crate::{Folders, TuningError};
+use crate::{RECORD_PLACE, Setting, Tuning, TuningRecord, same};
 use quell_act::{Before, FileGoal, Goal, Log, SysctlGoal};
 use quell_sys::netns::NetNs;
-use quell_tune::conf::{self, ConfFile, Override};
-use quell_tune::{RECORD_PLACE, Setting, Tuning, TuningRecord, same};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

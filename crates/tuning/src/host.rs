@@ -1,6 +1,7 @@
 //! What is read of this host.
 
 use crate::TuningError;
+use crate::{FRESH, HostFacts, KEYS, TuningRecord, same};
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, SysconfVar, access, geteuid, sysconf};
 use quell_act::kernel_has;
@@ -8,7 +9,6 @@ use quell_host::Texts;
 use quell_netlink::sysctl;
 use quell_sys::netns::NetNs;
 use quell_tc::qdisc::{Fq, FqCodel};
-use quell_tune::{FRESH, HostFacts, KEYS, TuningRecord, same};
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -6,8 +6,8 @@
 //! ```
 
 use crate::Settings;
+use crate::{FRESH, HostFacts, Path, Tuning, dotted};
 use quell_stats::{Interval, mean};
-use quell_tune::{FRESH, HostFacts, Path, Tuning, dotted};
 use quell_units::Span;
 use serde::{Serialize, Serializer};
 

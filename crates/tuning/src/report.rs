@@ -4,8 +4,8 @@ use crate::files::{self, Files, record_of_log};
 use crate::host::{Settings, settings_of};
 use crate::proof::Proof;
 use crate::{Folders, TuningError, routes};
+use crate::{Proposal, Reach, SettingAction, Tuning, TuningRecord, dotted, same};
 use quell_act::{Log, RouteGoal, Standing};
-use quell_tune::{Proposal, Reach, SettingAction, Tuning, TuningRecord, dotted, same};
 use serde::Serialize;
 
 /// A plan, line by line.
@@ -111,7 +111,7 @@ pub struct SettingReport {
 }
 
 pub fn settings(record: &TuningRecord) -> Vec<SettingReport> {
-    let one = |s: &quell_tune::Setting| SettingReport {
+    let one = |s: &crate::Setting| SettingReport {
         key: dotted(&s.key),
         before: s.before.clone(),
         set: s.set.clone(),
@@ -178,7 +178,7 @@ impl StatusReport {
 }
 
 pub fn overriding(files: &Files, record: &TuningRecord) -> Vec<Overriding> {
-    let one = |other: quell_tune::conf::Override| Overriding {
+    let one = |other: crate::conf::Override| Overriding {
         key: dotted(&other.key),
         file: other.file,
         value: other.value,
@@ -205,7 +205,7 @@ pub fn status(folders: &Folders) -> Result<StatusReport, TuningError> {
     let (standing, mut broken) =
         log.as_ref().map_or(("in force since the boot".to_owned(), false), standing);
     let now = settings_of(&record);
-    let setting = |setting: &quell_tune::Setting| {
+    let setting = |setting: &crate::Setting| {
         let there = now.get(&setting.key);
         SettingStatus {
             key: dotted(&setting.key),

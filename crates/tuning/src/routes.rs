@@ -8,10 +8,10 @@
 //! so that it could not be brought back as it was.
 
 use crate::TuningError;
+use crate::{RouteCure, Tuning};
 use quell_act::{Log, OwnRoute, RouteGoal, own_routes};
 use quell_netlink::route::Route;
 use quell_netlink::{Prefix, Stack};
-use quell_tune::{RouteCure, Tuning};
 
 /// A route of its own for each of these prefixes, by the way that packets there go now; none where the plan has no cure of a route.
 pub fn wanted(plan: &Tuning, prefixes: &[Prefix]) -> Result<Vec<RouteGoal>, TuningError> {

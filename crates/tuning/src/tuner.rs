@@ -5,11 +5,11 @@ use crate::host::{self, Settings};
 use crate::proof::DirectionMeasurement;
 use crate::routes;
 use crate::{Folders, TuningError};
+use crate::{HostFacts, Tuning, TuningRecord, Wish, dotted};
 pub use quell_act::Applied;
 use quell_act::{ApplyRequest, Goal, Kernel, Log, RouteGoal, own_watchdog};
 use quell_netlink::Prefix;
 use quell_sys::wall::realtime_ns;
-use quell_tune::{HostFacts, Tuning, TuningRecord, Wish, dotted};
 use quell_units::Span;
 use std::path::Path;
 

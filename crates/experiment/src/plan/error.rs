@@ -1,7 +1,7 @@
 //! Why an experiment can't be planned.
 
 use quell_lab::topology::TopologyError;
-use quell_shaper::PolicyError;
+use quell_policy::PolicyError;
 
 /// Why an experiment can't be planned.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

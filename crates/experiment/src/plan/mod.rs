@@ -17,7 +17,7 @@ use crate::spec::{
 use quell_lab::cell::{CellPlan, ChangeWhat, PlacedChange, PlacedQueue, RouteSettings};
 use quell_lab::topology::{Interface, Network};
 use quell_model::{CellId, Task, TaskKind};
-use quell_shaper::{Host, Tell};
+use quell_policy::{Host, Tell};
 use quell_stats::rng::Rng;
 use quell_tc::{Ingress, Tree};
 use std::collections::{BTreeMap, BTreeSet};

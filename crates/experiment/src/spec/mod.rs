@@ -19,7 +19,7 @@ pub mod set;
 
 use crate::kinds::{Load, Measured, Probe};
 use quell_lab::topology::{Interface, Line, Topology};
-use quell_shaper::Policy;
+use quell_policy::Policy;
 use quell_tc::{Filter, Queue};
 use quell_units::Span;
 use serde::{Deserialize, Serialize};

@@ -7,52 +7,16 @@
 //! ```
 
 mod counters;
+pub(crate) mod message;
 
 pub use counters::{CountersError, counters};
 
-use crate::core::{Attr, AttrReader, DecodeError, Message, NetlinkError};
+use crate::core::{AttrReader, DecodeError, NetlinkError};
 use crate::generic::{self, Family};
 use crate::offload::Features;
+use message::{all_names_in, ask_about, command, header, names_in};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// `ETHTOOL_MSG_*`.
-pub(crate) mod message {
-    pub const LINKMODES_GET: u8 = 4;
-    pub const FEATURES_GET: u8 = 11;
-    pub const FEATURES_SET: u8 = 12;
-    pub const RINGS_GET: u8 = 15;
-    pub const CHANNELS_GET: u8 = 17;
-    pub const COALESCE_GET: u8 = 19;
-    pub const PAUSE_GET: u8 = 21;
-    pub const FEC_GET: u8 = 29;
-}
-
-/// `ETHTOOL_A_BITSET_*`, and those of a bit.
-pub(crate) mod bitset {
-    pub const NO_MASK: u16 = 1;
-    pub const BITS: u16 = 3;
-    pub const BIT: u16 = 1;
-    pub const NAME: u16 = 2;
-    pub const VALUE: u16 = 3;
-}
-
-/// `ETHTOOL_A_HEADER_*`, in the first attribute of each message.
-mod header {
-    pub const ITSELF: u16 = 1;
-    pub const NAME: u16 = 2;
-    pub const FLAGS: u16 = 3;
-}
-
-/// Which device a question is about (none: all), and `ETHTOOL_FLAG_*`.
-pub(crate) fn ask_about(message: &mut Message, device: Option<&str>, flags: u32) {
-    message.attrs().nested(header::ITSELF, |to| {
-        device.map(|name| to.str(header::NAME, name));
-        if flags != 0 {
-            to.u32(header::FLAGS, flags);
-        }
-    });
-}
 
 /// What is told of one device; what its driver does not tell is none.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -139,17 +103,17 @@ pub struct Pause {
 type Topic = (&'static str, u8, fn(&AttrReader<'_>, &mut Hardware) -> Result<(), DecodeError>);
 
 const TOPICS: [Topic; 7] = [
-    ("link modes", message::LINKMODES_GET, modes),
-    ("offloads", message::FEATURES_GET, features),
-    ("rings", message::RINGS_GET, rings),
-    ("channels", message::CHANNELS_GET, channels),
-    ("coalescing", message::COALESCE_GET, coalescing),
-    ("pause", message::PAUSE_GET, pause),
-    ("error correction", message::FEC_GET, fec),
+    ("link modes", command::LINKMODES_GET, modes),
+    ("offloads", command::FEATURES_GET, features),
+    ("rings", command::RINGS_GET, rings),
+    ("channels", command::CHANNELS_GET, channels),
+    ("coalescing", command::COALESCE_GET, coalescing),
+    ("pause", command::PAUSE_GET, pause),
+    ("error correction", command::FEC_GET, fec),
 ];
 
 /// The topics that count: pause and error correction.
-const COUNTING: [u8; 2] = [message::PAUSE_GET, message::FEC_GET];
+const COUNTING: [u8; 2] = [command::PAUSE_GET, command::FEC_GET];
 
 /// A conversation about the devices of one namespace.
 #[derive(Debug)]
@@ -230,34 +194,6 @@ fn modes(attrs: &AttrReader<'_>, hardware: &mut Hardware) -> Result<(), DecodeEr
     }
     hardware.modes = Some(found);
     Ok(())
-}
-
-/// The names of a bitset's set bits. With a mask, a bit is set when it has a value; without one,
-/// when it is listed.
-pub(crate) fn names_in(set: &Attr<'_>) -> Result<BTreeSet<String>, DecodeError> {
-    let all_listed = set.nested().find(bitset::NO_MASK)?.is_some();
-    let mut names = BTreeSet::new();
-    let bits = set.nested().find(bitset::BITS)?;
-    for bit in bits.map_or(AttrReader::new(&[]), |bits| bits.nested()) {
-        let bit = bit?.nested();
-        let is_set = all_listed || bit.find(bitset::VALUE)?.is_some();
-        if let (true, Some(name)) = (is_set, bit.find(bitset::NAME)?) {
-            names.insert(name.str()?.to_owned());
-        }
-    }
-    Ok(names)
-}
-
-/// The names of all bits that a bitset speaks of: those of its mask.
-fn all_names_in(set: &Attr<'_>) -> Result<BTreeSet<String>, DecodeError> {
-    let mut names = BTreeSet::new();
-    let Some(bits) = set.nested().find(bitset::BITS)? else { return Ok(names) };
-    for bit in bits.nested() {
-        if let Some(name) = bit?.nested().find(bitset::NAME)? {
-            names.insert(name.str()?.to_owned());
-        }
-    }
-    Ok(names)
 }
 
 fn features(attrs: &AttrReader<'_>, hardware: &mut Hardware) -> Result<(), DecodeError> {

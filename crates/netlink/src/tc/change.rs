@@ -178,7 +178,7 @@ fn removal(place: Place, kind: &str, ifindex: u32, tried: String) -> Message {
 fn named(message: &mut Message, place: Place, kind: &str) {
     message.attrs().str(libc::TCA_KIND, kind);
     if let Place::Filter { chain: chain @ 1.., .. } = place {
-        message.attrs().u32(super::TCA_CHAIN, chain);
+        message.attrs().u32(super::message::TCA_CHAIN, chain);
     }
 }
 

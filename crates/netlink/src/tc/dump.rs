@@ -233,7 +233,11 @@ impl Filters {
             kind: kind.to_owned(),
             prio: filter_head.prio,
             protocol: filter_head.protocol,
-            chain: attrs.find(super::TCA_CHAIN)?.map(|attr| attr.u32()).transpose()?.unwrap_or(0),
+            chain: attrs
+                .find(super::message::TCA_CHAIN)?
+                .map(|attr| attr.u32())
+                .transpose()?
+                .unwrap_or(0),
             handle: filter_head.handle,
             filter: decode_filter::filter(kind, &filter_head, options, names)?,
             program: decode_filter::program(kind, options)?,

@@ -7,6 +7,9 @@ use quell_tc::{Bpf, BpfProgram, Filter, FilterKind, Handle, Plan, Step};
 use super::{Names, encode_filter, options};
 use crate::core::{Message, NetlinkError, flags};
 
+/// Which chain a filter is in; libc has it for glibc alone.
+pub(super) const TCA_CHAIN: u16 = 11;
+
 /// `struct tcmsg`: family, interface, handle, parent, and for filters priority and protocol.
 pub(super) fn header(ifindex: u32, handle: u32, parent: u32, info: u32) -> [u8; 20] {
     let mut bytes = [0; 20];

@@ -38,9 +38,6 @@ pub use root::Root;
 use crate::core::{Message, NetlinkError, Socket};
 use message::{How, changeable};
 
-/// Which chain a filter is in; libc has it for glibc alone.
-const TCA_CHAIN: u16 = 11;
-
 /// Why a tree is not on an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ApplyError {

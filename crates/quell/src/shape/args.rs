@@ -5,7 +5,7 @@ use crate::options::{Family, Guest, Json, Place};
 use crate::secret::SecretFile;
 use clap::{Args, ValueEnum};
 use quell_act::Machine;
-use quell_shaper::{HostDetection, HostsBy, LinePolicy, LineRates, LineType, PolicyName};
+use quell_policy::{HostDetection, HostsBy, LinePolicy, LineRates, LineType, PolicyName};
 use quell_shaping::recipe::{RecipeTarget, plain_device};
 use quell_shaping::{LinePlan, UndoLogs, plan_line, policy_of_file, with_list};
 use quell_units::{Rate, Span};

@@ -21,7 +21,7 @@ use args::{ImportFormat, RehearsalArgs};
 pub use quell_act::WATCHDOG;
 use quell_act::{ActError, Applied, Leave, OffRequest, own_watchdog};
 use quell_flow::{Amount, FlowError, FlowPlan, FlowReport, Progress, Senders};
-use quell_shaper::import::{Imported, libreqos, sqm};
+use quell_policy::import::{Imported, libreqos, sqm};
 use quell_shaping::change::RateChange;
 use quell_shaping::prove::{DirectionProof, LoadResult};
 use quell_shaping::rates::Reading;
@@ -478,7 +478,7 @@ mod tests {
     use super::*;
     use quell_experiment::builtin;
     use quell_experiment::spec::{check, load_file, set};
-    use quell_shaper::{DeviceTraits, LinePolicy, PolicyName, Tell};
+    use quell_policy::{DeviceTraits, LinePolicy, PolicyName, Tell};
 
     /// The cells of `home-link` with these changes, and how many claims they make.
     fn planned(changes: &[String]) -> (Vec<quell_lab::cell::CellPlan>, usize) {

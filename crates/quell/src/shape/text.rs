@@ -2,7 +2,7 @@
 
 use crate::text::say;
 use quell_act::Applied;
-use quell_shaper::LineRates;
+use quell_policy::LineRates;
 use quell_shaping::change::{ChangeReport, RateBounds};
 use quell_shaping::persist::{PersistReport, escaped};
 use quell_shaping::prove::{CheckVerdict, DirectionProof};

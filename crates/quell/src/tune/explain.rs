@@ -4,9 +4,9 @@ use crate::failure::Failure;
 use crate::options::Json;
 use crate::text::{columns, lines, say};
 use clap::Args;
-use quell_tune::handbook::{OTHERS, answers, lowers};
-use quell_tune::{HostFacts, KEYS, default_of, dotted};
+use quell_tuning::handbook::{OTHERS, answers, lowers};
 use quell_tuning::this_host;
+use quell_tuning::{HostFacts, KEYS, default_of, dotted};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -46,7 +46,7 @@ fn handbook(host: &HostFacts) -> (String, Value) {
         text += &lines("  why not  ", &answer.why_not, columns());
         text += &lines("  instead  ", answer.instead, columns());
     }
-    let one = |a: &quell_tune::handbook::HandbookAnswer| json!({ "line": a.line, "why_not": a.why_not, "instead": a.instead });
+    let one = |a: &quell_tuning::handbook::HandbookAnswer| json!({ "line": a.line, "why_not": a.why_not, "instead": a.instead });
     (text, json!({ "handbook": all.iter().map(one).collect::<Vec<_>>() }))
 }
 

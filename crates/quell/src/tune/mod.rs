@@ -13,7 +13,7 @@ use crate::text::{document, say};
 pub use args::{ApplyArgs, PlanArgs, RevertArgs, StatusArgs};
 pub use explain::{ExplainArgs, explain};
 use quell_act::Kernel;
-use quell_tune::dotted;
+use quell_tuning::dotted;
 use quell_tuning::report::{self, PlanReport};
 use quell_tuning::{Tuner, TuningError};
 use quell_units::Span;
@@ -108,7 +108,7 @@ pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
 fn remarks(
     args: &ApplyArgs,
     tuner: &Tuner,
-    record: &quell_tune::TuningRecord,
+    record: &quell_tuning::TuningRecord,
     applied: &quell_tuning::Applied,
     within: Option<Span>,
 ) -> Vec<String> {

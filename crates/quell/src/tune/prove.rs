@@ -11,9 +11,9 @@ use quell_flow::{Amount, FlowError, FlowPlan, FlowReport, Senders};
 use quell_model::metric::Metric;
 use quell_report::analysis::Results;
 use quell_store::Run;
-use quell_tune::{HostFacts, Tuning};
 use quell_tuning::proof::{self, DirectionMeasurement, LabProof, Proof};
 use quell_tuning::{Goals, Tuner, TuningError};
+use quell_tuning::{HostFacts, Tuning};
 use quell_units::Span;
 
 /// What a test takes beside its time: the connection, what is still on its way.

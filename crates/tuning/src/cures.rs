@@ -1,6 +1,6 @@
 //! What is better done for one route or one connection than for the whole machine.
 
-use crate::host::{HostFacts, Role, Wish};
+use crate::facts::{HostFacts, Role, Wish};
 use crate::window::Path;
 use std::fmt;
 
@@ -106,7 +106,7 @@ fn first_window(wish: &Wish, reply: u64, path: Option<&Path>) -> Cure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::Release;
+    use crate::facts::Release;
     use crate::plan::tests::{host, wish};
 
     fn words(wish: &Wish) -> Vec<String> {

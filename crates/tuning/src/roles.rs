@@ -1,7 +1,7 @@
 //! The settings of each role.
 
 use crate::default_of;
-use crate::host::{HostFacts, Role, Wish};
+use crate::facts::{HostFacts, Role, Wish};
 use crate::proposal::{Sink, numbers};
 use crate::window::{MEASURED, Path, fraction_words};
 use quell_units::Bytes;

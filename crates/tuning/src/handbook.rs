@@ -1,6 +1,6 @@
 //! What others write, and why it is taken or not.
 
-use crate::host::HostFacts;
+use crate::facts::HostFacts;
 use crate::proposal::numbers;
 
 /// A line of the handbook of 2008 that is not taken.
@@ -141,7 +141,7 @@ pub fn lowers(row: &Others, host: &HostFacts) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::Release;
+    use crate::facts::Release;
     use crate::plan::tests::host;
 
     #[test]

@@ -1,7 +1,7 @@
 //! The settings that are wanted of a host, each with its reason.
 
 use crate::cures::{self, Cure};
-use crate::host::{HostFacts, Wish};
+use crate::facts::{HostFacts, Wish};
 use crate::proposal::{Proposal, SettingAction, Sink, numbers};
 use crate::roles;
 use crate::window::{Path, Reach};
@@ -106,7 +106,7 @@ fn path(wish: &Wish, overhead: u32) -> Result<Option<Path>, PlanError> {
 pub(crate) mod tests {
     use super::*;
     use crate::defaults::default_of;
-    use crate::host::{Release, Role};
+    use crate::facts::{Release, Role};
     use std::collections::BTreeMap;
 
     /// A host with the defaults of its kernel.

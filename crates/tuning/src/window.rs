@@ -5,7 +5,7 @@
 //!   × its fraction       rate × RTT              × its fraction = window
 //! ```
 
-use crate::host::{HostFacts, Release};
+use crate::facts::{HostFacts, Release};
 use quell_units::{Rate, Span};
 
 /// From here on each connection measures the fraction by itself ("tcp: get rid of sysctl_tcp_adv_win_scale"); it begins at a half

@@ -1,7 +1,7 @@
 //! One setting of a plan, and the collection of them.
 
 use crate::defaults::{KernelDefault, default_of};
-use crate::host::HostFacts;
+use crate::facts::HostFacts;
 
 /// What is wanted of a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]

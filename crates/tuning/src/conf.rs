@@ -88,7 +88,7 @@ pub fn assignments(text: &str) -> impl Iterator<Item = (String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{Release, Role};
+    use crate::facts::{Release, Role};
     use crate::plan::tests::{host, wish};
 
     #[test]

@@ -4,7 +4,7 @@
 //! namespace: `tcp_rmem`, `tcp_wmem`, the congestion control (`tcp_sk_init`, `tcp_set_default_congestion_control`), and with
 //! `net.core.devconf_inherit_init_net` all below `conf/`. Those, and what only the first namespace has, come from a table.
 
-use crate::host::{HostFacts, Release};
+use crate::facts::{HostFacts, Release};
 
 /// A default, and how it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
