@@ -2,7 +2,7 @@
 
 use crate::Cause;
 
-/// More of the busy time than this is most of it.
+/// More of the time than this is most of it.
 const MOST: f64 = 2.0 / 3.0;
 /// A round trip that takes so much longer than the least one, in microseconds, met a queue.
 const QUEUE_US: u64 = 50_000;
@@ -12,21 +12,19 @@ const TIMEOUTS: u32 = 3;
 /// What one end's kernel tells of a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ConnectionFacts {
-    /// Share of the busy time in which the other end's window was full (`rwnd_limited`).
+    /// Share of the time in which there was nothing to send (all but `busy_time`), of a connection that moves data and answers nothing.
+    pub idle_share: f64,
+    /// Share of the time in which the other end's window was full (`rwnd_limited`).
     pub window_share: f64,
-    /// Share of the busy time in which the send buffer was full (`sndbuf_limited`).
+    /// Share of the time in which the send buffer was full (`sndbuf_limited`), or of the looks at which nothing else kept it from sending.
     pub buffer_share: f64,
-    /// The send buffer was full of what is in flight at both looks, and both windows had room.
-    pub buffer_full: bool,
-    /// It moves data, and the program had no more to send.
-    pub app_limited: bool,
-    /// The program here left half of the receive buffer unread, and the other end was told to stop.
-    pub unread: bool,
+    /// The receive buffer here held the other end up.
+    pub receive_buffer_full: bool,
     /// Microseconds that a round trip takes more than the least one, while data is in flight.
     pub queueing_us: u64,
     /// Microseconds that eight segments take at its rate: so much waits on a slow line without any other traffic.
     pub eight_segments_us: u64,
-    /// An own interface held packets in its queue at both looks.
+    /// An own interface held packets in its queue at more than half of the looks.
     pub own_queue: bool,
     /// How often it was looked at, and in how many looks one segment was unacknowledged for longer than the path takes, less than another one was held
     /// back, and nothing was lost.
@@ -49,12 +47,12 @@ impl ConnectionFacts {
             f if f.looks >= 4 && f.held_back >= 2 && f.held_back * 3 >= f.looks => {
                 Cause::DelayedAck
             }
-            f if f.unread => Cause::ReceiverWindow,
+            f if f.receive_buffer_full => Cause::ReceiverWindow,
             f if queue && f.own_queue => Cause::OwnQueue,
             _ if queue => Cause::PathQueue,
             f if f.window_share > MOST => Cause::ReceiverWindow,
-            f if f.buffer_share > MOST || f.buffer_full => Cause::SendBuffer,
-            f if f.app_limited => Cause::SenderIdle,
+            f if f.buffer_share > MOST => Cause::SendBuffer,
+            f if f.idle_share > MOST => Cause::SenderIdle,
             _ => return None,
         })
     }
@@ -99,10 +97,9 @@ mod tests {
             (none, None),
             (ConnectionFacts { window_share: 0.5, buffer_share: 0.5, ..none }, None),
             (ConnectionFacts { window_share: 0.9, ..none }, Some(Cause::ReceiverWindow)),
-            (ConnectionFacts { unread: true, ..none }, Some(Cause::ReceiverWindow)),
+            (ConnectionFacts { receive_buffer_full: true, ..none }, Some(Cause::ReceiverWindow)),
             (ConnectionFacts { buffer_share: 0.9, ..none }, Some(Cause::SendBuffer)),
-            (ConnectionFacts { buffer_full: true, ..none }, Some(Cause::SendBuffer)),
-            (ConnectionFacts { app_limited: true, ..none }, Some(Cause::SenderIdle)),
+            (ConnectionFacts { idle_share: 0.8, ..none }, Some(Cause::SenderIdle)),
             // A queue explains a full window: what stands in it is not acknowledged.
             (
                 ConnectionFacts { queueing_us: 80_000, window_share: 0.9, ..none },

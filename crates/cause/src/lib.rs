@@ -15,12 +15,12 @@ pub mod calls;
 pub mod capture;
 mod causes;
 mod connection;
-mod path;
+mod packet_sizes;
 mod row;
 mod sender;
 
 pub use causes::{TABLE, named};
 pub use connection::{ConnectionFacts, LossFacts};
-pub use path::SizeFacts;
+pub use packet_sizes::SizeFacts;
 pub use row::{Cause, Row};
 pub use sender::{FlowEnd, SenderCause, SenderFacts};

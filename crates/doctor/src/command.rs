@@ -6,10 +6,11 @@
 
 use crate::counters::{CounterMove, cpu, moved};
 use crate::examination::{DoctorError, Examination};
-use crate::facts::AckStalls;
+use crate::facts::ConnectionLooks;
 use crate::packet_drops::{DropReport, Monitor};
 use crate::peer::or_why;
 use quell_host::capture::{Depth, backlogs, connections, take};
+use quell_host::sockets::KEPT;
 use quell_netlink::sock_diag::DiagSocket;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pidfd;
@@ -29,8 +30,6 @@ const BETWEEN_NS: [u64; 6] =
 const QUIET_NS: u64 = 1_000_000_000;
 /// How long a command that is asked to end may take.
 const PATIENCE_NS: u64 = 2_000_000_000;
-/// Most connections that are kept though they ended.
-const MOST: usize = 512;
 
 /// Which command, and how long it may take.
 pub struct CommandPlan {
@@ -61,7 +60,7 @@ pub struct CommandReport {
 /// What was seen ten times a second.
 struct Looks {
     monitor: Result<Monitor, String>,
-    stalls: AckStalls,
+    seen: ConnectionLooks,
     connections: BTreeMap<u64, DiagSocket>,
     longest: BTreeMap<String, u64>,
 }
@@ -71,15 +70,16 @@ impl Looks {
         if let Ok(monitor) = &mut self.monitor {
             monitor.look();
         }
+        let backlogs = backlogs();
         if let Ok(sockets) = connections() {
-            self.stalls.look(&sockets);
+            self.seen.look(monotonic_ns(), &sockets, &backlogs);
             for socket in sockets.tcp {
-                if self.connections.len() < MOST || self.connections.contains_key(&socket.cookie) {
+                if self.connections.len() < KEPT || self.connections.contains_key(&socket.cookie) {
                     self.connections.insert(socket.cookie, socket);
                 }
             }
         }
-        for (device, waits) in backlogs() {
+        for (device, waits) in backlogs {
             let most = self.longest.entry(device).or_default();
             *most = (*most).max(waits);
         }
@@ -111,8 +111,8 @@ pub(crate) fn watch(plan: &CommandPlan) -> Result<(Examination, CommandReport), 
         .spawn()
         .map_err(failed)?;
     let begun = monotonic_ns();
-    let (stalls, connections, longest) = Default::default();
-    let mut looks = Looks { monitor, stalls, connections, longest };
+    let (seen, connections, longest) = Default::default();
+    let mut looks = Looks { monitor, seen, connections, longest };
     let end = follow(&mut child, begun + plan.limit.nanos(), &plan.stop, &mut alarm, &mut looks);
     let seconds = (monotonic_ns() - begun) as f64 / 1e9;
     let failed = match end? {
@@ -134,7 +134,7 @@ pub(crate) fn watch(plan: &CommandPlan) -> Result<(Examination, CommandReport), 
         command: plan.shown.clone(),
         seconds,
         failed,
-        looks: looks.stalls.looks,
+        looks: looks.seen.count,
         moved: moved(&before, &now),
         cpu_busy_percent: cpu.map(|(busy, _)| busy),
         softirq_percent: cpu.map(|(_, softirq)| softirq),
@@ -142,8 +142,8 @@ pub(crate) fn watch(plan: &CommandPlan) -> Result<(Examination, CommandReport), 
         dropped,
     };
     let seconds = now.seconds_since(&quiet);
-    let stalls = looks.stalls;
-    Ok((Examination { before: Some(before), now, stalls, quiet_switches, seconds }, report))
+    let looks = looks.seen;
+    Ok((Examination { before: Some(before), now, looks, quiet_switches, seconds }, report))
 }
 
 enum CommandEnd {
@@ -164,7 +164,7 @@ fn follow(
     loop {
         looks.look();
         // A look that takes long is not made up for.
-        let between = BETWEEN_NS[looks.stalls.looks as usize % BETWEEN_NS.len()];
+        let between = BETWEEN_NS[looks.seen.count as usize % BETWEEN_NS.len()];
         next = (next + between).max(monotonic_ns());
         alarm.set(Some(next))?;
         wait(&mut [readable(&*alarm), readable(&process), readable(stop)])?;

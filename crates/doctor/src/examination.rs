@@ -1,6 +1,6 @@
 //! What was seen of a host, who hears how far it is, and why nothing could be seen.
 
-use crate::facts::AckStalls;
+use crate::facts::ConnectionLooks;
 use quell_host::Snapshot;
 use quell_sys::SysError;
 
@@ -26,7 +26,7 @@ pub enum DoctorError {
 pub(crate) struct Examination {
     pub before: Option<Snapshot>,
     pub now: Snapshot,
-    pub stalls: AckStalls,
+    pub looks: ConnectionLooks,
     /// Context switches a second before the command.
     pub quiet_switches: Option<f64>,
     pub seconds: f64,

@@ -4,10 +4,9 @@ use crate::peer::PeerReport;
 use quell_cause::ConnectionFacts;
 use quell_finding::Evidence;
 use quell_host::counters::file_of;
-use quell_host::sockets::Owner;
-use quell_host::sockets::Sockets;
+use quell_host::sockets::{KEPT, Owner, Sockets};
 use quell_host::{Device, Reading, Snapshot};
-use quell_netlink::sock_diag::{DiagSocket, SocketMemory, TcpInfo, TcpState};
+use quell_netlink::sock_diag::{DiagSocket, TcpInfo, TcpState};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +14,7 @@ pub struct Facts<'a> {
     pub before: Option<&'a Snapshot>,
     pub now: &'a Snapshot,
     /// What was seen of connections in between.
-    pub stalls: &'a AckStalls,
+    pub looks: &'a ConnectionLooks,
     pub owners: &'a BTreeMap<u32, Owner>,
     /// Context switches a second before the command that was watched; none where none was.
     pub quiet_switches: Option<f64>,
@@ -40,13 +39,23 @@ pub struct Threshold {
     pub per_hour: f64,
 }
 
+/// What of a receive buffer held the other end up, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReceiveLimit {
+    /// The program left so much unread, and the window was shut.
+    Unread(u64),
+    /// It grew to what `tcp_rmem` allows, and is read once in a round trip.
+    AtMost(u64),
+    /// The program fixed it at so much (`SO_RCVBUF`), and what comes in a round trip fills it.
+    Fixed(u64),
+}
+
 #[derive(Debug, Clone, Copy)]
 pub struct Connection<'a> {
     pub now: &'a DiagSocket,
     pub info: &'a TcpInfo,
     /// What it knew before; none for one that is new.
     pub earlier: Option<&'a TcpInfo>,
-    pub earlier_memory: Option<SocketMemory>,
     /// Seconds between the two.
     pub seconds: f64,
 }
@@ -148,7 +157,6 @@ impl<'a> Facts<'a> {
                 now,
                 info,
                 earlier: was.and_then(|was| was.info.as_ref()),
-                earlier_memory: was.and_then(|was| was.memory),
                 seconds: self.seconds(),
             })
         };
@@ -158,39 +166,79 @@ impl<'a> Facts<'a> {
     /// What tells who waited on a connection.
     pub fn of_connection(&self, c: &Connection<'_>) -> ConnectionFacts {
         let info = c.info;
-        let share = |clock: fn(&TcpInfo) -> Option<u64>| c.share_of_busy(clock).unwrap_or(0.0);
         // One segment in flight waits for a delayed acknowledgement as well.
         let least = info.min_rtt.filter(|us| *us < u32::MAX && info.unacked >= 4);
         let rate = info.delivery_rate.unwrap_or(u64::MAX).max(1);
-        let shut = self.counter("TcpExt.TCPToZeroWindowAdv").is_ok_and(|count| count.total > 0);
+        // Who answers what the other end says waits for that.
+        let answers = c.went(|info| info.data_segs_in.map(u64::from)) >= 5;
+        let moves_data = c.went(|info| info.bytes_acked) >= 100_000 && !answers;
         let full_sized = info.snd_mss >= 1000 && c.now.send_queue >= info.snd_mss;
         let acknowledged = info.bytes_acked.unwrap_or(0);
         // More than the handshake was acknowledged, or there came an answer: the other end is there.
         let is_there = acknowledged > 1 || info.bytes_received.unwrap_or(0) > 0;
+        let idle_share = self.idle_share(c);
+        let looks = self.looks.of(c.now).copied().unwrap_or_default();
+        let full = f64::from(looks.buffer_full) / f64::from(looks.count.max(1));
+        let share = |clock: fn(&TcpInfo) -> Option<u64>| {
+            c.share_of_busy(clock).unwrap_or(0.0) * (1.0 - idle_share)
+        };
         ConnectionFacts {
+            idle_share: if moves_data { idle_share } else { 0.0 },
             window_share: share(|info| info.rwnd_limited),
-            buffer_share: share(|info| info.sndbuf_limited),
-            buffer_full: c.send_buffer_is_full(),
-            app_limited: c.earlier.is_some()
-                && c.went(|info| info.bytes_acked) >= 1_000_000
-                && info.app_limited
-                && info.notsent_bytes == Some(0),
-            unread: shut
-                && c.now
-                    .memory
-                    .is_some_and(|m| m.received > 0 && m.received >= m.receive_buffer / 2),
+            buffer_share: share(|info| info.sndbuf_limited).max(full),
+            receive_buffer_full: self.receive_limit(c).is_some(),
             queueing_us: least.map_or(0, |least| info.rtt.saturating_sub(least).into()),
             eight_segments_us: 8 * u64::from(info.snd_mss) * 1_000_000 / rate,
             own_queue: self.own_queue_stands(),
-            looks: self.stalls.looks,
-            held_back: self.stalls.seen.get(&c.now.cookie).copied().unwrap_or(0),
+            looks: looks.count,
+            held_back: looks.held_back,
             timeouts: info.backoff.into(),
             large_unacknowledged: full_sized && is_there && acknowledged < info.snd_mss.into(),
         }
     }
 
-    /// Whether an interface here held packets at both looks.
+    /// The share of the watched time in which the kernel had nothing to send.
+    fn idle_share(&self, c: &Connection<'_>) -> f64 {
+        let (seconds, busy_us) = match (self.looks.of(c.now), c.earlier) {
+            _ if c.info.busy_time.is_none_or(|busy| busy == 0) => return 0.0,
+            (Some(seen), _) if seen.seconds() >= 0.3 => (seen.seconds(), seen.busy_us()),
+            (_, Some(_)) => (c.seconds, c.went(|info| info.busy_time)),
+            _ => return 0.0,
+        };
+        (1.0 - busy_us as f64 / 1e6 / seconds.max(0.001)).max(0.0)
+    }
+
+    /// What of the receive buffer here held the other end up.
+    pub fn receive_limit(&self, c: &Connection<'_>) -> Option<ReceiveLimit> {
+        let memory = c.now.memory?;
+        let buffer = u64::from(memory.receive_buffer);
+        let shut = self.counter("TcpExt.TCPToZeroWindowAdv").is_ok_and(|count| count.total > 0);
+        if shut && memory.received > 0 && memory.received >= memory.receive_buffer / 2 {
+            return Some(ReceiveLimit::Unread(c.now.receive_queue.into()));
+        }
+        let &[_, first, most] = self.now.texts.numbers("net/ipv4/tcp_rmem").ok()?.as_slice() else {
+            return None;
+        };
+        let came = c.went(|info| info.bytes_received);
+        // The kernel lets it grow to twice what was read in a round trip.
+        let read = u64::from(c.info.rcv_space) * 2;
+        if is_at_most(memory.receive_buffer, most) && read * 100 >= most * 90 && came >= most {
+            return Some(ReceiveLimit::AtMost(most));
+        }
+        let fixed = buffer < first || (read > buffer && buffer * 100 < most * 95);
+        let rtt = f64::from(c.info.rcv_rtt) / 1e6;
+        let seconds = if c.earlier.is_some() { self.seconds().max(0.001) } else { f64::MAX };
+        // A third of what half of the buffer in a round trip lets come.
+        let fills = came >= 50_000 && came as f64 / seconds * rtt >= 0.3 * buffer as f64 / 2.0;
+        let waits = c.now.receive_queue >= memory.receive_buffer / 4;
+        (fixed && fills && rtt > 0.0 && !waits).then_some(ReceiveLimit::Fixed(buffer))
+    }
+
+    /// Whether an interface here held packets at more than half of the looks, or before and now.
     fn own_queue_stands(&self) -> bool {
+        if self.looks.queues.values().any(|times| times * 2 > self.looks.count) {
+            return true;
+        }
         let standing = |snapshot: &Snapshot| -> Vec<String> {
             let queues = snapshot.queues().unwrap_or_default().iter();
             let full = queues.filter(|queue| queue.root && queue.backlog_packets > 0);
@@ -229,41 +277,19 @@ impl Connection<'_> {
         (busy >= ENOUGH_US).then(|| part as f64 / busy as f64)
     }
 
-    /// Whether its send buffer is full of what is in flight, at both looks, while both windows have room.
-    ///
-    /// The kernel's clock of that (`sndbuf_limited`) runs only from a write that was cut short for want of room and of which all was sent:
-    /// a program whose writes are as large as the buffer, or fit into it whole, waits before its next write, and the clock stands.
-    pub fn send_buffer_is_full(&self) -> bool {
-        let (Some(memory), Some(before)) = (self.now.memory, self.earlier_memory) else {
-            return false;
-        };
-        let (Some(earlier), info) = (self.earlier, self.info) else { return false };
-        let full = |memory: SocketMemory| memory.queued >= memory.send_buffer;
-        let all_sent = |info: &TcpInfo| info.notsent_bytes.is_some_and(|left| left < info.snd_mss);
-        let room = |info: &TcpInfo| info.unacked < info.snd_cwnd && info.lost == 0;
-        let unacknowledged = u64::from(self.now.send_queue) + u64::from(info.snd_mss);
-        let window = info.snd_wnd.is_some_and(|window| u64::from(window) > unacknowledged);
-        let busy = self.went(|info| info.busy_time) as f64 / 1e6;
-        let moves = self.went(|info| info.bytes_acked) >= u64::from(memory.send_buffer);
-        let seen = [earlier, info].into_iter().all(|info| all_sent(info) && room(info));
-        full(memory)
-            && full(before)
-            && seen
-            && window
-            && moves
-            && busy >= 0.9 * self.seconds.max(0.001)
-    }
-
     /// Whether it stays on this machine.
     pub fn is_local(&self) -> bool {
         self.now.remote.ip().is_loopback() || self.now.remote.ip() == self.now.local.ip()
     }
 }
 
-/// Most connections that are followed.
-const MOST_FOLLOWED: usize = 256;
+/// Whether a buffer has grown as far as the kernel lets it. One that is larger was fixed by its program.
+pub fn is_at_most(buffer: u32, most: u64) -> bool {
+    let buffer = u64::from(buffer);
+    buffer <= most && buffer * 100 >= most * 95
+}
 
-/// How often each connection was seen to wait for a delayed acknowledgement:
+/// What several looks at the connections showed. One of them is how often each waited for a delayed ACK:
 ///
 /// ```text
 ///   sender:    write ─ segment 1 ──►        write: too small for a segment, and one is unacknowledged: Nagle holds it
@@ -271,20 +297,60 @@ const MOST_FOLLOWED: usize = 256;
 ///   TCP_INFO of the sender meanwhile: unacked 1, notsent < mss, idle for some milliseconds, nothing lost
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct AckStalls {
-    pub looks: u32,
-    /// By the kernel's number for the socket.
-    pub seen: BTreeMap<u64, u32>,
+pub struct ConnectionLooks {
+    pub count: u32,
+    /// At how many of them a device held packets in its queue.
+    pub queues: BTreeMap<String, u32>,
+    /// By the kernel's number for the socket; of as many as a look keeps.
+    pub seen: BTreeMap<u64, SeveralLooks>,
 }
 
-impl AckStalls {
-    pub fn look(&mut self, sockets: &Sockets) {
-        self.looks += 1;
-        for socket in sockets.tcp.iter().filter(|socket| waits(socket)) {
-            if self.seen.len() < MOST_FOLLOWED || self.seen.contains_key(&socket.cookie) {
-                *self.seen.entry(socket.cookie).or_default() += 1;
-            }
+/// What the looks at one connection showed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SeveralLooks {
+    pub count: u32,
+    /// Looks at which it waited for a delayed ACK.
+    pub held_back: u32,
+    /// Looks at which its send buffer was full of what is in flight.
+    pub buffer_full: u32,
+    /// The first and the last one: monotonic time, and the kernel's clock of `busy_time`.
+    pub first: (u64, u64),
+    pub last: (u64, u64),
+}
+
+impl SeveralLooks {
+    fn seconds(&self) -> f64 {
+        self.last.0.saturating_sub(self.first.0) as f64 / 1e9
+    }
+
+    fn busy_us(&self) -> u64 {
+        self.last.1.saturating_sub(self.first.1)
+    }
+}
+
+impl ConnectionLooks {
+    /// Looks at connections, and at how many bytes each device holds in its queue.
+    pub fn look(&mut self, now_ns: u64, sockets: &Sockets, backlogs: &BTreeMap<String, u64>) {
+        self.count += 1;
+        for (device, _) in backlogs.iter().filter(|(_, bytes)| **bytes > 0) {
+            *self.queues.entry(device.clone()).or_default() += 1;
         }
+        for socket in &sockets.tcp {
+            if self.seen.len() >= KEPT && !self.seen.contains_key(&socket.cookie) {
+                continue;
+            }
+            let last = (now_ns, socket.info.and_then(|info| info.busy_time).unwrap_or(0));
+            let fresh = SeveralLooks { first: last, ..SeveralLooks::default() };
+            let seen = self.seen.entry(socket.cookie).or_insert(fresh);
+            seen.last = last;
+            seen.count += 1;
+            seen.held_back += u32::from(waits(socket));
+            seen.buffer_full += u32::from(send_buffer_is_full(socket));
+        }
+    }
+
+    fn of(&self, socket: &DiagSocket) -> Option<&SeveralLooks> {
+        self.seen.get(&socket.cookie)
     }
 }
 
@@ -302,6 +368,23 @@ fn waits(socket: &DiagSocket) -> bool {
         && info.retrans == 0
         && info.backoff == 0
         && info.last_data_sent > path_ms
+}
+
+/// Whether all was sent, both windows have room, and the program is not woken, since its buffer is full of what is in flight.
+///
+/// The kernel's clock of that (`sndbuf_limited`) runs only from a write that was cut short for want of room and of which all was sent:
+/// a program whose writes are as large as the buffer, or fit into it whole, waits before its next write, and the clock stands.
+fn send_buffer_is_full(socket: &DiagSocket) -> bool {
+    let (Some(info), Some(memory)) = (&socket.info, socket.memory) else { return false };
+    let (queued, buffer) = (u64::from(memory.queued), u64::from(memory.send_buffer));
+    // sk_stream_is_writeable of include/net/sock.h.
+    let is_shut = queued * 3 > buffer * 2;
+    let more = u64::from(socket.send_queue) + u64::from(info.snd_mss);
+    is_shut
+        && info.notsent_bytes.is_some_and(|left| left < info.snd_mss)
+        && info.unacked < info.snd_cwnd
+        && info.lost == 0
+        && info.snd_wnd.is_some_and(|window| u64::from(window) > more)
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub mod watch;
 pub use check::{Check, CheckGroup, CheckOutcome, CheckVerdict};
 pub use checks::CATALOGUE;
 pub use examination::{DoctorError, DoctorProgress};
-pub use facts::{AckStalls, Facts};
+pub use facts::{ConnectionLooks, Facts};
 pub use peer_flows::PeerPlan;
 pub use run::{DoctorPlan, Report, Source, run};
 

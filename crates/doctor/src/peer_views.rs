@@ -83,8 +83,8 @@ pub(crate) fn ask(to: SocketAddr, secret: Option<&Secret>) -> Result<BothEnds, S
 
 /// Bytes of the largest IP packet that an end sends over its connection.
 fn segment(end: &EndView, headers: u32) -> u32 {
-    const TIMESTAMPS: u8 = 1;
-    let options = if end.options & TIMESTAMPS != 0 { 12 } else { 0 };
+    // TCPI_OPT_TIMESTAMPS.
+    let options = if end.options & 1 != 0 { 12 } else { 0 };
     if end.snd_mss == 0 { 0 } else { end.snd_mss + headers + options }
 }
 

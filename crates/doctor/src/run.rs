@@ -2,12 +2,12 @@
 
 use crate::command::{CommandPlan, CommandReport};
 use crate::examination::{DoctorError, DoctorProgress, Examination};
-use crate::facts::AckStalls;
+use crate::facts::ConnectionLooks;
 use crate::peer::PeerReport;
 use crate::peer_flows::{self, PeerPlan};
 use crate::{Check, CheckVerdict, Facts, command, examine};
 use quell_finding::{Finding, worst_first};
-use quell_host::capture::{Depth, connections, take};
+use quell_host::capture::{Depth, backlogs, connections, take};
 use quell_host::sockets::owners;
 use quell_host::{Snapshot, record};
 use quell_sys::clock::monotonic_ns;
@@ -66,7 +66,7 @@ pub fn run(plan: &DoctorPlan, sink: &mut dyn DoctorProgress) -> Result<Report, D
     let facts = Facts {
         before: seen.before.as_ref(),
         now: &seen.now,
-        stalls: &seen.stalls,
+        looks: &seen.looks,
         owners: &owners,
         quiet_switches: seen.quiet_switches,
         peer: peer.as_ref(),
@@ -92,14 +92,14 @@ pub(crate) fn inodes(snapshot: &Snapshot) -> BTreeSet<u32> {
 fn look() -> Result<Examination, DoctorError> {
     let begun = monotonic_ns();
     let before = take(Depth::Full);
-    let mut stalls = AckStalls::default();
+    let mut looks = ConnectionLooks::default();
     let mut alarm = Alarm::new()?;
     for milliseconds in LOOKS_MS {
         alarm.set(Some(monotonic_ns() + milliseconds * 1_000_000))?;
         wait(&mut [readable(&alarm)])?;
         // With very many sockets a look takes long itself.
         if let Ok(sockets) = connections() {
-            stalls.look(&sockets);
+            looks.look(monotonic_ns(), &sockets, &backlogs());
         }
         if monotonic_ns() - begun > 1_500_000_000 {
             break;
@@ -107,7 +107,7 @@ fn look() -> Result<Examination, DoctorError> {
     }
     let now = take(Depth::Full);
     let seconds = (monotonic_ns() - begun) as f64 / 1e9;
-    Ok(Examination { before: Some(before), now, stalls, quiet_switches: None, seconds })
+    Ok(Examination { before: Some(before), now, looks, quiet_switches: None, seconds })
 }
 
 fn keep(seen: &Examination, folder: &Path) -> Result<(), DoctorError> {
@@ -131,6 +131,6 @@ fn read(folder: &Path) -> Result<Examination, DoctorError> {
     let before = folder.join("before");
     let before = if before.is_dir() { Some(one(&before)?) } else { None };
     let seconds = before.as_ref().map_or(0.0, |before| now.seconds_since(before));
-    let stalls = AckStalls::default();
-    Ok(Examination { before, now, stalls, quiet_switches: None, seconds })
+    let looks = ConnectionLooks::default();
+    Ok(Examination { before, now, looks, quiet_switches: None, seconds })
 }

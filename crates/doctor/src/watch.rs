@@ -10,12 +10,12 @@
 //! What is remembered is bounded: of each finding that is there a few words, of at most [`MOST`].
 
 use crate::examination::DoctorError;
-use crate::facts::AckStalls;
+use crate::facts::ConnectionLooks;
 use crate::run::{LOOKS_MS, findings, inodes};
 use crate::{Check, CheckOutcome, CheckVerdict, Facts, examine};
 use quell_finding::{Finding, Severity, Value, worst_first};
 use quell_host::Snapshot;
-use quell_host::capture::{Depth, connections, take};
+use quell_host::capture::{Depth, backlogs, connections, take};
 use quell_host::sockets::{Owner, owners};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::{Alarm, Bell, readable, wait};
@@ -102,7 +102,7 @@ pub fn watch(
         alarm: Alarm::new()?,
         end: plan.limit.map(|limit| begun.saturating_add(limit.nanos())),
         before: take(Depth::Full),
-        stalls: AckStalls::default(),
+        seen: ConnectionLooks::default(),
         owners: BTreeMap::new(),
         nobodys: BTreeSet::new(),
         inodes: BTreeMap::new(),
@@ -167,13 +167,13 @@ struct Looks<'a> {
     /// Inodes of connections by the kernel's number for them: one that its program has closed has none any more, and is still its own.
     inodes: BTreeMap<u64, u32>,
     /// What was seen of connections since the last look.
-    stalls: AckStalls,
+    seen: ConnectionLooks,
 }
 
 impl Looks<'_> {
     /// Lets time pass, with looks at the connections; says why that ended before its time.
     fn wait(&mut self, time: u64) -> Result<Option<WatchEnd>, DoctorError> {
-        self.stalls = AckStalls::default();
+        self.seen = ConnectionLooks::default();
         let begun = monotonic_ns();
         let mut part = 0;
         for share in LOOKS_MS {
@@ -189,7 +189,7 @@ impl Looks<'_> {
                 return Ok(Some(WatchEnd::Limit));
             }
             if let Ok(sockets) = connections() {
-                self.stalls.look(&sockets);
+                self.seen.look(monotonic_ns(), &sockets, &backlogs());
             }
         }
         Ok(None)
@@ -208,7 +208,7 @@ impl Looks<'_> {
         let facts = Facts {
             before: Some(&self.before),
             now: &now,
-            stalls: &self.stalls,
+            looks: &self.seen,
             owners: &self.owners,
             quiet_switches: None,
             peer: None,

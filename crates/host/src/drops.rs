@@ -88,9 +88,6 @@ fn merge(rows: Vec<(DropRow, u64)>, word: &str, behind: bool) -> Vec<(DropRow, u
     groups.into_iter().map(one).collect()
 }
 
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
-
 /// Who sent a packet to whom, from its first bytes: those of its Ethernet header, or those of IP where it has none (yet).
 pub fn flow(protocol: u16, head: &[u8]) -> String {
     let ethernet = head.get(12..14).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
@@ -102,10 +99,10 @@ pub fn flow(protocol: u16, head: &[u8]) -> String {
         _ => 0,
     };
     let network = head.get(start..).unwrap_or_default();
-    let found = match protocol {
-        IPV4 => ipv4(network),
-        IPV6 => ipv6(network),
-        0x0806 => Some("ARP".to_owned()),
+    let found = match i32::from(protocol) {
+        libc::ETH_P_IP => ipv4(network),
+        libc::ETH_P_IPV6 => ipv6(network),
+        libc::ETH_P_ARP => Some("ARP".to_owned()),
         _ => None,
     };
     found.unwrap_or_else(|| format!("protocol {protocol:#06x}"))
@@ -143,21 +140,19 @@ fn ipv6(bytes: &[u8]) -> Option<String> {
 
 /// What stands behind the headers that only extend that of IPv6 (RFC 8200, section 4): its protocol, and its bytes where they are there.
 fn behind_extensions(mut protocol: u8, mut rest: &[u8]) -> (u8, &[u8]) {
-    const HOP_BY_HOP: u8 = 0;
-    const ROUTING: u8 = 43;
-    const FRAGMENT: u8 = 44;
-    const FOR_THE_DESTINATION: u8 = 60;
     loop {
         let Some([next, length, offset_high, offset_low]) = rest.first_chunk::<4>() else {
             return (protocol, rest);
         };
-        let size = match protocol {
-            HOP_BY_HOP | ROUTING | FOR_THE_DESTINATION => (usize::from(*length) + 1) * 8,
+        let size = match i32::from(protocol) {
+            libc::IPPROTO_HOPOPTS | libc::IPPROTO_ROUTING | libc::IPPROTO_DSTOPTS => {
+                (usize::from(*length) + 1) * 8
+            }
             // A later fragment begins in the middle.
-            FRAGMENT if u16::from_be_bytes([*offset_high, *offset_low]) >> 3 != 0 => {
+            libc::IPPROTO_FRAGMENT if u16::from_be_bytes([*offset_high, *offset_low]) >> 3 != 0 => {
                 return (*next, &[]);
             }
-            FRAGMENT => 8,
+            libc::IPPROTO_FRAGMENT => 8,
             _ => return (protocol, rest),
         };
         (protocol, rest) = (*next, rest.get(size..).unwrap_or_default());
@@ -254,26 +249,26 @@ mod tests {
     #[test]
     fn who_sent_it_is_read_with_and_without_ethernet() {
         let wanted = "UDP 10.0.0.1:4000 to 10.0.0.2:53";
-        assert_eq!(flow(IPV4, &udp4()), wanted);
+        assert_eq!(flow(0x0800, &udp4()), wanted);
         let mut ethernet = vec![2; 12];
         ethernet.extend([0x08, 0]);
         ethernet.extend(udp4());
-        assert_eq!(flow(IPV4, &ethernet), wanted);
+        assert_eq!(flow(0x0800, &ethernet), wanted);
         let mut tagged = vec![2; 12];
         tagged.extend([0x81, 0, 0, 7, 0x08, 0]);
         tagged.extend(udp4());
-        assert_eq!(flow(IPV4, &tagged), wanted);
+        assert_eq!(flow(0x0800, &tagged), wanted);
         let mut v6 = vec![0x60, 0, 0, 0, 0, 8, 6, 64];
         v6.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
         v6.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
         v6.extend([0, 80, 0x9c, 0x40]);
-        assert_eq!(flow(IPV6, &v6), "TCP [fd00::1]:80 to [fd00::2]:40000");
+        assert_eq!(flow(0x86dd, &v6), "TCP [fd00::1]:80 to [fd00::2]:40000");
         // Behind a router alert, as in what tells routers of groups; and in a fragment, the first or a later one.
         let with = |protocol: u8, header: [u8; 8]| {
             let mut bytes = v6.clone();
             bytes[6] = protocol;
             bytes.splice(40..40, header);
-            flow(IPV6, &bytes)
+            flow(0x86dd, &bytes)
         };
         let ports = "TCP [fd00::1]:80 to [fd00::2]:40000";
         assert_eq!(with(0, [6, 0, 5, 2, 0, 0, 1, 0]), ports);
@@ -283,14 +278,14 @@ mod tests {
 
     #[test]
     fn what_is_cut_or_strange_is_named_by_what_is_known() {
-        assert_eq!(flow(IPV4, &udp4()[..20]), "UDP 10.0.0.1 to 10.0.0.2");
-        assert_eq!(flow(IPV4, &[0x45]), "protocol 0x0800");
-        assert_eq!(flow(IPV6, &udp4()), "protocol 0x86dd");
+        assert_eq!(flow(0x0800, &udp4()[..20]), "UDP 10.0.0.1 to 10.0.0.2");
+        assert_eq!(flow(0x0800, &[0x45]), "protocol 0x0800");
+        assert_eq!(flow(0x86dd, &udp4()), "protocol 0x86dd");
         assert_eq!(flow(0x88b5, &[]), "protocol 0x88b5");
         // A later fragment has no ports.
         let mut fragment = udp4();
         fragment[7] = 100;
-        assert_eq!(flow(IPV4, &fragment), "UDP 10.0.0.1 to 10.0.0.2");
+        assert_eq!(flow(0x0800, &fragment), "UDP 10.0.0.1 to 10.0.0.2");
     }
 
     #[test]
@@ -329,7 +324,7 @@ mod tests {
             let mut head = udp4();
             head[20..22].copy_from_slice(&port.to_be_bytes());
             let reason = Some("NO_SOCKET".to_owned());
-            DroppedPacket { reason, place: "udp".into(), device: None, protocol: IPV4, head }
+            DroppedPacket { reason, place: "udp".into(), device: None, protocol: 0x0800, head }
         };
         (0..2000).for_each(|port| drops.take(packet(port)));
         (0..3).for_each(|_| drops.take(packet(7)));

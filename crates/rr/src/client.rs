@@ -43,9 +43,6 @@ pub(crate) const SOONEST_NS: u64 = 5_000_000;
 /// After how long a SYN is sent again at first (`TCP_TIMEOUT_INIT`, include/net/tcp.h; RFC 6298).
 const SYN_TIMER_NS: u64 = 1_000_000_000;
 
-/// A bit of `tcpi_options` (include/uapi/linux/tcp.h).
-const TIMESTAMPS: u8 = 1;
-
 /// Largest size of one write in bytes.
 pub const LARGEST: u32 = 1 << 20;
 
@@ -164,7 +161,8 @@ impl SynsAgain {
     /// As the kernel tells right after the handshake, when it took so long: what it measured begins where the SYN was sent that was answered.
     fn of(info: &TcpInfo, took_ns: u64) -> Self {
         let rtt_ns = u64::from(info.rtt) * 1000;
-        let told = info.options & TIMESTAMPS != 0 && rtt_ns > 0;
+        // TCPI_OPT_TIMESTAMPS.
+        let told = info.options & 1 != 0 && rtt_ns > 0;
         let first_arrived = !told || took_ns.saturating_sub(rtt_ns) < SYN_TIMER_NS / 2;
         Self { syns: info.total_retrans, first_arrived }
     }

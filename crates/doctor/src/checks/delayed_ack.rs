@@ -8,7 +8,7 @@ pub(super) const CHECK: Check = Check::of_cause(
 );
 
 fn look(facts: &Facts<'_>) -> CheckResult {
-    if facts.stalls.looks < 4 {
+    if facts.looks.count < 4 {
         return Ok(CheckOutcome::NotApplicable("needs several looks".to_owned()));
     }
     let delayed = facts.counter("TcpExt.DelayedACKs").unwrap_or_default();

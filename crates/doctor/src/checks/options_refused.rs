@@ -13,6 +13,8 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
+
+/// Bits of `tcpi_options` (include/uapi/linux/tcp.h).
 const TIMESTAMPS: u8 = 1;
 const SACK: u8 = 2;
 const WINDOW_SCALING: u8 = 4;

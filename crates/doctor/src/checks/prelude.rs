@@ -1,7 +1,9 @@
 //! What most checks use.
 
 pub(super) use crate::check::{Check, CheckGroup, CheckOutcome};
-pub(super) use crate::facts::{Connection, CounterReading, Facts, Threshold};
+pub(super) use crate::facts::{
+    Connection, CounterReading, Facts, ReceiveLimit, Threshold, is_at_most,
+};
 pub(super) use crate::peer::{BothEnds, PacketSizes, StampFlow};
 pub(super) use quell_cause::{Cause, ConnectionFacts, LossFacts};
 pub(super) use quell_finding::{Evidence, Finding, Remedy, Severity};
@@ -82,12 +84,6 @@ pub(super) fn with_ends(
     }
 }
 
-/// Whether a buffer has grown as far as the kernel lets it. One that is larger was fixed by its program.
-pub(super) fn is_at_most(buffer: u32, most: u64) -> bool {
-    let buffer = u64::from(buffer);
-    buffer <= most && buffer * 100 >= most * 95
-}
-
 /// Findings of one cause.
 const MOST: usize = 5;
 
@@ -97,24 +93,14 @@ pub(super) fn waiting(
     check: &Check,
     saw: impl Fn(&Connection<'_>, &ConnectionFacts) -> Vec<Evidence>,
 ) -> CheckResult {
-    waiting_where(facts, check, |_| true, saw)
-}
-
-/// As [`waiting`], of some connections.
-pub(super) fn waiting_where(
-    facts: &Facts<'_>,
-    check: &Check,
-    is_meant: impl Fn(&Connection<'_>) -> bool,
-    saw: impl Fn(&Connection<'_>, &ConnectionFacts) -> Vec<Evidence>,
-) -> CheckResult {
     let mut findings = Vec::new();
-    for c in facts.connections()?.iter().filter(|c| !c.is_local() && is_meant(c)) {
+    for c in facts.connections()?.iter().filter(|c| !c.is_local()) {
         let seen = facts.of_connection(c);
         let Some(cause) = seen.cause().filter(|cause| Some(*cause) == check.cause()) else {
             continue;
         };
-        let ends =
-            if seen.unread { ("the other end", "this end") } else { ("this end", "the other end") };
+        let (here, there) = ("this end", "the other end");
+        let ends = if seen.receive_buffer_full { (there, here) } else { (here, there) };
         let rate = c.info.delivery_rate.unwrap_or(0) as f64 * 8.0 / 1e6;
         let mut finding = cause.finding(facts.name(c.now), ends.0, ends.1);
         finding.evidence = saw(c, &seen);

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test program uses its own part")]
 
 use quell_doctor::CheckOutcome;
-use quell_doctor::{AckStalls, CATALOGUE, Facts, examine, named};
+use quell_doctor::{CATALOGUE, ConnectionLooks, Facts, examine, named};
 use quell_finding::Finding;
 use quell_host::sockets::Sockets;
 use quell_host::{Device, Snapshot, Texts};
@@ -124,9 +124,17 @@ pub fn with(change: impl FnOnce(&mut Device)) -> Snapshot {
 
 /// All findings.
 pub fn findings(before: Option<&Snapshot>, now: &Snapshot) -> Vec<Finding> {
-    let (stalls, owners) = (AckStalls::default(), BTreeMap::new());
-    let facts =
-        Facts { before, now, stalls: &stalls, owners: &owners, quiet_switches: None, peer: None };
+    findings_of(before, now, &ConnectionLooks::default())
+}
+
+/// All findings, with what looks in between showed.
+pub fn findings_of(
+    before: Option<&Snapshot>,
+    now: &Snapshot,
+    looks: &ConnectionLooks,
+) -> Vec<Finding> {
+    let owners = BTreeMap::new();
+    let facts = Facts { before, now, looks, owners: &owners, quiet_switches: None, peer: None };
     let verdicts = examine(&facts, CATALOGUE.iter().copied());
     verdicts.iter().flat_map(|verdict| verdict.outcome.findings().to_vec()).collect()
 }
@@ -142,11 +150,11 @@ pub fn only(id: &str, before: Option<&Snapshot>, now: &Snapshot) -> Finding {
 
 /// What one check comes to.
 pub fn outcome(id: &str, now: &Snapshot) -> CheckOutcome {
-    let (stalls, owners) = (AckStalls::default(), BTreeMap::new());
+    let (looks, owners) = (ConnectionLooks::default(), BTreeMap::new());
     let facts = Facts {
         before: None,
         now,
-        stalls: &stalls,
+        looks: &looks,
         owners: &owners,
         quiet_switches: None,
         peer: None,

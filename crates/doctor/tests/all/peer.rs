@@ -3,7 +3,7 @@
 use crate::host::host;
 use quell_doctor::CheckOutcome;
 use quell_doctor::peer::{BothEnds, PacketSizes, PeerReport, StampFlow, hops};
-use quell_doctor::{AckStalls, Facts, examine, named};
+use quell_doctor::{ConnectionLooks, Facts, examine, named};
 use quell_finding::Finding;
 use quell_wire::ends::{EndView, Offers};
 use std::collections::BTreeMap;
@@ -52,11 +52,11 @@ fn looked(peer: PeerReport, names: &[&str]) -> Vec<Finding> {
 
 /// What these checks come to.
 fn outcomes(peer: PeerReport, names: &[&str]) -> Vec<CheckOutcome> {
-    let (stalls, owners, now) = (AckStalls::default(), BTreeMap::new(), host());
+    let (looks, owners, now) = (ConnectionLooks::default(), BTreeMap::new(), host());
     let facts = Facts {
         before: None,
         now: &now,
-        stalls: &stalls,
+        looks: &looks,
         owners: &owners,
         quiet_switches: None,
         peer: Some(&peer),

@@ -2,7 +2,7 @@
 
 use crate::host::{findings, host, later, names, only, outcome, text, with};
 use quell_doctor::CheckOutcome;
-use quell_doctor::{AckStalls, Facts, examine, named};
+use quell_doctor::{ConnectionLooks, Facts, examine, named};
 use quell_finding::Severity;
 use quell_host::Device;
 use quell_netlink::ethtool::Coalescing;
@@ -269,17 +269,11 @@ fn context_switches_are_compared_with_the_time_before() {
     let before = host();
     let mut now = later(host());
     text(&mut now, "/proc/stat", "ctxt 1000", "ctxt 61000");
-    let (stalls, owners) = (AckStalls::default(), BTreeMap::new());
+    let (looks, owners) = (ConnectionLooks::default(), BTreeMap::new());
     let look = |quiet_switches| {
         let before = Some(&before);
-        let facts = Facts {
-            before,
-            now: &now,
-            stalls: &stalls,
-            owners: &owners,
-            quiet_switches,
-            peer: None,
-        };
+        let facts =
+            Facts { before, now: &now, looks: &looks, owners: &owners, quiet_switches, peer: None };
         examine(&facts, named("context-switches")).remove(0).outcome
     };
     assert_eq!(look(Some(1000.0)).findings().len(), 1);

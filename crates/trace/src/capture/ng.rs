@@ -14,10 +14,6 @@ use crate::time::Time;
 use std::io::Read;
 
 const SECTION: u32 = 0x0a0d_0d0a;
-const INTERFACE: u32 = 1;
-const OLD_PACKET: u32 = 2;
-const SIMPLE_PACKET: u32 = 3;
-const ENHANCED_PACKET: u32 = 6;
 
 /// Longest block whose inside is read: a packet, and options of any kind.
 const LONGEST_BLOCK: u32 = LONGEST_PACKET + (1 << 16);
@@ -99,7 +95,8 @@ impl Ng {
             }
             let body = self.body_length(offset, length)?;
             match kind {
-                INTERFACE | OLD_PACKET | SIMPLE_PACKET | ENHANCED_PACKET => {
+                // An interface; an old, a simple, an enhanced packet.
+                1 | 2 | 3 | 6 => {
                     if body > LONGEST_BLOCK {
                         return Err(CaptureError::TooLong {
                             offset,
@@ -114,13 +111,13 @@ impl Ng {
                         return Err(lengths_differ(offset));
                     }
                     let record = match kind {
-                        INTERFACE => {
+                        1 => {
                             let interface = self.interface(offset, body)?;
                             self.interfaces.push(interface);
                             continue;
                         }
-                        ENHANCED_PACKET => self.enhanced(offset, body)?,
-                        OLD_PACKET => self.old(offset, body)?,
+                        6 => self.enhanced(offset, body)?,
+                        2 => self.old(offset, body)?,
                         _ => self.simple(offset, body)?,
                     };
                     return Ok(Some(record));

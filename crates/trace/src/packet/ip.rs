@@ -3,16 +3,6 @@
 use super::skip::{NotTcp, Skip};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-pub(super) const TCP: u8 = 6;
-
-const HOP_BY_HOP: u8 = 0;
-const ROUTING: u8 = 43;
-const FRAGMENT: u8 = 44;
-const AUTHENTICATION: u8 = 51;
-const DESTINATION: u8 = 60;
-const MOBILITY: u8 = 135;
-const SHIM6: u8 = 140;
-
 /// More extension headers in a row than any sender writes.
 const MOST_EXTENSIONS: usize = 16;
 
@@ -189,10 +179,15 @@ impl<'a> Datagram<'a> {
         for _ in 0..MOST_EXTENSIONS {
             let extension = bytes.get(at..).unwrap_or_default();
             let units = |extension| u8_at(extension, 1).map(usize::from).ok_or(Skip::CutShort);
-            let size = match next {
-                HOP_BY_HOP | ROUTING | DESTINATION | MOBILITY | SHIM6 => units(extension)? * 8 + 8,
-                AUTHENTICATION => units(extension)? * 4 + 8,
-                FRAGMENT => {
+            let size = match i32::from(next) {
+                // The last is Shim6 (RFC 5533).
+                libc::IPPROTO_HOPOPTS
+                | libc::IPPROTO_ROUTING
+                | libc::IPPROTO_DSTOPTS
+                | libc::IPPROTO_MH
+                | 140 => units(extension)? * 8 + 8,
+                libc::IPPROTO_AH => units(extension)? * 4 + 8,
+                libc::IPPROTO_FRAGMENT => {
                     // A fragment that is all of its datagram (RFC 6946) is none.
                     let place = u16_at(extension, 2).ok_or(Skip::CutShort)?;
                     fragment |= place & 0xfff9 != 0;
@@ -278,7 +273,7 @@ mod tests {
     #[test]
     fn a_packet_that_claims_more_than_its_frame_is_refused() {
         assert_eq!(Datagram::read(&v4(1500, 0), 60), Err(Skip::Malformed));
-        assert_eq!(Datagram::read(&v6(1500, TCP), 60), Err(Skip::Malformed));
+        assert_eq!(Datagram::read(&v6(1500, 6), 60), Err(Skip::Malformed));
         assert_eq!(Datagram::read(&v4(8, 0), 60), Err(Skip::Malformed));
     }
 
@@ -286,20 +281,20 @@ mod tests {
     fn fragments_are_noted() {
         assert!(Datagram::read(&v4(20, 0x2000), 20).expect("whole").fragment);
         assert!(Datagram::read(&v4(20, 7), 20).expect("whole").fragment);
-        let mut bytes = v6(8, FRAGMENT);
-        bytes.extend([TCP, 0, 0, 1, 0, 0, 0, 5]);
+        let mut bytes = v6(8, 44);
+        bytes.extend([6, 0, 0, 1, 0, 0, 0, 5]);
         let datagram = Datagram::read(&bytes, 48).expect("whole");
-        assert!(datagram.fragment && datagram.protocol == TCP);
+        assert!(datagram.fragment && datagram.protocol == 6);
     }
 
     #[test]
     fn extension_headers_are_passed_over() {
-        let mut bytes = v6(8 + 16 + 2, HOP_BY_HOP);
-        bytes.extend([DESTINATION, 0, 0, 0, 0, 0, 0, 0]);
-        bytes.extend([TCP, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let mut bytes = v6(8 + 16 + 2, 0);
+        bytes.extend([60, 0, 0, 0, 0, 0, 0, 0]);
+        bytes.extend([6, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         bytes.extend([7, 8]);
         let datagram = Datagram::read(&bytes, 66).expect("whole");
-        assert_eq!((datagram.protocol, datagram.payload), (TCP, &[7, 8][..]));
+        assert_eq!((datagram.protocol, datagram.payload), (6, &[7, 8][..]));
         assert_eq!(Datagram::read(&bytes[..41], 66), Err(Skip::CutShort));
     }
 }

@@ -5,21 +5,6 @@
 use super::ip::{u16_at, u32_at};
 use super::skip::{NotTcp, Skip};
 
-const NULL: u32 = 0;
-const ETHERNET: u32 = 1;
-const PPP: u32 = 9;
-/// Raw IP as the number is on some systems; 101 is the one that files should have.
-const RAW: [u32; 3] = [12, 14, 101];
-const PPP_HDLC: u32 = 50;
-const PPP_ETHERNET: u32 = 51;
-const LOOP: u32 = 108;
-const COOKED: u32 = 113;
-const IPV4: u32 = 228;
-const IPV6: u32 = 229;
-const COOKED_2: u32 = 276;
-
-const TYPE_PPPOE: u16 = 0x8864;
-
 /// What comes next in a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
@@ -37,11 +22,12 @@ pub(super) enum Next {
 pub(super) fn network_header(link: u32, bytes: &[u8]) -> Result<(usize, Next), Skip> {
     let kind = |at| u16_at(bytes, at).map(Next::Type).ok_or(Skip::CutShort);
     match link {
-        ETHERNET => Ok((0, Next::Ethernet)),
-        COOKED => Ok((16, kind(14)?)),
-        COOKED_2 => Ok((20, kind(0)?)),
-        NULL | LOOP => {
-            // NULL is in the order of the capturing machine, LOOP in network order; the families are small numbers.
+        // EN10MB, LINUX_SLL, LINUX_SLL2.
+        1 => Ok((0, Next::Ethernet)),
+        113 => Ok((16, kind(14)?)),
+        276 => Ok((20, kind(0)?)),
+        // NULL is in the order of the capturing machine, LOOP in network order; the families are small numbers.
+        0 | 108 => {
             let family = u32_at(bytes, 0).ok_or(Skip::CutShort)?;
             match if family > 0xffff { family.swap_bytes() } else { family } {
                 // IPv6 has another number on each system: Linux, NetBSD, FreeBSD, macOS.
@@ -49,10 +35,11 @@ pub(super) fn network_header(link: u32, bytes: &[u8]) -> Result<(usize, Next), S
                 other => Err(Skip::NotIp(NotTcp::Family(other))),
             }
         }
-        PPP | PPP_HDLC => Ok((0, Next::Ppp)),
-        PPP_ETHERNET => Ok((0, Next::Type(TYPE_PPPOE))),
-        IPV4 | IPV6 => Ok((0, Next::Ip)),
-        raw if RAW.contains(&raw) => Ok((0, Next::Ip)),
+        // PPP, PPP_HDLC, PPP_ETHER.
+        9 | 50 => Ok((0, Next::Ppp)),
+        51 => Ok((0, Next::Type(libc::ETH_P_PPP_SES as u16))),
+        // RAW, as it is on some systems and as files should have it; IPV4, IPV6.
+        12 | 14 | 101 | 228 | 229 => Ok((0, Next::Ip)),
         other => Err(Skip::Link(other)),
     }
 }
@@ -65,18 +52,18 @@ mod tests {
     fn cooked_captures_have_their_type_elsewhere() {
         let mut bytes = [0; 20];
         bytes[14..16].copy_from_slice(&[0x86, 0xdd]);
-        assert_eq!(network_header(COOKED, &bytes), Ok((16, Next::Type(0x86dd))));
-        assert_eq!(network_header(COOKED_2, &[8, 0]), Ok((20, Next::Type(0x0800))));
-        assert_eq!(network_header(COOKED, &bytes[..15]), Err(Skip::CutShort));
+        assert_eq!(network_header(113, &bytes), Ok((16, Next::Type(0x86dd))));
+        assert_eq!(network_header(276, &[8, 0]), Ok((20, Next::Type(0x0800))));
+        assert_eq!(network_header(113, &bytes[..15]), Err(Skip::CutShort));
     }
 
     #[test]
     fn loopback_is_read_in_either_order() {
-        assert_eq!(network_header(NULL, &[2, 0, 0, 0]), Ok((4, Next::Ip)));
-        assert_eq!(network_header(NULL, &[0, 0, 0, 30]), Ok((4, Next::Ip)));
-        assert_eq!(network_header(LOOP, &[0, 0, 0, 24]), Ok((4, Next::Ip)));
+        assert_eq!(network_header(0, &[2, 0, 0, 0]), Ok((4, Next::Ip)));
+        assert_eq!(network_header(0, &[0, 0, 0, 30]), Ok((4, Next::Ip)));
+        assert_eq!(network_header(108, &[0, 0, 0, 24]), Ok((4, Next::Ip)));
         let foreign = Err(Skip::NotIp(NotTcp::Family(7)));
-        assert_eq!(network_header(NULL, &[0, 0, 0, 7]), foreign);
+        assert_eq!(network_header(0, &[0, 0, 0, 7]), foreign);
     }
 
     #[test]

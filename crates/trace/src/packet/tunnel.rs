@@ -8,7 +8,7 @@
 //!
 //! Each step takes bytes off the front and says what comes next; after [`DEEPEST`] steps nobody goes on.
 
-use super::ip::{self, Datagram, u8_at, u16_at};
+use super::ip::{Datagram, u8_at, u16_at};
 use super::link::{self, Next};
 use super::skip::{NotTcp, Skip};
 
@@ -17,32 +17,6 @@ const DEEPEST: usize = 24;
 
 /// More MPLS labels in a row than any network has.
 const MOST_LABELS: usize = 16;
-
-const TYPE_IPV4: u16 = 0x0800;
-const TYPE_IPV6: u16 = 0x86dd;
-/// VLAN tags: 802.1Q, 802.1ad, and what was used before the latter.
-const VLAN: [u16; 3] = [0x8100, 0x88a8, 0x9100];
-const MPLS: u16 = 0x8847;
-const MPLS_MULTICAST: u16 = 0x8848;
-const PPPOE_SESSION: u16 = 0x8864;
-const PPP: u16 = 0x880b;
-/// A whole Ethernet frame ("transparent bridging").
-const BRIDGED: u16 = 0x6558;
-const ERSPAN_2: u16 = 0x88be;
-const ERSPAN_3: u16 = 0x22eb;
-/// Up to here, the field is the length of an 802.3 frame and no type.
-const LONGEST_802_3: u16 = 1500;
-
-const IN_IPV4: u8 = 4;
-const IN_IPV6: u8 = 41;
-const UDP: u8 = 17;
-const GRE: u8 = 47;
-const ETHER_IP: u8 = 97;
-const MPLS_IN_IP: u8 = 137;
-
-const L2TP_PORT: u16 = 1701;
-const VXLAN_PORT: u16 = 4789;
-const GENEVE_PORT: u16 = 6081;
 
 /// A tunnel that packets were read out of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -125,7 +99,7 @@ pub(super) fn innermost(
                 if datagram.fragment {
                     return Err(Skip::Fragment);
                 }
-                if datagram.protocol == ip::TCP {
+                if i32::from(datagram.protocol) == libc::IPPROTO_TCP {
                     return Ok((datagram, rest.tunnel));
                 }
                 let around = if datagram.source.is_ipv4() { Version::V4 } else { Version::V6 };
@@ -162,31 +136,33 @@ impl Rest<'_> {
     }
 
     fn of_type(&mut self, kind: u16) -> Result<Next, Skip> {
-        match kind {
-            TYPE_IPV4 | TYPE_IPV6 => Ok(Next::Ip),
-            BRIDGED => Ok(Next::Ethernet),
-            PPP => Ok(Next::Ppp),
-            kind if VLAN.contains(&kind) => {
+        match i32::from(kind) {
+            libc::ETH_P_IP | libc::ETH_P_IPV6 => Ok(Next::Ip),
+            // A whole Ethernet frame ("transparent bridging").
+            libc::ETH_P_TEB => Ok(Next::Ethernet),
+            // PPP by GRE (RFC 2637).
+            0x880b => Ok(Next::Ppp),
+            libc::ETH_P_8021Q | libc::ETH_P_8021AD | libc::ETH_P_QINQ1 => {
                 let inner = self.u16(2)?;
                 self.take(4);
                 Ok(Next::Type(inner))
             }
-            PPPOE_SESSION => {
+            libc::ETH_P_PPP_SES => {
                 let length = self.u16(4)?;
                 self.take(6);
                 self.end_at(length);
                 self.through(Tunnel::Pppoe);
                 Ok(Next::Ppp)
             }
-            MPLS | MPLS_MULTICAST => self.mpls(),
-            // A logical link header with a type behind it (SNAP, RFC 1042).
-            0..=LONGEST_802_3 if self.bytes.starts_with(&[0xaa, 0xaa, 3, 0, 0, 0]) => {
+            libc::ETH_P_MPLS_UC | libc::ETH_P_MPLS_MC => self.mpls(),
+            // Up to 1500 it is the length of an 802.3 frame and no type: a logical link header with a type behind it (SNAP, RFC 1042).
+            ..=1500 if self.bytes.starts_with(&[0xaa, 0xaa, 3, 0, 0, 0]) => {
                 let inner = self.u16(6)?;
                 self.take(8);
                 Ok(Next::Type(inner))
             }
-            0..=LONGEST_802_3 => Err(Skip::NotIp(NotTcp::Llc)),
-            other => Err(Skip::NotIp(NotTcp::Type(other))),
+            ..=1500 => Err(Skip::NotIp(NotTcp::Llc)),
+            _ => Err(Skip::NotIp(NotTcp::Type(kind))),
         }
     }
 
@@ -229,7 +205,7 @@ impl Rest<'_> {
         };
         match protocol {
             0x0021 | 0x0057 => Ok(Next::Ip),
-            0x0281 => Ok(Next::Type(MPLS)),
+            0x0281 => self.mpls(),
             other => Err(Skip::NotIp(NotTcp::Ppp(other))),
         }
     }
@@ -237,23 +213,24 @@ impl Rest<'_> {
     /// What an IP packet carries that is not TCP.
     fn of_protocol(&mut self, protocol: u8, around: Version) -> Result<Next, Skip> {
         let other = Skip::NotTcp(NotTcp::Protocol(protocol));
-        match protocol {
-            IN_IPV4 => {
+        match i32::from(protocol) {
+            libc::IPPROTO_IPIP => {
                 self.through(Tunnel::Ip(Version::V4, around));
                 Ok(Next::Ip)
             }
-            IN_IPV6 => {
+            libc::IPPROTO_IPV6 => {
                 self.through(Tunnel::Ip(Version::V6, around));
                 Ok(Next::Ip)
             }
-            MPLS_IN_IP => Ok(Next::Type(MPLS)),
-            ETHER_IP if self.u8(0)? >> 4 == 3 => {
+            libc::IPPROTO_MPLS => self.mpls(),
+            // EtherIP, version 3.
+            97 if self.u8(0)? >> 4 == 3 => {
                 self.take(2);
                 self.through(Tunnel::EtherIp);
                 Ok(Next::Ethernet)
             }
-            GRE => self.gre()?.ok_or(other),
-            UDP => self.udp()?.ok_or(other),
+            libc::IPPROTO_GRE => self.gre()?.ok_or(other),
+            libc::IPPROTO_UDP => self.udp()?.ok_or(other),
             _ => Err(other),
         }
     }
@@ -276,12 +253,14 @@ impl Rest<'_> {
         }
         self.through(Tunnel::Gre);
         Ok(Some(match kind {
-            ERSPAN_2 => {
+            // ERSPAN, types I and II.
+            0x88be => {
                 // Type I has neither a sequence number nor a header of its own.
                 self.take(if sequence { 8 } else { 0 });
                 Next::Ethernet
             }
-            ERSPAN_3 => {
+            // ERSPAN III.
+            0x22eb => {
                 let more = self.u16(10)? & 1 != 0;
                 self.take(if more { 20 } else { 12 });
                 Next::Ethernet
@@ -294,19 +273,22 @@ impl Rest<'_> {
     fn udp(&mut self) -> Result<Option<Next>, Skip> {
         let (Ok(from), Ok(to)) = (self.u16(0), self.u16(2)) else { return Ok(None) };
         match to {
-            VXLAN_PORT if u8_at(self.bytes, 8) == Some(0x08) => {
+            // VXLAN.
+            4789 if u8_at(self.bytes, 8) == Some(0x08) => {
                 self.take(16);
                 self.through(Tunnel::Vxlan);
                 Ok(Some(Next::Ethernet))
             }
-            GENEVE_PORT if u8_at(self.bytes, 8).is_some_and(|first| first >> 6 == 0) => {
+            // GENEVE.
+            6081 if u8_at(self.bytes, 8).is_some_and(|first| first >> 6 == 0) => {
                 let options = usize::from(self.u8(8)? & 0x3f) * 4;
                 let kind = self.u16(10)?;
                 self.take(16 + options);
                 self.through(Tunnel::Geneve);
                 Ok(Some(Next::Type(kind)))
             }
-            _ if to == L2TP_PORT || from == L2TP_PORT => {
+            // L2TP.
+            _ if to == 1701 || from == 1701 => {
                 let Ok(flags) = self.u16(8) else { return Ok(None) };
                 let has = |bit: u16| flags & bit != 0;
                 // Control messages carry nothing; version 3 does not say how long its cookie is.

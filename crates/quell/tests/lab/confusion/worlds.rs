@@ -120,7 +120,7 @@ pub struct World {
     server: String,
     /// What moves data: words behind `quell`, the server being `{b}`.
     traffic: String,
-    /// What a shell at `a` does while `$P` moves it.
+    /// What a shell at `a` does while `$P` moves it, until that ends.
     beside: String,
     /// Whether `b` sends.
     pub down: bool,
@@ -185,7 +185,9 @@ impl World {
         let traffic = format!("{QUELL} {}", self.traffic);
         let run = |options: &str| match self.beside.as_str() {
             "" => format!("{traffic} {options}"),
-            beside => format!("{traffic} {options} & P=$!; {beside} wait $P"),
+            beside => {
+                format!("{traffic} {options} & P=$!; {{ {beside} }} & S=$!; wait $P; kill $S")
+            }
         };
         let mut all = format!("PATH=$PATH:/usr/sbin:/sbin\n{}\n", self.at_a);
         let _ = writeln!(all, "cat >/tmp/traffic <<'EOF'\n{}\nEOF", run(">/dev/null 2>&1"));
@@ -308,9 +310,8 @@ fn sender_idle(draw: &mut Draw, world: &mut World) {
     world.line = line(draw.log(10.0, 40.0), draw.log(2.0, 40.0), draw.log(30.0, 60.0));
     let (stopped, runs) = (draw.log(0.8, 1.5), draw.log(0.01, 0.04));
     let who = if world.down { "$(cat /tmp/server)" } else { "$P" };
-    let times = (8.0 / (stopped + runs)).ceil();
     world.beside = format!(
-        "sleep 0.5; for i in $(seq {times}); do kill -STOP {who}; sleep {stopped:.3}; kill -CONT {who}; sleep {runs:.3}; done; "
+        "sleep 0.5; while :; do kill -STOP {who}; sleep {stopped:.3}; kill -CONT {who}; sleep {runs:.3}; done"
     );
     world.bulk(draw, ANY, 8, "");
 }

@@ -77,7 +77,8 @@ fn send_buffer(net: &Net) {
 fn receive_buffer(net: &Net) {
     let small = |stream: &TcpStream| setsockopt(stream, sockopt::RcvBuf, &16_384).expect("a size");
     let busy = far(net, |_| {}, small);
-    finds(&net.there, &["receive-buffer-locked"], &[]);
+    let found = finds(&net.there, &["receiver-window"], &[]);
+    assert!(evidence(&found, "receiver-window").contains("SO_RCVBUF"), "{found:#?}");
     finds(&net.here, &["receiver-window"], &[]);
     drop(busy);
 }
@@ -227,8 +228,8 @@ fn largest_buffer(net: &Net) {
     let busy = Busy::new(stream);
     pass(6000);
     // The send buffer would hold more than the receive buffer does.
-    let found = finds(&net.there, &["tcp-buffers"], &[]);
-    assert!(evidence(&found, "tcp-buffers").contains("tcp_rmem"), "{found:#?}");
+    let found = finds(&net.there, &["receiver-window"], &[]);
+    assert!(evidence(&found, "receiver-window").contains("tcp_rmem"), "{found:#?}");
     finds(&net.here, &["receiver-window"], &[]);
     drop(busy);
 }
