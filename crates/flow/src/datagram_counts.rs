@@ -52,9 +52,7 @@ impl DatagramCounts {
         let last = known(told.packets);
         let lost = known(told.errors).saturating_sub(known(told.omitted_errors.unwrap_or(0)));
         let sent = (lane.omitted.moment.packets + lane.mark.moment.packets).max(last);
-        // Who forges datagrams makes jitter.
-        let forged = outcome.their_part(lane.id).is_some_and(|part| part.forged > 0);
-        let rfc_jitter_ms = told.jitter.filter(|_| !forged).map(|seconds| seconds * 1e3);
+        let rfc_jitter_ms = told.jitter.map(|seconds| seconds * 1e3);
         Self {
             sent: sent.saturating_sub(base),
             arrived: last.saturating_sub(base).saturating_sub(lost),
@@ -73,7 +71,6 @@ impl DatagramCounts {
     ) -> Self {
         let (arrived, lost) = (lane.mark.moment.packets, lane.mark.moment.lost);
         let tail_unknown = told.is_none();
-        let steady = lane.mark.forged == 0;
         let last = told.and_then(|told| u64::try_from(told.packets).ok()).unwrap_or(0);
         // An iperf3 sends on until it hears that the amount has come.
         let last = last.min(outcome.plan.datagrams_of(lane.id, outcome.block).unwrap_or(u64::MAX));
@@ -81,8 +78,8 @@ impl DatagramCounts {
             sent: last.saturating_sub(lane.omitted.expected).max(arrived + lost),
             arrived,
             lost,
-            jitter_ms: steady.then_some(lane.mark.jitter_ns as f64 / 1e6),
-            rfc_jitter_ms: steady.then_some(lane.mark.rfc_jitter_ns as f64 / 1e6),
+            jitter_ms: Some(lane.mark.jitter_ns as f64 / 1e6),
+            rfc_jitter_ms: Some(lane.mark.rfc_jitter_ns as f64 / 1e6),
             tail_unknown,
             whole: false,
         }

@@ -83,7 +83,6 @@ fn part(lane: &StreamMeasurement) -> PartStream {
         duplicates: lane.mark.duplicates,
         socket_dropped: lane.mark.socket_dropped,
         foreign: lane.mark.foreign,
-        forged: lane.mark.forged,
         longest_gap_ns: lane.longest_gap_ns.filter(|_| !lane.sends),
         gaps: gaps.unwrap_or_default(),
         moments: Vec::new(),

@@ -565,9 +565,6 @@ impl DatagramReport {
             true => told(there),
             false => Some(ours(here)),
         };
-        // What others wrote into it came between its own.
-        let forged = pick(|l| l.mark.forged, |p| p.forged).is_some_and(|forged| forged > 0);
-        let pure = !forged;
         Self {
             sent: counts.sent,
             arrived: counts.arrived,
@@ -576,14 +573,14 @@ impl DatagramReport {
             unseen: counts.sent.saturating_sub(counts.arrived + counts.lost),
             tail_unknown: counts.tail_unknown,
             omitted_included: counts.whole,
-            reordered: pick(|l| l.mark.reordered, |p| p.out_of_order).filter(|_| pure),
-            duplicates: pick(|l| l.mark.duplicates, |p| p.duplicates).filter(|_| pure),
+            reordered: pick(|l| l.mark.reordered, |p| p.out_of_order),
+            duplicates: pick(|l| l.mark.duplicates, |p| p.duplicates),
             socket_dropped: pick(|l| l.mark.socket_dropped, |p| p.socket_dropped),
             foreign: pick(|l| l.mark.foreign, |p| p.foreign),
             refused: up.then(|| ours(|l| l.mark.refused)),
             jitter_ms: counts.jitter_ms,
-            gaps: if pure { merged(gaps, longest_gap_ns) } else { Vec::new() },
-            longest_gap_ns: longest_gap_ns.filter(|_| pure),
+            gaps: merged(gaps, longest_gap_ns),
+            longest_gap_ns,
         }
     }
 }

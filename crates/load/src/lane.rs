@@ -59,7 +59,7 @@ enum Moved {
 pub struct How<'a> {
     /// Bytes in one call, or of one datagram.
     pub block: usize,
-    /// Most bits a second; of datagrams that come, what their sender agreed to.
+    /// Most bits a second that are sent.
     pub rate: Option<u64>,
     /// Most bits a second, kept by the kernel, where it can (`SO_MAX_PACING_RATE`).
     pub pacing: Option<u64>,
@@ -104,8 +104,6 @@ pub struct LaneCounts {
     pub socket_dropped: u64,
     /// Datagrams that came and are not of this stream.
     pub foreign: u64,
-    /// Of those with a number of this stream, how many are known not to be of it.
-    pub forged: u64,
     /// Sender of datagrams: refused by a queue of this host.
     pub refused: u64,
 }
@@ -146,8 +144,6 @@ impl LaneCounts {
             duplicates: less(self.duplicates, before.duplicates),
             socket_dropped: less(self.socket_dropped, before.socket_dropped),
             foreign: less(self.foreign, before.foreign),
-            // What is known at the end may be of any time.
-            forged: self.forged,
             refused: less(self.refused, before.refused),
             jitter_ns: self.jitter_ns,
             rfc_jitter_ns: self.rfc_jitter_ns,
@@ -230,8 +226,7 @@ impl Lane {
                 let last = limit.bytes.map(|bytes| bytes.div_ceil(block.max(1) as u64));
                 let limit = Limit { bytes: None, ..limit };
                 let size = Some(block);
-                let what =
-                    UdpReceiving { header, limit, last, buffer, trains, hello, size, rate, burst };
+                let what = UdpReceiving { header, limit, last, buffer, trains, hello, size };
                 udp_receive(socket, &what, tally, stop)
             }
             // Only sockets for datagrams are given a tally of datagrams.
@@ -284,7 +279,6 @@ impl Lane {
                     duplicates: counts.duplicates,
                     socket_dropped: counts.socket_drops,
                     foreign: counts.foreign,
-                    forged: counts.forged,
                     refused: 0,
                 }
             }
@@ -319,13 +313,6 @@ impl Lane {
             packets: counts.packets,
             longest_ns: counts.longest_ns,
         })
-    }
-
-    /// The sender of datagrams that come here says that it sent so many ([`UdpTally::all_sent`]), if it says anything.
-    pub fn all_sent(&self, sent: Option<u64>) {
-        if let (Moved::Datagrams(tally), Some(sent)) = (&self.moved, sent) {
-            tally.all_sent(sent);
-        }
     }
 
     /// The longest time between arrivals is measured anew from here on.

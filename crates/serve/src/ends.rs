@@ -201,7 +201,7 @@ impl Conversation<'_> {
     fn say(&self, sizes: &[u32], wait_ms: u32) -> Result<Answer, ConversationEnd> {
         let (mut too_big, mut sent) = (Vec::new(), Vec::new());
         let Some(socket) = self.flows.first() else {
-            return Ok(Answer::Said { too_big, sent: Some(sent) });
+            return Ok(Answer::Said { too_big, sent });
         };
         let ipv6 = self.guest.peer.ip().to_canonical().is_ipv6();
         option::observe(socket.as_fd(), ipv6)?;
@@ -222,7 +222,7 @@ impl Conversation<'_> {
             too_big.extend(told.map(|error| error.report.mtu));
             let _ = option::get(socket.as_fd(), libc::SOL_SOCKET, libc::SO_ERROR);
         })?;
-        Ok(Answer::Said { too_big, sent: Some(sent) })
+        Ok(Answer::Said { too_big, sent })
     }
 
     /// Sizes of what comes over the first flow for so long.

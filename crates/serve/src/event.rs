@@ -1,8 +1,9 @@
 //! What the server tells while it runs: an event a line, for people and as JSON.
 
+use quell_units::fmt;
 use quell_wire::text::printable;
 use serde::Serialize;
-use std::fmt;
+use std::fmt::{Display, Formatter, Result};
 use std::net::SocketAddr;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -168,8 +169,8 @@ impl Quiet {
     }
 }
 
-impl fmt::Display for ServeEvent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Display for ServeEvent {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             Self::Started { address, secret, user } => {
                 write!(f, "serving at {address}, TCP and UDP")?;
@@ -239,15 +240,15 @@ impl fmt::Display for ServeEvent {
     }
 }
 
-impl fmt::Display for TestResult {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Display for TestResult {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let mut parts = Vec::new();
         for (bytes, rate, word) in [
             (self.received_bytes, self.received_bits_per_second, "received"),
             (self.sent_bytes, self.sent_bits_per_second, "sent"),
         ] {
             if bytes > 0 {
-                parts.push(format!("{} {word}, {}", size(bytes as f64), bits(rate)));
+                parts.push(format!("{} {word}, {}/s", fmt::bytes(bytes), fmt::bits(rate)));
             }
         }
         if parts.is_empty() {
@@ -265,28 +266,6 @@ impl fmt::Display for TestResult {
         }
         write!(f, "{:.1} s: {}", self.seconds, parts.join(", "))
     }
-}
-
-fn size(bytes: f64) -> String {
-    scaled(bytes, "B")
-}
-
-fn bits(rate: f64) -> String {
-    scaled(rate, "bit/s")
-}
-
-/// Three digits and a decimal prefix.
-fn scaled(value: f64, unit: &str) -> String {
-    let mut value = value;
-    for prefix in ["", "k", "M", "G"] {
-        if value < 999.5 {
-            let digits = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
-            let digits = if prefix.is_empty() { 0 } else { digits };
-            return format!("{value:.digits$} {prefix}{unit}");
-        }
-        value /= 1000.0;
-    }
-    format!("{value:.2} T{unit}")
 }
 
 #[cfg(test)]
@@ -336,12 +315,6 @@ mod tests {
         assert_eq!(json["event"], "ended");
         assert_eq!(json["sent_bytes"], 5);
         assert_eq!(json["client"], "192.0.2.1:4000");
-    }
-
-    #[test]
-    fn sizes_have_three_digits() {
-        let said = [0.0, 999.0, 1000.0, 12_345.0, 999_600.0, 5.3e9, 7e13].map(|v| scaled(v, "B"));
-        assert_eq!(said, ["0 B", "999 B", "1.00 kB", "12.3 kB", "1.00 MB", "5.30 GB", "70.00 TB"]);
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub fn run(hub: &Hub<'_>, guest: Accepted, cookie: Cookie) -> bool {
     let mut measured = Measurement::new(&plan, local, &lanes);
     let result = measure(hub, (&guest, &pass), &mut talk, &plan, rates, &lanes, &mut measured);
     let outcome = report::outcome(&plan, &lanes, &measured);
-    let result = result.and_then(|()| finish(&mut talk, &pass, &plan, &lanes, &mut measured));
+    let result = result.and_then(|()| finish(&mut talk, &plan, &lanes, &mut measured));
     let result = result.map_err(|why| if pass.lost() { Break::Idle } else { why });
     if let Err(why) = &result {
         talk.part(why);

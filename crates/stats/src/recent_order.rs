@@ -84,29 +84,6 @@ impl RecentOrder {
         self.next = seq.saturating_add(1);
     }
 
-    /// Forgets what came with a number above this one, which was never sent, and says how many those are. None, and nothing is forgotten, where they are
-    /// more than `most` or go beyond the window.
-    pub fn cut(&mut self, last: u64, most: u64) -> Option<u64> {
-        let Some(newest) = self.next.checked_sub(1).filter(|newest| *newest > last) else {
-            return Some(0);
-        };
-        // Such as these stand in a whole window, but for the word that is shared.
-        if last < self.first || newest - last > (self.words() - 1) * 64 {
-            return None;
-        }
-        let beyond = (last + 1..=newest).filter(|seq| self.has(*seq)).count() as u64;
-        if beyond > most {
-            return None;
-        }
-        for seq in last + 1..=newest {
-            let (word, bit) = self.place(seq);
-            self.seen[word] &= !bit;
-        }
-        self.next = last + 1;
-        self.arrived -= beyond;
-        Some(beyond)
-    }
-
     /// Words of the window.
     fn words(&self) -> u64 {
         self.seen.len() as u64
@@ -220,20 +197,6 @@ mod tests {
         let order = of(0, [0, 1, 2, far, far - 1, far - 1, far - WINDOW - 70]);
         assert_eq!((order.arrived(), order.reordered(), order.duplicates()), (6, 2, 1));
         assert_eq!(order.missing(), far + 1 - 6);
-    }
-
-    #[test]
-    fn what_was_never_sent_is_forgotten_and_its_losses_with_it() {
-        let mut order = of(1, [1, 2, 4, 130, 5, 9, 6]);
-        assert_eq!(order.cut(6, 1), None, "more than can be forged");
-        assert_eq!((order.arrived(), order.sent()), (7, 130));
-        assert_eq!(order.cut(6, 10), Some(2));
-        assert_eq!((order.arrived(), order.sent(), order.missing()), (5, 6, 1));
-        assert_eq!(order.cut(6, 10), Some(0));
-        assert!(!order.push(5) && order.push(3), "what came before is known");
-        // Beyond the window nobody knows which came.
-        let mut far = of(1, [1, 2, 2 * WINDOW, 3]);
-        assert_eq!((far.cut(3, 10), far.arrived()), (None, 4));
     }
 
     #[test]

@@ -80,9 +80,8 @@ pub enum Answer {
     Said {
         /// The MTUs that routers named, or its own device.
         too_big: Vec<u32>,
-        /// What it handed to its kernel, which took it: sizes. None of an end that is older: it did not tell.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        sent: Option<Vec<u32>>,
+        /// What it handed to its kernel, which took it: sizes.
+        sent: Vec<u32>,
     },
     /// To `Hear`, in the end.
     Heard {
@@ -182,19 +181,6 @@ mod tests {
         }
         let answer = Answer::Flows { from: vec!["192.0.2.1:4000".parse().unwrap()] };
         assert_eq!(read::<Answer>(&framed(&answer)[LENGTH..]), Some(answer));
-    }
-
-    #[test]
-    fn what_an_older_end_says_that_it_sent_is_not_known_and_it_reads_what_a_newer_one_says() {
-        let old = read::<Answer>(br#"{"said":{"too_big":[1400]}}"#);
-        assert_eq!(old, Some(Answer::Said { too_big: vec![1400], sent: None }));
-        #[derive(Deserialize, PartialEq, Debug)]
-        #[serde(rename_all = "snake_case")]
-        enum Older {
-            Said { too_big: Vec<u32> },
-        }
-        let new = framed(&Answer::Said { too_big: vec![], sent: Some(vec![576]) });
-        assert_eq!(read::<Older>(&new[LENGTH..]), Some(Older::Said { too_big: vec![] }));
     }
 
     #[test]

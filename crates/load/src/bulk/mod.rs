@@ -14,11 +14,9 @@
 
 mod gate;
 mod pacer;
-mod plausible;
 mod schedule;
 mod tally;
 mod tcp;
-mod transits;
 mod udp_receive;
 mod udp_send;
 

@@ -1,15 +1,10 @@
 //! What a mover has counted so far: written by one thread, read by any.
 
-use quell_stats::RecentOrder;
 use quell_stats::log_histogram::{LogHistogram, bucket};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Buckets of gaps: one of eighteen minutes and more is as long as any.
 const GAPS: usize = bucket(1 << 40) + 1;
-
-/// So many of a stranger's datagrams may be among a flow's own, and half as many as those are.
-const FEW_FORGED: u64 = 100;
 
 /// A count with one writer at a time, so that adding needs no locked instruction.
 #[derive(Debug, Default)]
@@ -108,21 +103,6 @@ pub struct UdpTally {
     pub(super) first_number: Count,
     pub(super) longest_ns: Count,
     pub(super) gaps: Box<[Count]>,
-    pub(super) forged: Count,
-    /// Counts that follow from it are written by who holds it.
-    numbers: Mutex<Numbers>,
-}
-
-/// The numbers of a flow's datagrams that came.
-#[derive(Debug)]
-pub(super) struct Numbers {
-    pub order: RecentOrder,
-    /// Bytes of each datagram, where that was agreed.
-    pub size: Option<usize>,
-    /// The last one that was sent, as soon as the sender tells.
-    pub last_sent: u64,
-    /// How many came that were never sent.
-    pub beyond: u64,
 }
 
 /// One look at a [`UdpTally`]. Numbers of one look fit together to within what arrives while looking.
@@ -140,9 +120,6 @@ pub struct UdpCounts {
     pub duplicates: u64,
     /// Of another length than this flow's, or with a number that it can't have: somebody else's.
     pub foreign: u64,
-    /// Of those with a number of this flow, how many are known not to be of it: nobody sent their number, or another one has the same and was sent at
-    /// another time. Where there are some, jitter, order, copies and times between arrivals tell nothing.
-    pub forged: u64,
     /// In how many pieces the kernel handed them over. Fewer than packets where it carried several in one.
     pub trains: u64,
     /// Interarrival jitter now in nanoseconds, by the kernel's receive stamps and the sender's time of sending: RFC 3550's estimate without its
@@ -190,13 +167,6 @@ impl UdpTally {
             first_number: count(),
             longest_ns: count(),
             gaps: (0..GAPS).map(|_| count()).collect(),
-            forged: count(),
-            numbers: Mutex::new(Numbers {
-                order: RecentOrder::within(1, 1),
-                size: None,
-                last_sent: u64::MAX,
-                beyond: 0,
-            }),
         }
     }
 
@@ -212,7 +182,6 @@ impl UdpTally {
             reordered: self.reordered.get(),
             duplicates: self.duplicates.get(),
             foreign: self.foreign.get(),
-            forged: self.forged.get(),
             trains: self.trains.get(),
             jitter_ns: self.jitter_ns.get(),
             rfc_jitter_ns: self.rfc_jitter_ns.get(),
@@ -221,27 +190,6 @@ impl UdpTally {
             last_ns: self.last_ns.get(),
             first_number: self.first_number.get(),
             longest_ns: self.longest_ns.get(),
-        }
-    }
-
-    pub(super) fn numbers(&self) -> MutexGuard<'_, Numbers> {
-        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The sender says that it sent so many: a higher number is none of its own, and what came with one does not count, nor does what comes. Where that
-    /// would be a large part of all it is the sender who says what can't be, and all stays as it is; so where nobody knows any more which came.
-    pub fn all_sent(&self, sent: u64) {
-        let mut numbers = self.numbers();
-        let Some(size) = numbers.size else { return };
-        let Some(beyond) = numbers.order.cut(sent, sent / 2 + FEW_FORGED) else { return };
-        numbers.last_sent = sent;
-        if beyond > 0 {
-            numbers.beyond += beyond;
-            self.forged.add(beyond);
-            self.foreign.add(beyond);
-            self.bytes.set(self.bytes.get().saturating_sub(beyond.saturating_mul(size as u64)));
-            self.arrived.set(numbers.order.arrived());
-            self.sent.set(numbers.order.sent());
         }
     }
 

@@ -1,12 +1,9 @@
 //! Datagrams into one socket: counted, put in order, timed.
 
-use super::plausible::{Judged, Plausible};
-use super::tally::Numbers;
-use super::transits::Transits;
 use super::{Ended, Limit, Patience, UdpHeader, UdpTally, Woken};
 use nix::errno::Errno;
-use quell_stats::RecentOrder;
 use quell_stats::recent_order::WINDOW;
+use quell_stats::{Jitter, RecentOrder};
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::bulk::{Fill, Train, Trains, fill, prepare_receiving};
@@ -22,11 +19,6 @@ const BATCH: usize = 16;
 const BUFFER: usize = 4 << 20;
 /// Fewest numbers that are remembered: of a thousand streams none is so fast that more are on their way.
 const FEWEST: u64 = 4096;
-
-/// Of so many numbers that are remembered one has room for when it was sent.
-const A_STAMP_OF: u64 = 16;
-/// In place of when one was sent that is not known.
-const UNKNOWN: u32 = 0;
 
 /// How many numbers are remembered by a stream with this buffer.
 fn remembered(buffer: usize) -> u64 {
@@ -51,10 +43,6 @@ pub struct UdpReceiving {
     pub hello: Option<[u8; LONG_HELLO]>,
     /// Bytes of each datagram, where they were agreed: any other is not of this flow.
     pub size: Option<usize>,
-    /// Bits a second that were agreed: more can't have been sent.
-    pub rate: Option<u64>,
-    /// How many of them may leave together.
-    pub burst: u32,
 }
 
 impl Default for UdpReceiving {
@@ -67,8 +55,6 @@ impl Default for UdpReceiving {
             trains: true,
             hello: None,
             size: None,
-            rate: None,
-            burst: 1,
         }
     }
 }
@@ -89,9 +75,7 @@ pub fn udp_receive(
     let patience = Patience::new(stop, what.limit.end_ns)?;
     let mut trains = if got.trains { Trains::new(BATCH) } else { Trains::heads(BATCH) };
     let mut book = Book::new(what.header, tally, remembered(what.buffer));
-    book.plausible = Plausible::new(what.size, what.rate, what.burst);
-    tally.numbers().size = what.size;
-    book.plausible.began(monotonic_ns());
+    book.size = what.size;
     book.last = what.last.unwrap_or(u64::MAX);
     book.hello = what.hello;
     let drops_before = fill(fd).unwrap_or_default().drops;
@@ -107,13 +91,11 @@ pub fn udp_receive(
         nap.after(&full, pieces, monotonic_ns());
         tally.socket_drops.set(book.dropped(full.drops.wrapping_sub(drops_before)));
         if tally.bytes.get() >= most {
-            book.end();
             return Ok(Ended::Done);
         }
         if let Woken::End(ended) = woken {
             let drops = fill(fd).unwrap_or_default().drops;
             tally.socket_drops.set(book.dropped(drops.wrapping_sub(drops_before)));
-            book.end();
             return Ok(ended);
         }
     }
@@ -211,9 +193,8 @@ impl Nap {
 struct Book<'a> {
     header: UdpHeader,
     tally: &'a UdpTally,
-    /// When each of the newest was sent, as far as 32 bits tell.
-    stamps: Box<[u32]>,
-    transits: Transits,
+    order: RecentOrder,
+    jitter: Jitter,
     wall: Wall,
     /// The number of the last that counts, and whether the sender went beyond it.
     last: u64,
@@ -222,30 +203,28 @@ struct Book<'a> {
     hello: Option<[u8; LONG_HELLO]>,
     /// When the previous one arrived, by the wall clock.
     last_ns: Option<u64>,
-    /// What can be of this flow.
-    plausible: Plausible,
-    /// Datagrams that are shorter than the header.
-    short: u64,
+    /// Bytes of each datagram, where that was agreed.
+    size: Option<usize>,
+    /// Datagrams of another length.
+    strange: u64,
     /// Datagrams in the longest train so far.
     longest: u64,
 }
 
 impl<'a> Book<'a> {
     fn new(header: UdpHeader, tally: &'a UdpTally, remembered: u64) -> Self {
-        tally.numbers().order = RecentOrder::within(1, remembered);
-        let stamps = vec![0; (remembered / A_STAMP_OF).max(1) as usize].into_boxed_slice();
         Self {
             header,
             tally,
-            stamps,
-            transits: Transits::default(),
+            order: RecentOrder::within(1, remembered),
+            jitter: Jitter::default(),
             wall: Wall::new(),
             last: u64::MAX,
             went_beyond: false,
             hello: None,
             last_ns: None,
-            plausible: Plausible::new(None, None, 1),
-            short: 0,
+            size: None,
+            strange: 0,
             longest: 1,
         }
     }
@@ -256,7 +235,7 @@ impl<'a> Book<'a> {
         let now = self.wall.look();
         if self.wall.steps() != steps {
             self.last_ns = None;
-            self.transits.interrupt();
+            self.jitter.interrupt();
         }
         now
     }
@@ -264,67 +243,37 @@ impl<'a> Book<'a> {
     fn arrive(&mut self, train: &Train<'_>, now: u64) {
         let stamp = train.stamp_ns.unwrap_or_else(|| self.wall.at(now));
         let came_ns = self.wall.monotonic(stamp);
-        if self.tally.first_ns.get() == 0 {
-            self.plausible.began(came_ns);
-        }
-        let tally = self.tally;
-        let mut numbers = tally.numbers();
-        let Numbers { order, last_sent, beyond, .. } = &mut *numbers;
         let mut first = true;
         let mut begins = None;
         let mut bytes = 0;
         let mut together = 0;
         for datagram in train.datagrams() {
             let whole = datagram.len() + train.beyond;
-            if train.beyond == 0 && self.is_hello(datagram) || !self.plausible.fits(whole) {
+            if train.beyond == 0 && self.is_hello(datagram) {
                 continue;
             }
-            let Some((sent_ns, number)) = self.header.read(datagram) else {
-                self.short += 1;
+            let fits = self.size.is_none_or(|size| size == whole);
+            let Some((sent_ns, number)) = self.header.read(datagram).filter(|_| fits) else {
+                self.strange += 1;
                 continue;
             };
             let number = match self.header {
-                UdpHeader::Bits32 => order.widen(number as u32),
+                UdpHeader::Bits32 => self.order.widen(number as u32),
                 UdpHeader::Bits64 => number,
             };
-            if number > *last_sent {
-                *beyond += 1;
-                continue;
-            }
             if number > self.last {
                 self.went_beyond = true;
                 continue;
             }
-            let newest = order.sent();
-            let room = self.stamps.len() as u64;
-            let stamped = (sent_ns as u32).max(UNKNOWN + 1);
-            let kept = newest.saturating_sub(number) < room;
-            let place = (number % room) as usize;
-            match self.plausible.judge(number, newest, now) {
-                Judged::NotYet => continue,
-                Judged::Own => {}
-                Judged::OwnWith(held) => {
-                    if order.push(held) {
-                        self.stamps[(held % room) as usize] = UNKNOWN;
-                        begins.get_or_insert(held);
-                        bytes += whole as u64;
-                    }
-                }
-            }
-            if order.push(number) {
+            let newest = self.order.sent();
+            if self.order.push(number) {
                 begins.get_or_insert(number);
                 bytes += whole as u64;
                 // A copy, or one that was overtaken, tells nothing of how the flow's transit changes.
-                if number > newest && order.sent() == number {
-                    self.transits.push(stamp, sent_ns);
+                if number > newest && self.order.sent() == number {
+                    // A constant offset of the clocks cancels.
+                    self.jitter.push(stamp.wrapping_sub(sent_ns) as i64 as f64);
                 }
-                if kept {
-                    self.stamps[place] = stamped;
-                }
-            } else if kept && (1..=newest).contains(&number) {
-                // A copy on the path is one to the last byte.
-                let other = ![UNKNOWN, stamped].contains(&self.stamps[place]);
-                tally.forged.add(u64::from(other));
             }
             if std::mem::take(&mut first) {
                 if let Some(last) = self.last_ns.replace(stamp) {
@@ -355,31 +304,23 @@ impl<'a> Book<'a> {
             || Greeting::read(datagram).is_some_and(|greeting| greeting.token.is_none())
     }
 
-    /// Nothing more is taken.
-    fn end(&mut self) {
-        self.plausible.end();
-        self.publish();
-    }
-
     /// How many datagrams the pieces had that found no room: the kernel counts a train as one. At most what the longest had, and
     /// no more than are missing.
     fn dropped(&self, pieces: u32) -> u64 {
         let pieces = u64::from(pieces);
-        let missing = self.tally.numbers().order.missing();
+        let missing = self.order.missing();
         pieces.saturating_mul(self.longest).min(missing.max(pieces))
     }
 
     fn publish(&self) {
         let tally = self.tally;
-        let numbers = tally.numbers();
-        let order = &numbers.order;
+        let order = &self.order;
         tally.arrived.set(order.arrived());
         tally.reordered.set(order.reordered());
         tally.duplicates.set(order.duplicates());
-        tally.jitter_ns.set(self.transits.settled() as u64);
-        tally.rfc_jitter_ns.set(self.transits.estimate() as u64);
-        let none = self.short + order.nonsense() + self.plausible.ignored();
-        tally.foreign.set(none + numbers.beyond);
+        tally.jitter_ns.set(self.jitter.settled().unwrap_or(0.0) as u64);
+        tally.rfc_jitter_ns.set(self.jitter.last().unwrap_or(0.0) as u64);
+        tally.foreign.set(self.strange + order.nonsense());
         tally.sent.set(if self.went_beyond { self.last } else { order.sent() });
     }
 }
@@ -405,7 +346,10 @@ mod tests {
         let (early, late) = (at(5_000_000), at(5_070_000));
         book.arrive(&Train { stamp_ns: early, bytes: &first, segment: 20, beyond: 0 }, 0);
         book.arrive(&Train { stamp_ns: late, bytes: &second, segment: 20, beyond: 0 }, 0);
-        book.arrive(&Train { stamp_ns: late, bytes: &[7; 5], segment: 5, beyond: 0 }, 0);
+        book.size = Some(20);
+        book.arrive(&Train { stamp_ns: late, bytes: &[7; 16], segment: 16, beyond: 0 }, 0);
+        // iperf3's answer to a second hello is no stranger's.
+        book.arrive(&Train { stamp_ns: late, bytes: b"6789", segment: 4, beyond: 0 }, 0);
         book.publish();
         let counts = tally.counts();
         assert_eq!((counts.packets, counts.sent, counts.lost()), (4, 4, 0));
@@ -449,75 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_stranger_sends_under_the_senders_address_is_counted_apart_and_costs_nothing() {
-        let tally = UdpTally::new();
-        let mut book = Book::new(UdpHeader::Bits32, &tally, WINDOW);
-        book.plausible = Plausible::new(Some(20), Some(1_000_000), 1);
-        fn train(bytes: &[u8], segment: usize) -> Train<'_> {
-            Train { stamp_ns: None, bytes, segment, beyond: 0 }
-        }
-        book.arrive(&train(&datagrams(&[1, 2, 3]), 20), 0);
-        // A header and four bytes, with the last number that there is; the same as long as the others are; one that a rate of 6250 a
-        // second does not make so soon.
-        let mut last = [0; 20];
-        UdpHeader::Bits32.write(&mut last, 0, u32::MAX.into());
-        book.arrive(&train(&last[..16], 16), 0);
-        book.arrive(&train(&last, 20), 0);
-        book.arrive(&train(&datagrams(&[9_000]), 20), 0);
-        book.arrive(&train(&datagrams(&[4, 6]), 20), 0);
-        // iperf3's answer to a second hello is no stranger's.
-        book.arrive(&train(b"6789", 4), 0);
-        book.end();
-        let counts = tally.counts();
-        assert_eq!((counts.packets, counts.sent, counts.lost(), counts.foreign), (5, 6, 1, 3));
-        assert_eq!((counts.bytes, counts.reordered), (100, 0));
-    }
-
-    #[test]
-    fn what_a_stranger_sends_ahead_of_the_flow_is_told_apart_when_the_sender_says_what_it_sent() {
-        let tally = UdpTally::new();
-        let mut book = Book::new(UdpHeader::Bits32, &tally, WINDOW);
-        tally.numbers().size = Some(20);
-        fn train(bytes: &[u8]) -> Train<'_> {
-            Train { stamp_ns: None, bytes, segment: 20, beyond: 0 }
-        }
-        // Of ten the fifth is lost; 20 and 31 to 33 are a stranger's, and come before the end and behind it.
-        book.arrive(&train(&datagrams(&[1, 2, 3, 4, 20, 6, 7, 8, 9, 10, 31, 32, 33])), 0);
-        book.publish();
-        assert_eq!((tally.counts().packets, tally.counts().sent), (13, 33));
-        tally.all_sent(10);
-        let clipped = |foreign| {
-            let counts = tally.counts();
-            assert_eq!((counts.packets, counts.sent, counts.lost()), (9, 10, 1));
-            assert_eq!((counts.bytes, counts.forged, counts.foreign), (180, 4, foreign));
-        };
-        clipped(4);
-        book.arrive(&train(&datagrams(&[34, 11])), 0);
-        book.end();
-        clipped(6);
-        // Who says that next to nothing of what came was sent is not believed.
-        tally.all_sent(0);
-        assert_eq!(tally.counts().packets, 9);
-    }
-
-    #[test]
-    fn a_number_that_comes_twice_with_two_times_of_sending_was_forged_and_a_copy_was_not() {
-        let tally = UdpTally::new();
-        let mut book = Book::new(UdpHeader::Bits32, &tally, WINDOW);
-        let mut come = |number: u64, sent_ns: u64| {
-            let mut bytes = [0; 20];
-            UdpHeader::Bits32.write(&mut bytes, sent_ns, number);
-            book.arrive(&Train { stamp_ns: None, bytes: &bytes, segment: 20, beyond: 0 }, 0);
-            (tally.counts().forged, bytes)
-        };
-        (1..=20).for_each(|n| assert_eq!(come(n, n * 1_000_000).0, 0));
-        assert_eq!([come(20, 20_000_000).0, come(3, 3_000_000).0], [0; 2], "copies");
-        // Ahead of the flow, which then comes to the same number.
-        assert_eq!([come(25, 7_000_000).0, come(25, 25_000_000).0], [0, 1]);
-    }
-
-    #[test]
-    fn a_copy_an_overtaken_one_and_a_time_that_can_not_be_move_no_jitter() {
+    fn a_copy_and_an_overtaken_one_move_no_jitter() {
         let tally = UdpTally::new();
         let mut book = Book::new(UdpHeader::Bits32, &tally, WINDOW);
         let mut come = |number: u64, came_ms: u64, sent_ns: u64| {
@@ -529,11 +405,11 @@ mod tests {
             tally.counts().jitter_ns
         };
         (1..=100).for_each(|n| assert_eq!(come(n, n, n * 1_000_000), 0));
-        // A copy of the tenth a second time, from long ago; one that comes late; one that was sent a month before the others.
+        // A copy of the tenth a second time, from long ago; one that comes late.
         assert_eq!(come(10, 101, 7), 0);
         (102..=110).for_each(|n| assert_eq!(come(n, n, n * 1_000_000), 0));
-        assert_eq!([come(101, 111, 7), come(112, 112, 4_000_000_000_000_000)], [0; 2]);
-        (113..=150).for_each(|n| assert_eq!(come(n, n, n * 1_000_000), 0));
+        assert_eq!(come(101, 111, 7), 0);
+        (111..=150).for_each(|n| assert_eq!(come(n, n, n * 1_000_000), 0));
         // And what swings does.
         (151..=300).for_each(|n| _ = come(n, n + n % 2, n * 1_000_000));
         let swings = come(301, 302, 301_000_000);

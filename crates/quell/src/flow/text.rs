@@ -319,7 +319,7 @@ fn udp(out: &mut String, name: &str, datagrams: &DatagramReport, width: usize) {
         // What came there only the server knows, and nothing here can be held against it.
         let who = if name == "up" { ", as the server says" } else { "" };
         let fact = format!(
-            "datagrams that are not of this test (another length, or a number that it can't have): {foreign}{who}; they don't count"
+            "datagrams that are not of this test (another length): {foreign}{who}; they don't count"
         );
         *out += &wrapped("", &fact);
     }

@@ -229,7 +229,6 @@ impl ServedLane {
             duplicates: counted.duplicates,
             socket_dropped: counted.socket_dropped,
             foreign: counted.foreign,
-            forged: counted.forged,
             longest_gap_ns: self.arrivals().map(|arrivals| arrivals.longest_ns),
             gaps,
             moments,

@@ -290,17 +290,13 @@ fn await_rest<'a>(
     lanes: &'a [ServedLane],
     measured: &mut Measurement,
 ) -> Result<(), Break> {
-    let theirs = trade_begins(talk, (pass, lanes), measured)?;
+    pass.active().map_err(|_| Break::Idle)?;
+    let theirs = trade_begins(talk, measured)?;
     let sent = |lane: &ServedLane| {
         let told = theirs.streams.iter().find(|stream| stream.id == lane.id)?;
         u64::try_from(told.packets).ok().filter(|sent| *sent <= MOST_DATAGRAMS && !lane.sends)
     };
     measured.sent = lanes.iter().map(sent).collect();
-    if measured.host.is_some() {
-        for (lane, sent) in lanes.iter().zip(&measured.sent) {
-            lane.all_sent(*sent);
-        }
-    }
     let here = lanes.iter().zip(&measured.sent).filter(|(lane, _)| lane.takes_datagrams());
     let awaited = Awaited {
         lanes: here.map(|(lane, sent)| (&**lane, *sent)).collect(),
@@ -313,12 +309,11 @@ fn await_rest<'a>(
 }
 
 /// The exchange of results as far as the client's.
-fn trade_begins<'a>(
-    talk: &mut ControlConnection<'a>,
-    (pass, lanes): (&'a Pass<'a>, &'a [ServedLane]),
+fn trade_begins(
+    talk: &mut ControlConnection<'_>,
     measured: &mut Measurement,
 ) -> Result<Results, Break> {
-    talk.drains(lanes, pass)?;
+    talk.drains();
     talk.send(&std::mem::take(&mut measured.unsaid))?;
     talk.say(State::ExchangeResults)?;
     measured.trades = true;
@@ -326,15 +321,14 @@ fn trade_begins<'a>(
 }
 
 /// The exchange of results, until the client has all it wants.
-pub fn finish<'a>(
-    talk: &mut ControlConnection<'a>,
-    pass: &'a Pass<'a>,
+pub fn finish(
+    talk: &mut ControlConnection<'_>,
     plan: &ServePlan,
-    lanes: &'a [ServedLane],
+    lanes: &[ServedLane],
     measured: &mut Measurement,
 ) -> Result<(), Break> {
     if !measured.trades {
-        trade_begins(talk, (pass, lanes), measured)?;
+        trade_begins(talk, measured)?;
     }
     let results = report::results(plan, lanes, measured);
     let frame = quell_wire::iperf3::frame(&results)

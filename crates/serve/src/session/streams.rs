@@ -45,7 +45,7 @@ pub fn prepare(
             let other = Streams::Tcp { elsewhere: true };
             let entry = hub.expect(cookie, ip, other, 1)?.ok_or_else(used)?;
             talk.say(plan.asks_for_streams())?;
-            Some(Proven::wait_for(hub, guest, talk, &entry.waiting)?)
+            Some(Proven::of(gather(hub, guest, talk, &plan, (&entry.waiting, pass), 1)?)?)
         }
         false => None,
     };
@@ -64,7 +64,8 @@ pub fn prepare(
         Some(proven) => proven.tell(),
         None => talk.say(plan.asks_for_streams())?,
     }
-    let mut opened = gather(hub, guest, talk, &plan, (&entry.waiting, pass))?;
+    let wanted = plan.streams();
+    let mut opened = gather(hub, guest, talk, &plan, (&entry.waiting, pass), wanted)?;
     // In the order in which the client opened them: by that it numbers them.
     opened.sort_by_key(|opened| match opened {
         Opened::Tcp(number, _) => *number,
@@ -113,13 +114,14 @@ fn rates(hub: &Hub<'_>, pass: &Pass<'_>, plan: &ServePlan) -> Result<StreamRates
     Ok(StreamRates { each, all })
 }
 
-/// Waits for the client's streams.
+/// Waits for so many of the client's streams.
 fn gather(
     hub: &Hub<'_>,
     guest: &Accepted,
     talk: &ControlConnection<'_>,
     plan: &ServePlan,
     (waiting, pass): (&Waiting, &Pass<'_>),
+    wanted: usize,
 ) -> Result<Vec<Opened>, Break> {
     let mut alarm = Alarm::new()?;
     let mut end_ns = monotonic_ns().saturating_add(talk.patience_ns());
@@ -131,8 +133,6 @@ fn gather(
         opened.extend(waiting.take()?);
         if opened.len() > before {
             pass.active().map_err(|_| Break::Idle)?;
-        }
-        if opened.len() > before {
             end_ns = match plan.udp {
                 // Each is greeted for round trips of the path, one after the other. Nothing else of it takes time, and others wait for their turn.
                 true => end_ns.saturating_add(talk.round_trips_ns()),
@@ -141,7 +141,7 @@ fn gather(
             };
             alarm.set(Some(end_ns))?;
         }
-        if opened.len() >= plan.streams() {
+        if opened.len() >= wanted {
             return Ok(opened);
         }
         let sockets = opened.iter().filter_map(|opened| match opened {
@@ -202,43 +202,14 @@ pub struct Proven {
 }
 
 impl Proven {
-    /// Waits for the connection, which `waiting` wants.
-    pub fn wait_for(
-        hub: &Hub<'_>,
-        guest: &Accepted,
-        talk: &ControlConnection<'_>,
-        waiting: &Waiting,
-    ) -> Result<Self, Break> {
-        let mut alarm = Alarm::new()?;
-        alarm.set(Some(monotonic_ns().saturating_add(talk.patience_ns())))?;
-        loop {
-            for opened in waiting.take()? {
-                if let Opened::Tcp(_, stream) = opened
-                    && let Some(peer) = stream.peer()
-                {
-                    return Ok(Self { ip: peer.ip().to_canonical(), stream });
-                }
-            }
-            let mut fds = [
-                readable(&waiting.came),
-                readable(&guest.stream),
-                readable(hub.stop),
-                readable(&alarm),
-            ];
-            wait(&mut fds)?;
-            if came(&fds[2]) {
-                return Err(Break::ServerStopped);
-            }
-            if came(&fds[1])
-                && let Some(state) = talk.heard()?
-            {
-                let why = format!("{state:?} while the address of its streams was awaited");
-                return Err(Break::Protocol(why));
-            }
-            if came(&fds[3]) && !came(&fds[0]) {
-                return Err(Break::Late);
-            }
-        }
+    fn of(opened: Vec<Opened>) -> Result<Self, Break> {
+        let stream = opened.into_iter().find_map(|opened| match opened {
+            Opened::Tcp(_, stream) => Some(stream),
+            Opened::Udp(_) => None,
+        });
+        let stream = stream.ok_or(Break::Gone)?;
+        let ip = stream.peer().ok_or(Break::Gone)?.ip().to_canonical();
+        Ok(Self { ip, stream })
     }
 
     /// Its streams are awaited now.

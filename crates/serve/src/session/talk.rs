@@ -1,29 +1,16 @@
 //! The control connection of one test.
 //!
-//! After the data its words wait behind what is queued on the path. A client is not late before it has heard us, and not while data still
-//! gets through:
-//!
-//! ```text
-//!   a step's time is up ──► our words acknowledged, nothing more got through? ── yes ──► late
-//!            ▲                                    │ no
-//!            └──────── one more step's time ◄─────┘    for a minute at most; once, where all that came is words
-//! ```
-//!
-//! When the longest time of a test and the grace are over, all of that is, whatever still gets through: a place is never kept by what a client
-//! sends after its data.
-//!
-//! Behind the data its words are a few segments: no path needs more than that for them, and a client that says them byte by byte keeps nobody
-//! waiting.
+//! After the data its words wait behind what is queued on the path: each step has a minute then. When the longest time of a test and the grace are
+//! over, all of that is, whatever still gets through: a place is never kept by what a client sends after its data. Who stands still meanwhile gives way
+//! where the server is full.
 
-use super::lane::ServedLane;
 use super::plan::{Break, GRACE_NS, Unfit};
-use crate::hub::Pass;
 use crate::limits::Limits;
 use nix::errno::Errno;
-use quell_load::look::{all_acknowledged, tcp_info};
+use quell_load::look::tcp_info;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
-use quell_sys::socket::exchange::{Exchange, ExchangeError};
+use quell_sys::socket::exchange::Exchange;
 use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::Bell;
 use quell_wire::iperf3::{
@@ -46,51 +33,8 @@ pub struct ControlConnection<'a> {
     longest_ns: u64,
     /// When it said that the test starts.
     starts_ns: u64,
-    drain: Option<Drain<'a>>,
-}
-
-/// What is queued on the path when the data is over.
-struct Drain<'a> {
-    lanes: &'a [ServedLane],
-    pass: &'a Pass<'a>,
-    end_ns: u64,
-    /// When every word has to be said, whatever gets through.
-    last_ns: u64,
-    /// Bytes of data that had got through at the last look, and of words.
-    data: u64,
-    words: u64,
-    /// There was more time already for no other reason than words that came.
-    words_had_time: bool,
-}
-
-impl Drain<'_> {
-    /// A later end of a step, where the client can't be late yet.
-    fn later(&mut self, words: &TcpSocket, step_ns: u64) -> Option<u64> {
-        let now = monotonic_ns();
-        let (data, said) = (data_through(self.lanes), words_through(words));
-        let moved = std::mem::replace(&mut self.data, data) != data;
-        let unheard = all_acknowledged(words) == Ok(false);
-        let speaks = std::mem::replace(&mut self.words, said) != said;
-        let once =
-            speaks && !moved && !unheard && !std::mem::replace(&mut self.words_had_time, true);
-        let later = now.saturating_add(step_ns).min(self.end_ns);
-        let waits = later > now && (moved || unheard || once);
-        // Evidence that it is the path: it keeps its place for that long. Words alone are none, and who stands still behind them is at rest.
-        let keeps = match moved || unheard {
-            true => self.pass.active().is_ok(),
-            false => !self.pass.lost(),
-        };
-        (waits && keeps).then_some(later)
-    }
-}
-
-/// Bytes of data that have got through so far.
-fn data_through(lanes: &[ServedLane]) -> u64 {
-    lanes.iter().map(ServedLane::through).sum()
-}
-
-fn words_through(words: &TcpSocket) -> u64 {
-    tcp_info(words).and_then(|info| info.bytes_received).unwrap_or(0)
+    /// When every word after the data has to be said.
+    drains_until_ns: Option<u64>,
 }
 
 impl<'a> ControlConnection<'a> {
@@ -98,7 +42,14 @@ impl<'a> ControlConnection<'a> {
     pub fn new(stream: &'a TcpSocket, limits: &Limits, stop: &'a Bell) -> Result<Self, SysError> {
         let exchange = Exchange::new(stream, None, stop)?;
         let (step_ns, longest_ns) = (limits.handshake_ns, limits.time_ns);
-        Ok(Self { stream, exchange, step_ns, longest_ns, starts_ns: monotonic_ns(), drain: None })
+        Ok(Self {
+            stream,
+            exchange,
+            step_ns,
+            longest_ns,
+            starts_ns: monotonic_ns(),
+            drains_until_ns: None,
+        })
     }
 
     /// How long a step may take: on a long path its round trips do not count, of which it has two, and as many for what is sent again.
@@ -113,58 +64,18 @@ impl<'a> ControlConnection<'a> {
     }
 
     /// The data is over: from here on words wait behind what of it is still on the path, and a round trip is as long as that.
-    pub fn drains(&mut self, lanes: &'a [ServedLane], pass: &'a Pass<'a>) -> Result<(), Break> {
-        pass.active().map_err(|_| Break::Idle)?;
+    pub fn drains(&mut self) {
         let last_ns = self.starts_ns.saturating_add(self.longest_ns).saturating_add(GRACE_NS);
-        let end_ns = monotonic_ns().saturating_add(LONGEST_DRAIN_NS).min(last_ns);
-        let (data, words) = (data_through(lanes), words_through(self.stream));
-        let words_had_time = false;
-        self.drain = Some(Drain { lanes, pass, end_ns, last_ns, data, words, words_had_time });
-        Ok(())
-    }
-
-    /// Fills `bytes`.
-    fn read(&mut self, mut bytes: &mut [u8]) -> Result<(), Break> {
-        while !bytes.is_empty() {
-            // What is there; an end or an error comes again below.
-            let got = self.stream.read_now(bytes).unwrap_or(0);
-            bytes = &mut bytes[got..];
-            let Some(next) = bytes.first_mut() else { break };
-            match self.exchange.read(std::slice::from_mut(next)) {
-                Ok(()) => bytes = &mut bytes[1..],
-                Err(error) => self.late_or(error)?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Hands all of `bytes` to the kernel.
-    fn write(&mut self, mut bytes: &[u8]) -> Result<(), Break> {
-        while !bytes.is_empty() {
-            let sent = self.stream.write_now(bytes).unwrap_or(0);
-            bytes = &bytes[sent..];
-            let Some(next) = bytes.first() else { break };
-            match self.exchange.write(std::slice::from_ref(next)) {
-                Ok(()) => bytes = &bytes[1..],
-                Err(error) => self.late_or(error)?,
-            }
-        }
-        Ok(())
-    }
-
-    /// More time, where the time was up and the path may be why; the error else.
-    fn late_or(&mut self, error: ExchangeError) -> Result<(), Break> {
-        let later = match (&error, &mut self.drain) {
-            (ExchangeError::Late, Some(drain)) => drain.later(self.stream, self.step_ns),
-            _ => None,
-        };
-        Ok(self.exchange.until(Some(later.ok_or(error)?))?)
+        self.drains_until_ns = Some(last_ns);
     }
 
     fn step(&mut self) -> Result<(), SysError> {
-        let last_ns = self.drain.as_ref().map_or(u64::MAX, |drain| drain.last_ns);
-        let end_ns = monotonic_ns().saturating_add(self.patience_ns());
-        self.exchange.until(Some(end_ns.min(last_ns)))
+        let now = monotonic_ns();
+        let end_ns = match self.drains_until_ns {
+            Some(last_ns) => now.saturating_add(LONGEST_DRAIN_NS).min(last_ns),
+            None => now.saturating_add(self.patience_ns()),
+        };
+        self.exchange.until(Some(end_ns))
     }
 
     pub fn say(&mut self, state: State) -> Result<(), Break> {
@@ -172,7 +83,7 @@ impl<'a> ControlConnection<'a> {
             self.starts_ns = monotonic_ns();
         }
         self.step()?;
-        self.write(&[state.byte()])
+        Ok(self.exchange.write(&[state.byte()])?)
     }
 
     pub fn parameters(&mut self) -> Result<Parameters, Break> {
@@ -183,7 +94,7 @@ impl<'a> ControlConnection<'a> {
         while text.len() < length {
             let start = text.len();
             text.resize(length.min(start + 4096), 0);
-            self.read(&mut text[start..])?;
+            self.exchange.read(&mut text[start..])?;
         }
         iperf3::read(&text).map_err(|error| {
             Unfit::new(Unfit::PARAMETERS, format!("its parameters can't be read: {error}")).into()
@@ -200,7 +111,7 @@ impl<'a> ControlConnection<'a> {
         let mut bytes = [0; 4096];
         while left > 0 {
             let part = left.min(bytes.len());
-            self.read(&mut bytes[..part])?;
+            self.exchange.read(&mut bytes[..part])?;
             if self.exchange.is_stopped() {
                 return Err(Break::ServerStopped);
             }
@@ -215,12 +126,12 @@ impl<'a> ControlConnection<'a> {
 
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), Break> {
         self.step()?;
-        self.write(bytes)
+        Ok(self.exchange.write(bytes)?)
     }
 
     fn length(&mut self, longest: usize, what: &str) -> Result<usize, Break> {
         let mut bytes = [0; LENGTH];
-        self.read(&mut bytes)?;
+        self.exchange.read(&mut bytes)?;
         iperf3::length(bytes, longest).ok_or_else(|| {
             let announced = u32::from_be_bytes(bytes);
             Break::Protocol(format!("{what} of {announced} bytes; at most {longest} are read"))
@@ -231,7 +142,7 @@ impl<'a> ControlConnection<'a> {
     pub fn hear(&mut self) -> Result<State, Break> {
         self.step()?;
         let mut byte = [0];
-        self.read(&mut byte)?;
+        self.exchange.read(&mut byte)?;
         word(byte[0])
     }
 
@@ -290,7 +201,6 @@ fn word(byte: u8) -> Result<State, Break> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hub::Hub;
     use std::net::{Ipv4Addr, TcpListener, TcpStream};
     use std::time::{Duration, Instant};
 
@@ -305,26 +215,14 @@ mod tests {
         let stream = TcpSocket::accepted(served.into());
         let stop = Bell::new().unwrap();
         let limits = Limits { time_ns: 1_000_000_000, handshake_ns: LONG_NS, ..Limits::default() };
-        let hub = Hub::new(limits.clone(), None, false, &stop, &|_| {});
-        let pass = hub.begin(Ipv4Addr::LOCALHOST.into(), &stream, true).unwrap();
         let mut talk = ControlConnection::new(&stream, &limits, &stop).unwrap();
         talk.say(State::TestStart).unwrap();
-        let started = talk.starts_ns;
-
-        // In time: what it may wait is the path's, and not longer than the test's own.
-        talk.drains(&[], &pass).unwrap();
-        let drain = talk.drain.as_ref().unwrap();
-        assert_eq!((drain.end_ns, drain.last_ns), (started + 11_000_000_000, drain.end_ns));
-
         // The same test, as it stands 11 s later.
         talk.starts_ns -= 11_000_000_000;
-        talk.drains(&[], &pass).unwrap();
+        talk.drains();
         let begun = Instant::now();
         assert!(matches!(talk.hear(), Err(Break::Late)), "it is over");
         assert!(begun.elapsed() < Duration::from_nanos(LONG_NS / 2), "{:?}", begun.elapsed());
-        let drain = talk.drain.as_mut().unwrap();
-        drain.data = u64::MAX;
-        assert_eq!(drain.later(&stream, LONG_NS), None, "data that came is no reason");
         drop(client);
     }
 }

@@ -157,9 +157,6 @@ pub struct PartStream {
     pub socket_dropped: u64,
     /// Datagrams that came to this end's socket and are not of the stream.
     pub foreign: u64,
-    /// Of those with a number of the stream, how many are known not to be of it.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub forged: u64,
     /// Times between arrivals: how many of them were shorter than each bound in nanoseconds (the bound before excluded).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<(u64, u64)>,
