@@ -9,6 +9,8 @@
 //!             ├─ latency          small packets before and beside the load (quell_probe)
 //!             └─ own_results, server_report   what each end tells the other; nobody receives more than was sent
 //!
+//!   kept            a run of it; document its JSON
+//!
 //!   report ◄── datagram_counts    sent, arrived, lost, of one stream of datagrams
 //!          ◄── sender_facts       of which quell_cause makes what the sender waited for
 //! ```
@@ -17,8 +19,11 @@
 
 mod control;
 mod datagram_counts;
+mod document;
 mod error;
+mod headline;
 pub mod iperf_json;
+mod kept;
 mod lane;
 pub mod latency;
 mod measurement;
@@ -30,7 +35,10 @@ mod sender_facts;
 mod server_report;
 mod session;
 
+pub use document::{FailedFlow, FlowDocument};
 pub use error::FlowError;
+pub use headline::{datagram_loss, headline};
+pub use kept::save;
 pub use measurement::Progress;
 pub use measurement::{FlowMeasurement, Interval, IntervalStream, ServerCounts, StreamMeasurement};
 pub use plan::{

@@ -53,7 +53,45 @@ impl FlowReport {
     }
 }
 
+/// Seconds that a queue takes behind which words may come too late: an end waits for some of them for ten seconds and some round trips.
+const LONG_QUEUE_S: f64 = 10.0;
+
 impl FlowReport {
+    /// Whether it was a test: it came to its end, and something got through. Errors with what is wrong.
+    pub fn verdict(&self, outcome: &FlowMeasurement) -> Result<(), String> {
+        if let Some(broke) = &outcome.broke {
+            let waits = self.crowded().unwrap_or_default();
+            return Err(format!("{broke}{waits}; what was measured until then is above"));
+        }
+        if outcome.stopped {
+            return Ok(());
+        }
+        let ways = [("up", &self.up), ("down", &self.down)];
+        let ways = ways.into_iter().filter_map(|(name, way)| Some((name, way.as_ref()?)));
+        if ways.clone().any(|(_, way)| way.is_unknown(outcome.plan.transport)) {
+            return Err(
+                "whether anything arrived is unknown: the server's count is impossible or missing"
+                    .into(),
+            );
+        }
+        let empty = ways.filter(|(_, way)| way.bits_per_second == Some(0.0));
+        let empty: Vec<_> = empty.map(|(name, _)| name).collect();
+        match empty.is_empty() {
+            true => Ok(()),
+            false => Err(format!("not one byte got through {}", empty.join(" or "))),
+        }
+    }
+
+    /// Where pings beside the load waited for longer than ends wait for each other's words.
+    fn crowded(&self) -> Option<String> {
+        let longest_s = self.loaded.as_ref()?.max_ms / 1e3;
+        (longest_s >= LONG_QUEUE_S).then(|| {
+            format!(
+                " (what both ends say waits in the path's queue, where a ping took {longest_s:.0} s; less data, -b or -n, leaves it room)"
+            )
+        })
+    }
+
     /// Of this stream; none where its direction was not measured.
     pub fn measured(
         &self,

@@ -7,7 +7,7 @@
 //!   2  probe  load  rr  page  act  lab  policy  treeview  host
 //!      classify  tls               below others of their layer: a program for the kernel, over netlink; TLS over a socket
 //!   1  sys  netlink  store  chart  trace  hierarchy  foreign  web   one system thing each
-//!   0  model  stats  wire  tc  cause         pure: no I/O, no clock, no randomness
+//!   0  model  stats  wire  tc  cause  grade  pure: no I/O, no clock, no randomness
 //!      units  finding              below all of them
 //! ```
 
@@ -17,7 +17,7 @@ use cargo_metadata::Metadata;
 pub const LAYERS: &[(&str, &[&str])] = &[
     ("0, units", &["quell-units"]),
     ("0, below", &["quell-finding"]),
-    ("0", &["quell-model", "quell-stats", "quell-wire", "quell-tc", "quell-cause"]),
+    ("0", &["quell-model", "quell-stats", "quell-wire", "quell-tc", "quell-cause", "quell-grade"]),
     (
         "1",
         &[
@@ -71,7 +71,8 @@ pub const ONLY: &[(&str, &[&str])] = &[
     ("quell-store", &["quell-model", "quell-units"]),
     ("quell-chart", &[]),
     ("quell-trace", &["quell-cause", "quell-finding", "quell-units"]),
-    ("quell-web", &["quell-wire"]),
+    ("quell-web", &["quell-grade", "quell-wire"]),
+    ("quell-grade", &["quell-units"]),
     ("quell-foreign", &["quell-model", "quell-units"]),
     ("quell-hierarchy", &["quell-units", "quell-wire", "quell-tc"]),
     ("quell-finding", &[]),

@@ -26,7 +26,9 @@ pub mod identity;
 pub mod load;
 mod loading;
 mod marks;
+mod plan;
 mod profile;
+mod run;
 pub mod script;
 pub mod server;
 pub mod shown;
@@ -34,6 +36,10 @@ pub mod site;
 pub mod task;
 pub mod waterfall;
 
+pub use plan::{PagePlan, address};
+pub use run::{PageReport, PageSeries, PageSink, ScriptSpeed, run};
+
+use quell_store::StoreError;
 use quell_sys::SysError;
 use std::path::PathBuf;
 
@@ -60,6 +66,18 @@ pub enum PageError {
     System(#[from] SysError),
     #[error("{0}")]
     Parameter(String),
+    /// Which certificate a host has.
+    #[error("{0}")]
+    UnknownKey(String),
+    /// The run could not be kept.
+    #[error("{0}")]
+    Store(String),
     #[error("it was stopped")]
     Stopped,
+}
+
+impl From<StoreError> for PageError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error.to_string())
+    }
 }

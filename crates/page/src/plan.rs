@@ -107,10 +107,9 @@ pub fn address(typed: &str, any_scheme: bool) -> Result<String, String> {
     });
     let port = scheme.and_then(|(_, rest)| host_and_port(rest).1);
     match port.filter(|port| !port.is_empty() && port.parse::<u16>().is_err()) {
-        Some(port) => Err(format!(
-            "`{}` is no port: give one from 1 to 65535",
-            printable(port, 40)
-        )),
+        Some(port) => {
+            Err(format!("`{}` is no port: give one from 1 to 65535", printable(port, 40)))
+        }
         None => Ok(url),
     }
 }

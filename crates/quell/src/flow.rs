@@ -9,10 +9,8 @@
 mod amounts;
 mod elsewhere;
 pub mod figures;
-mod json;
 mod lines;
 mod live;
-mod save;
 pub mod text;
 mod web;
 
@@ -21,9 +19,9 @@ use crate::host::{self, Found, Usual};
 use crate::options::{Family, Place};
 use amounts::{bits, bits_in_bursts, milliseconds, seconds, size};
 use clap::{Args, ValueEnum};
-use quell_flow::report;
 use quell_flow::{
-    Amount, FlowError, FlowMeasurement, FlowPlan, FlowReport, Progress, Senders, Transport,
+    Amount, FailedFlow, FlowDocument, FlowError, FlowPlan, FlowReport, Progress, Senders,
+    Transport, headline,
 };
 use quell_sys::socket::Way;
 use quell_sys::wait::Bell;
@@ -253,14 +251,16 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
     };
     let outcome = quell_flow::run(&plan, &stop, &mut tell).map_err(|error| {
         if args.json.is_some() {
-            println!("{}", crate::text::document(&json::nothing(&plan, &error)));
+            println!("{}", crate::text::document(&FailedFlow::of(&plan, &error)));
         }
         refused(&error, &to)
     })?;
     let findings = FlowReport::of(&outcome);
     match args.json {
         Some(Schema::Quell) => {
-            lines.put(&(crate::text::document(&json::document(&outcome, &findings)) + "\n"))?;
+            let headline = headline(&outcome, &findings, figures::rate);
+            let document = FlowDocument::of(headline, &outcome, &findings);
+            lines.put(&(crate::text::document(&document) + "\n"))?;
         }
         Some(Schema::Iperf3) => {
             lines.put(
@@ -279,7 +279,7 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
         return Err(failure);
     }
     if args.save {
-        let folder = save::save(&args.place.base, &outcome, &findings)?;
+        let folder = quell_flow::save(&args.place.base, &outcome, &findings)?;
         if shown {
             let said = format!("\nkept as {}; see `quell show`, `quell plot`\n", folder.display());
             lines.put(&crate::text::fitted(&said, width))?;
@@ -293,44 +293,8 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
             println!("\nsent to the page at http://{}/", outcome.plan.to);
         }
     }
-    verdict(&outcome, &findings)
-}
-
-/// Seconds that a queue takes behind which words may come too late: an end waits for some of them for ten seconds and some round trips.
-const LONG_QUEUE_S: f64 = 10.0;
-
-/// Where pings beside the load waited for longer than ends wait for each other's words.
-fn crowded(findings: &FlowReport) -> Option<String> {
-    let longest_s = findings.loaded.as_ref()?.max_ms / 1e3;
-    (longest_s >= LONG_QUEUE_S).then(|| {
-        format!(
-            " (what both ends say waits in the path's queue, where a ping took {longest_s:.0} s; less data, -b or -n, leaves it room)"
-        )
-    })
-}
-
-fn verdict(outcome: &FlowMeasurement, findings: &FlowReport) -> Result<ExitCode, Failure> {
-    if let Some(broke) = &outcome.broke {
-        let waits = crowded(findings).unwrap_or_default();
-        return Err(Failure::check(format!(
-            "{broke}{waits}; what was measured until then is above"
-        )));
-    }
-    let ways = [("up", &findings.up), ("down", &findings.down)];
-    let unknown = |way: &report::DirectionReport| way.is_unknown(outcome.plan.transport);
-    if ways.iter().any(|(_, way)| way.as_ref().is_some_and(unknown)) && !outcome.stopped {
-        return Err(Failure::check(
-            "whether anything arrived is unknown: the server's count is impossible or missing",
-        ));
-    }
-    let empty = |way: &Option<report::DirectionReport>| {
-        way.as_ref().is_some_and(|way| way.bits_per_second == Some(0.0))
-    };
-    let empty: Vec<_> = ways.iter().filter(|(_, way)| empty(way)).map(|(name, _)| *name).collect();
-    match empty.is_empty() || outcome.stopped {
-        true => Ok(ExitCode::SUCCESS),
-        false => Err(Failure::check(format!("not one byte got through {}", empty.join(" or ")))),
-    }
+    findings.verdict(&outcome).map_err(Failure::check)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn refused(error: &FlowError, to: &Found) -> Failure {

@@ -1,7 +1,5 @@
 //! `quell rpm`: responsiveness under working conditions.
 
-mod save;
-
 use crate::failure::Failure;
 use crate::host::{self, Usual};
 use crate::options::{Family, Json, Place};
@@ -16,7 +14,7 @@ use quell_web::rpm::{Confidence, word};
 use quell_web::url::Url;
 use std::fmt::Write;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -81,7 +79,7 @@ pub fn rpm(args: &RpmArgs) -> Result<ExitCode, Failure> {
     let run = match args.save {
         true => {
             let end = End::of(broke.map(String::as_str), stop.rings());
-            Some(save::save(&args.place.base, &plan, &outcome, end))
+            Some(quell_rpm::save(&args.place.base, &plan, &outcome, end))
         }
         false => None,
     };
@@ -91,11 +89,13 @@ pub fn rpm(args: &RpmArgs) -> Result<ExitCode, Failure> {
         kept => (kept.and_then(Result::ok), None),
     };
     match args.json.json {
-        true => println!("{}", json(&plan, &outcome, run.as_deref())),
+        true => {
+            println!("{}", crate::text::document(&outcome.document(&plan, run.as_deref())));
+        }
         false => say(&text(&plan, &outcome)),
     }
     if let Some(failure) = unkept {
-        return Err(failure);
+        return Err(failure.into());
     }
     if let Some(run) = run.filter(|_| !args.json.json) {
         say(&format!("\nkept as {}\n", results::shown(&run)));
@@ -253,23 +253,4 @@ fn unanswered(figures: &Figures) -> Option<String> {
         "{many} {probes} closed by the server without an answer, after {waited_s:.1} s at most: {took}.\n      \
          The line's queue may hold a request for longer than the server waits for it"
     ))
-}
-
-fn json(plan: &RpmPlan, outcome: &RpmReport, run: Option<&Path>) -> String {
-    let value = serde_json::json!({
-        "server": plan.authority,
-        "address": plan.to.to_string(),
-        "rpm": outcome.rpm(),
-        "at_most": outcome.is_at_most(),
-        "word": outcome.rpm().map(word),
-        "tls": outcome.idle_tls_ms.is_some(),
-        "idle_tcp_ms": outcome.idle_tcp_ms,
-        "idle_tls_ms": outcome.idle_tls_ms,
-        "idle_http_ms": outcome.idle_http_ms,
-        "down": outcome.down,
-        "up": outcome.up,
-        "run": run.map(|run| run.display().to_string()),
-    });
-    // Texts and numbers are always JSON.
-    serde_json::to_string_pretty(&value).unwrap_or_default()
 }

@@ -18,19 +18,24 @@ mod ask;
 mod broken;
 mod direction;
 mod http;
+mod kept;
 mod plan;
 mod secure;
 mod trail;
 
 pub use direction::Figures;
 pub use http::{RpmError, post};
+pub use kept::save;
 pub use plan::{LoadDirection, RpmPlan};
 pub use trail::{Carried, ProbeKind, ProbeReturn, Trail};
 
 use ask::ForeignProbe;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::Bell;
+use quell_web::rpm::word;
 use serde::Serialize;
+use std::net::SocketAddr;
+use std::path::Path;
 
 const IDLE: usize = 10;
 
@@ -64,6 +69,37 @@ impl RpmReport {
     pub fn is_at_most(&self) -> bool {
         let measured = [&self.down, &self.up].into_iter().flatten();
         measured.filter_map(|figures| figures.responsiveness).any(|r| r.at_most)
+    }
+}
+
+/// A report as JSON.
+#[derive(Debug, Serialize)]
+pub struct RpmDocument<'a> {
+    server: &'a str,
+    address: SocketAddr,
+    rpm: Option<f64>,
+    at_most: bool,
+    word: Option<&'static str>,
+    tls: bool,
+    #[serde(flatten)]
+    report: &'a RpmReport,
+    /// The folder of the run that was kept.
+    run: Option<&'a Path>,
+}
+
+impl RpmReport {
+    /// Of this plan, kept there.
+    pub fn document<'a>(&'a self, plan: &'a RpmPlan, run: Option<&'a Path>) -> RpmDocument<'a> {
+        RpmDocument {
+            server: &plan.authority,
+            address: plan.to,
+            rpm: self.rpm(),
+            at_most: self.is_at_most(),
+            word: self.rpm().map(word),
+            tls: self.idle_tls_ms.is_some(),
+            report: self,
+            run,
+        }
     }
 }
 

@@ -10,6 +10,21 @@ pub fn bits(rate: f64) -> String {
     scaled(rate, "bit")
 }
 
+/// `94.1 Mbit/s`.
+pub fn rate(bits_per_second: f64) -> String {
+    bits(bits_per_second) + "/s"
+}
+
+/// Three digits that count: `0.05`, `9.41`, `94.1`, `9415`.
+pub fn three_digits(value: f64) -> String {
+    let digits = match value.abs() {
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$}")
+}
+
 /// `12,345`, then `1.23 M`.
 pub fn count(count: u64) -> String {
     if count >= 10_000_000 {
@@ -72,13 +87,8 @@ fn scaled(value: f64, unit: &str) -> String {
         value /= 1000.0;
         prefix = next;
     }
-    let digits = match value {
-        _ if prefix.is_empty() => 0,
-        v if v < 9.995 => 2,
-        v if v < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.digits$} {prefix}{unit}")
+    let figure = if prefix.is_empty() { format!("{value:.0}") } else { three_digits(value) };
+    format!("{figure} {prefix}{unit}")
 }
 
 #[cfg(test)]
@@ -92,6 +102,7 @@ mod tests {
             ("0 B".into(), "999 B".into(), "1.00 kB".into())
         );
         assert_eq!((bytes(211_000), bits(2_296_000.0)), ("211 kB".into(), "2.30 Mbit".into()));
+        assert_eq!((rate(94_149_000.0), rate(0.0)), ("94.1 Mbit/s".into(), "0 bit/s".into()));
         assert_eq!((count(9_999_999), count(10_000_000)), ("9,999,999".into(), "10.0 M".into()));
         assert_eq!(
             (frequency(0.04), frequency(3.24), frequency(1234.6)),

@@ -1,10 +1,11 @@
 //! A test in words, while it goes: a title, a head, a row for each report.
 
-use super::figures::{bytes, column_unit, in_column, ms, rate};
+use super::figures::{column_unit, in_column, rate};
 use crate::text::{Column, Columns, WIDEST, lines};
 use quell_flow::latency::RttSummary;
 use quell_flow::{Amount, FlowPlan, Interval, LaneCounts, Progress, Senders, Transport};
 use quell_units::Span;
+use quell_units::fmt::{bytes, ms};
 use std::time::Duration;
 
 /// Time between lines that stands for none.
@@ -300,7 +301,7 @@ mod tests {
         let lanes = vec![lane(1, 999, 1_000_000), lane(3, 1, 41_000_000)];
         let interval = Interval { start_s: 0.0, end_s: 1.0, omitted: false, lanes, heard: None };
         let row = Live::new(&udp, WIDEST).row(&interval);
-        assert!(row.trim_end().ends_with(" 1.04"), "as its end tells it: {row}");
+        assert!(row.trim_end().ends_with(" 1.040"), "as its end tells it: {row}");
     }
 
     #[test]
@@ -323,8 +324,8 @@ mod tests {
         let up = FlowPlan { transport: Transport::Udp, ..plan() };
         let down = FlowPlan { direction: Senders::Down, ..plan() };
         for (plan, sends, head, row) in [
-            (up, true, "packets      lost   jitter ms", "0         7        1.50"),
-            (down, false, "sent again    RTT ms     cwnd kB", "3      20.4         117"),
+            (up, true, "packets      lost   jitter ms", "0         7       1.500"),
+            (down, false, "sent again    RTT ms     cwnd kB", "3     20.40         117"),
         ] {
             let mut live = Live { hears: true, ..Live::new(&plan, WIDEST) };
             assert!(live.head().trim_end().ends_with(head), "{}", live.head());

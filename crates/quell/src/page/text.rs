@@ -1,8 +1,8 @@
 //! What `quell page` prints for a person, as it comes.
 
-use super::measured::MeasuredPage;
 use crate::text::{Column, Columns, WIDEST, fitted, lines};
 use quell_model::page::{PageEnd, PageLoad, PageRequest};
+use quell_page::{PageReport, ScriptSpeed};
 use quell_stats::{mean, sd};
 use quell_wire::text::{line, printable};
 use std::collections::BTreeMap;
@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 const SLOW: f64 = 1.5;
 
 /// What it was measured with.
-pub(super) fn headline(m: &MeasuredPage, width: usize) -> String {
+pub(super) fn headline(m: &PageReport, width: usize) -> String {
     let mut text = line(&m.browser);
-    if m.without_sandbox {
+    if !m.sandbox {
         text += " · as root without its sandbox (--no-sandbox): load only pages that you trust";
     }
     text.push('\n');
@@ -273,8 +273,10 @@ fn name(url: &str, most: usize) -> String {
 }
 
 /// How fast scripts are, and what that says.
-pub(super) fn closing(m: &MeasuredPage, width: usize) -> String {
-    let Some([with, without]) = &m.scripts else { return String::new() };
+pub(super) fn closing(m: &PageReport, width: usize) -> String {
+    let Some(ScriptSpeed { with_compiler: with, without_compiler: without }) = &m.scripts else {
+        return String::new();
+    };
     let ratio = with.score / without.score;
     let said = format!(
         "scripts: {:.0} runs/s, {:.0} without the compiler (--jitless), {ratio:.1} times fewer",

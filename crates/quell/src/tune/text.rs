@@ -1,9 +1,9 @@
 //! What `quell tune` prints for a person.
 
-use crate::flow::figures::rate;
 use crate::text::{columns, lines};
 use quell_tuning::proof::{DirectionMeasurement, Proof, ProofVerdict};
 use quell_tuning::report::{AppliedStatus, Overriding, PlanLine, PlanReport, StatusReport};
+use quell_units::fmt::rate;
 
 /// The plan, line by line.
 pub fn plan(plan: &PlanReport<'_>) -> String {

@@ -1,9 +1,9 @@
 //! A test as a run: its flows as each end saw them, what was found of each, and its pings.
 
-use crate::failure::Failure;
-use quell_flow::{Amount, FlowMeasurement, FlowReport};
+use crate::latency::STREAM;
+use crate::{Amount, FlowMeasurement, FlowReport};
 use quell_model::{Event, Fact, FlowSample, Side, Subject, TcpState, Told, When};
-use quell_store::{About, End, Keep, Origin};
+use quell_store::{About, End, Keep, Origin, StoreError};
 use quell_wire::iperf3::Moment;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub fn save(
     base: &Path,
     outcome: &FlowMeasurement,
     findings: &FlowReport,
-) -> Result<PathBuf, Failure> {
+) -> Result<PathBuf, StoreError> {
     let plan = &outcome.plan;
     let about = About {
         name: "flow".into(),
@@ -59,21 +59,21 @@ pub fn save(
             None => keep.event(&totals(outcome, &stream, there, lane.id))?,
         }
         if let Some(measured) = findings.measured(outcome, lane) {
-            let value = serde_json::to_string(&measured).map_err(Failure::system)?;
+            let value = serde_json::to_string(&measured).expect("names and numbers are JSON");
             let subject = Subject::stream(&*stream, Told::Measured);
             keep.event(&Fact::new(When::After, subject, value).into())?;
         }
     }
     for found in findings.causes(outcome) {
-        let value = serde_json::to_string(&found).map_err(Failure::system)?;
+        let value = serde_json::to_string(&found).expect("names and numbers are JSON");
         let subject = Subject::stream(&*found.subject, Told::Found);
         keep.event(&Fact::new(When::After, subject, value).into())?;
     }
     let samples = outcome.latency.loaded.clone();
     if !samples.is_empty() {
-        keep.event(&Event::Echo { stream: quell_flow::latency::STREAM.into(), samples })?;
+        keep.event(&Event::Echo { stream: STREAM.into(), samples })?;
     }
-    Ok(keep.finish(End::of(outcome.broke.as_deref(), outcome.stopped))?)
+    keep.finish(End::of(outcome.broke.as_deref(), outcome.stopped))
 }
 
 /// How long it took, what was omitted included.
@@ -90,7 +90,7 @@ fn direction(sends: bool) -> &'static str {
 fn ways(outcome: &FlowMeasurement) -> Vec<(&'static str, &'static str, Option<&'static str>)> {
     let lanes = [true, false].into_iter().filter(|up| outcome.lanes.iter().any(|l| l.sends == *up));
     let flows = lanes.map(|up| (direction(up), direction(up), None));
-    flows.chain([(quell_flow::latency::STREAM, direction(true), Some(direction(false)))]).collect()
+    flows.chain([(STREAM, direction(true), Some(direction(false)))]).collect()
 }
 
 fn fact(stream: &str, what: Told, value: &str) -> Event {

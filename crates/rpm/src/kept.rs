@@ -8,10 +8,9 @@
 //!   down, up                                 what all connections of a direction carried together
 //! ```
 
-use crate::failure::Failure;
+use crate::{LoadDirection, ProbeKind, ProbeReturn, RpmPlan, RpmReport};
 use quell_model::{EchoSample, EchoStatus, Event, Fact, FlowSample, Side, Subject, Told, When};
-use quell_rpm::{LoadDirection, ProbeKind, ProbeReturn, RpmPlan, RpmReport};
-use quell_store::{About, End, Keep, Origin};
+use quell_store::{About, End, Keep, Origin, StoreError};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,7 +24,7 @@ pub fn save(
     plan: &RpmPlan,
     outcome: &RpmReport,
     end: End,
-) -> Result<PathBuf, Failure> {
+) -> Result<PathBuf, StoreError> {
     let lasts_ns = outcome.trail.lasts_ns();
     let about = About {
         name: "rpm".into(),
@@ -54,7 +53,7 @@ pub fn save(
             keep.event(&Event::Flow { stream: name.into(), samples })?;
         }
     }
-    Ok(keep.finish(end)?)
+    keep.finish(end)
 }
 
 fn told(stream: &str, what: Told, value: &str) -> Event {
