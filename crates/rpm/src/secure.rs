@@ -18,7 +18,7 @@ use quell_sys::socket::option::set;
 use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::Bell;
 use quell_tls::drive::{Drive, DriveStep, Halt};
-use quell_tls::socket::{Beneath, TlsSocket, second};
+use quell_tls::socket::{Beneath, RECORD, TlsSocket, second};
 use quell_web::nq;
 use quell_web::url::Url;
 use std::net::SocketAddr;
@@ -30,8 +30,6 @@ use std::task::{Context, Poll};
 
 /// What a server may send before it hears that it arrived: the longest way at the highest rate.
 const WINDOW: u32 = 16 << 20;
-/// Most bytes that are sent at once, as many as a record of TLS has.
-const PIECE: usize = 16 << 10;
 /// Most probes within one connection at once.
 const MOST_WITHIN: usize = 32;
 
@@ -84,7 +82,7 @@ pub fn begin(
     builder
         .initial_window_size(WINDOW)
         .initial_connection_window_size(WINDOW)
-        .max_send_buffer_size(2 * PIECE)
+        .max_send_buffer_size(2 * RECORD)
         .enable_push(false);
     let (requests, connection) = {
         let mut begun = pin!(builder.handshake::<_, Bytes>(socket));
@@ -379,5 +377,5 @@ impl Bulk {
 /// So many bytes, no two near each other alike.
 fn data(piece: usize) -> Bytes {
     static ALL: OnceLock<Bytes> = OnceLock::new();
-    ALL.get_or_init(|| http::payload(PIECE).into()).slice(..piece)
+    ALL.get_or_init(|| http::payload(RECORD).into()).slice(..piece)
 }

@@ -10,7 +10,7 @@
 //! Nothing larger goes to an address than to the one that opened the connection, whose UDP sockets prove a token.
 
 use crate::hub::{Accepted, Hub, Pass};
-use crate::limits::{Full, Throttle};
+use crate::limits::{Full, TEST, Throttle};
 use crate::waiting::{Opened, Streams};
 use nix::errno::Errno;
 use quell_host::end;
@@ -24,9 +24,6 @@ use quell_sys::wait::{Alarm, came, ending, readable, wait};
 use quell_wire::ends::{self, Answer, Ask, LARGEST, LENGTH, MOST_ASKS};
 use quell_wire::iperf3::{Cookie, HelloToken};
 use std::os::fd::AsFd;
-
-/// Sockets that have not come after so long don't come: what their hellos open is sent again by the client.
-const GATHER_NS: u64 = 3_000_000_000;
 
 /// Why a conversation ended before its end.
 #[derive(Debug, thiserror::Error)]
@@ -168,7 +165,7 @@ impl Conversation<'_> {
             return Ok(Vec::new());
         };
         let mut alarm = Alarm::new()?;
-        alarm.set(Some(self.soon(GATHER_NS)))?;
+        alarm.set(Some(self.soon(TEST.gather_ns)))?;
         let mut from = Vec::new();
         while self.flows.len() < count {
             for opened in entry.waiting.take()? {

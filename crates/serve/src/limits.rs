@@ -81,6 +81,166 @@ impl Limits {
     }
 }
 
+/// What browsers and clients of the draft may use beside that.
+#[derive(Debug, Clone, Copy)]
+pub struct WebLimits {
+    /// How long a connection may say nothing between two requests.
+    pub idle_ns: u64,
+    /// Most requests of one connection: a page pings ten times a second, for two minutes.
+    pub requests: usize,
+    pub body: u64,
+    /// What there is to download for a client that takes it all.
+    pub large: u64,
+    /// Between two lines of a test.
+    pub look_ns: u64,
+    /// Between two lines of one that waits.
+    pub wait_ns: u64,
+    /// Who moves nothing for so long gives its turn to those that wait: an idle line is measured in less.
+    pub still_ns: u64,
+    /// Longest that one waits for its turn.
+    pub patience_ns: u64,
+    /// Longest time of a test, from when it has its place.
+    pub longest_ns: u64,
+    /// Pages that may wait for their turn, and those of one client.
+    pub waiting: usize,
+    pub waiting_of_one: usize,
+    /// Streams that a page's test may have at once.
+    pub page_streams: usize,
+    /// Those of a client of the draft, which goes up to sixteen each way.
+    pub draft_streams: usize,
+    /// Results that are kept of what command lines sent.
+    pub results: usize,
+    pub results_of_one: usize,
+    /// Connections over TLS at once: ten clients of the draft with all that it lets them have.
+    pub secure: usize,
+    /// Those of one client: what the draft lets it have each way, and its probes.
+    pub secure_of_one: usize,
+    /// Most requests at once: probes at fifty a second, when the way there and back takes a second. An answer that nobody takes costs 2 kB.
+    pub at_once: u32,
+    /// What a client may send before it hears that it arrived: the longest way at the highest rate. It is read at once and kept nowhere.
+    pub window: u32,
+    /// Longest head of a request, as HTTP/2 counts it: 32 bytes for each line more than it has.
+    pub head: u32,
+    /// What small pieces of data that nobody looked at yet may cost more than their bytes.
+    pub small_pieces: usize,
+    /// Bytes of one stream that may wait in this process.
+    pub unsent: usize,
+}
+
+pub const WEB: WebLimits = WebLimits {
+    idle_ns: 15_000_000_000,
+    requests: 20_000,
+    body: 4096,
+    large: 8 << 30,
+    look_ns: 200_000_000,
+    wait_ns: 1_000_000_000,
+    still_ns: 5_000_000_000,
+    patience_ns: 600_000_000_000,
+    longest_ns: 120_000_000_000,
+    waiting: 256,
+    waiting_of_one: 2,
+    page_streams: 8,
+    draft_streams: 32,
+    results: 64,
+    results_of_one: 8,
+    secure: 160,
+    secure_of_one: 64,
+    at_once: 50,
+    window: 16 << 20,
+    head: 4 << 10,
+    small_pieces: 25_600,
+    unsent: 32 << 10,
+};
+
+/// What one test of `quell flow` or iperf3 may use, and how long its steps may take.
+#[derive(Debug, Clone, Copy)]
+pub struct TestLimits {
+    /// Largest block of a TCP stream in bytes (`MAX_BLOCKSIZE` of iperf3).
+    pub block: u64,
+    /// Longest start that does not count, in seconds (`MAX_OMIT_TIME` of iperf3 is 60; later versions allow more).
+    pub omit_s: u64,
+    /// How much longer than agreed a test may run, for the way and for slow starts, before the client is taken for gone, in nanoseconds. While
+    /// its data still comes, its last word may wait behind that, but never for longer than this behind the longest test there may be.
+    pub grace_ns: u64,
+    /// Longest name of a congestion control in bytes (`TCP_CA_NAME_MAX`, linux/tcp.h, with a zero at its end).
+    pub congestion_name: usize,
+    /// Most characters of a client's version that are told.
+    pub version: usize,
+    /// How often streams are looked at, where nothing else is asked for; and the least, in nanoseconds.
+    pub look_ns: u64,
+    pub least_look_ns: u64,
+    /// Reports are no more frequent than this.
+    pub least_report_ns: u64,
+    /// Most datagrams of a burst (`MAX_BURST` of iperf3).
+    pub burst: u32,
+    /// How long a client that was told why its test ends has for closing its connections.
+    pub last_word_ns: u64,
+    /// Longest results of a client that are read: those of 128 streams each way have a tenth of that.
+    pub results_read: usize,
+    /// How long a full path may hold words up after the data: more than any queue that is of use.
+    pub drain_ns: u64,
+    /// For how much longer than its time, and four round trips, a test's data is sent over TCP: its client may have begun late.
+    pub late_ns: u64,
+    /// After that time, how often it is looked at whether data still comes.
+    pub still_ns: u64,
+    /// Datagrams that are still on their way when the client says that it is done are waited for so long at most: it waits for the results.
+    pub rest_ns: u64,
+    /// Datagrams can't be held back: a test that gets more of them than it may ends when they are so far ahead, …
+    pub too_fast_ns: u64,
+    /// … which is looked at so often.
+    pub meter_ns: u64,
+    /// How often it is looked at whether bytes move.
+    pub motion_ns: u64,
+    /// Most datagrams that a client is believed to have sent in one stream.
+    pub datagrams: u64,
+    /// Most states that are kept of one test, for 10 s of 8 streams at the finest …
+    pub moments: usize,
+    /// … and of all tests at once, of some 200 bytes each: 6 MB, and as text for their clients at the same moment twice that.
+    pub moments_of_all: usize,
+    /// A stream has so many whatever runs beside it; there are 1,024 streams at most.
+    pub moments_of_stream: usize,
+    /// A state as a client is told it at the end: some 140 bytes of text.
+    pub moment_bits: u64,
+    /// One part in so many of the rate may be states.
+    pub of_rate: u64,
+    /// Looks are no rarer than this.
+    pub slowest_ns: u64,
+    /// How often a stream's hello is answered again. `quell flow` says it ever more seldom, iperf3 once.
+    pub greetings: u32,
+    /// Sockets that have not come after so long don't come: what their hellos open is sent again by the client.
+    pub gather_ns: u64,
+}
+
+pub const TEST: TestLimits = TestLimits {
+    block: 1 << 20,
+    omit_s: 600,
+    grace_ns: 10_000_000_000,
+    congestion_name: 15,
+    version: 24,
+    look_ns: 1_000_000_000,
+    least_look_ns: 10_000_000,
+    least_report_ns: 50_000_000,
+    burst: 1000,
+    last_word_ns: 500_000_000,
+    results_read: 1 << 20,
+    drain_ns: 60_000_000_000,
+    late_ns: 1_000_000_000,
+    still_ns: 2_000_000_000,
+    rest_ns: 10_000_000_000,
+    too_fast_ns: 250_000_000,
+    meter_ns: 50_000_000,
+    motion_ns: 500_000_000,
+    datagrams: 1 << 48,
+    moments: 8_000,
+    moments_of_all: 32_000,
+    moments_of_stream: 32,
+    moment_bits: 140 * 8,
+    of_rate: 20,
+    slowest_ns: 3_600_000_000_000,
+    greetings: 8,
+    gather_ns: 3_000_000_000,
+};
+
 /// Why one more may not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]

@@ -24,7 +24,7 @@ mod route;
 mod secure_clients;
 
 use crate::hub::Hub;
-use crate::limits::{client, lock};
+use crate::limits::{WEB, client, lock};
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_tls::identity::{Identity, Name};
@@ -55,10 +55,6 @@ pub enum WebError {
     #[error("{0}")]
     Tls(#[from] TrustError),
 }
-
-/// Results that are kept of what command lines sent.
-const MOST_RESULTS: usize = 64;
-const MOST_OF_ONE: usize = 8;
 
 pub struct Web<'h> {
     hub: &'h Hub<'h>,
@@ -96,9 +92,9 @@ impl<'h> Web<'h> {
         let client = client(ip);
         let mut results = lock(&self.results);
         let of_one = results.iter().filter(|(ip, _)| *ip == client).count();
-        let oldest = match of_one >= MOST_OF_ONE {
+        let oldest = match of_one >= WEB.results_of_one {
             true => results.iter().position(|(ip, _)| *ip == client),
-            false => (results.len() >= MOST_RESULTS).then_some(0),
+            false => (results.len() >= WEB.results).then_some(0),
         };
         oldest.and_then(|at| results.remove(at));
         results.push_back((client, sent));

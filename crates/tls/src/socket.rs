@@ -31,7 +31,7 @@ const PIECE: usize = 17 << 10;
 /// Most bytes of a client's handshake. One with keys that withstand quantum computers has 2 kB; TLS itself would keep 64.
 const LONGEST_HELLO: usize = 16 << 10;
 /// Most bytes of one record (RFC 8446, section 5.1).
-const RECORD: usize = 16 << 10;
+pub const RECORD: usize = 16 << 10;
 const TOO_LONG: &str = "its handshake is longer than any that there is";
 /// How often what may wait unsent is fitted to the rate.
 const FIT_NS: u64 = 100_000_000;

@@ -8,6 +8,7 @@
 
 use super::lane::{Cpu, ServedLane};
 use super::plan::ServePlan;
+use crate::limits::TEST;
 use quell_host::cpu_time::CpuTimes;
 use quell_host::{counted, end};
 use quell_load::arrivals::Arrivals;
@@ -16,19 +17,6 @@ use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::stream::TcpSocket;
 use quell_wire::iperf3::{HostCounters, Moment, Report, State, frame};
 use std::net::IpAddr;
-
-/// Most states that are kept of one test, for 10 s of 8 streams at the finest …
-const MOST_MOMENTS: usize = 8_000;
-/// … and of all tests at once, of some 200 bytes each: 6 MB, and as text for their clients at the same moment twice that.
-const MOST_OF_ALL: usize = 32_000;
-/// A stream has so many whatever runs beside it; there are 1,024 streams at most.
-const FEWEST: usize = 32;
-/// A state as a client is told it at the end: some 140 bytes of text.
-const TOLD_BITS: u64 = 140 * 8;
-/// One part in so many of the rate may be states.
-const OF_RATE: u64 = 20;
-/// Looks are no rarer than this.
-const SLOWEST_NS: u64 = 3_600_000_000_000;
 
 /// What was seen while data flowed.
 #[derive(Debug)]
@@ -127,18 +115,18 @@ pub struct Sampling {
 
 /// Most states over time that are kept of one stream where so many tests share the room, of a test of so many streams.
 fn most(tests: usize, streams: usize) -> usize {
-    let of_test = MOST_MOMENTS.min(MOST_OF_ALL / tests.max(1));
-    (of_test / streams.max(1)).max(FEWEST)
+    let of_test = TEST.moments.min(TEST.moments_of_all / tests.max(1));
+    (of_test / streams.max(1)).max(TEST.moments_of_stream)
 }
 
 /// How often streams are looked at, where that is asked for so often.
 fn every_ns(asked_ns: u64, streams: usize, limit: Option<u64>) -> u64 {
-    let told_bits = TOLD_BITS.saturating_mul(streams as u64);
+    let told_bits = TEST.moment_bits.saturating_mul(streams as u64);
     let carried = |rate: u64| {
-        let share = (rate / OF_RATE).max(1);
+        let share = (rate / TEST.of_rate).max(1);
         told_bits.saturating_mul(1_000_000_000) / share
     };
-    limit.map_or(asked_ns, |rate| asked_ns.max(carried(rate)).min(SLOWEST_NS))
+    limit.map_or(asked_ns, |rate| asked_ns.max(carried(rate)).min(TEST.slowest_ns))
 }
 
 impl Sampling {
@@ -149,7 +137,7 @@ impl Sampling {
             every_ns,
             next_ns: start_ns.saturating_add(every_ns),
             last_second_ns: start_ns,
-            most: FEWEST,
+            most: TEST.moments_of_stream,
             moments: plan.quell,
             seconds: plan.output,
         }
@@ -179,7 +167,7 @@ impl Sampling {
                     });
                     moments.shrink_to(most);
                 }
-                self.every_ns = self.every_ns.saturating_mul(2).min(SLOWEST_NS);
+                self.every_ns = self.every_ns.saturating_mul(2).min(TEST.slowest_ns);
             }
         }
         // Half of the interval early is still this second's.
@@ -212,7 +200,7 @@ impl Sampling {
 fn make_room<T>(moments: &mut Vec<T>, most: usize) {
     let len = moments.len();
     if len == moments.capacity() {
-        moments.reserve_exact(len.max(FEWEST).min(most.saturating_sub(len)).max(1));
+        moments.reserve_exact(len.max(TEST.moments_of_stream).min(most.saturating_sub(len)).max(1));
     }
 }
 
@@ -295,9 +283,9 @@ mod tests {
     fn states_of_many_streams_take_a_twentieth_of_the_rate_and_no_more() {
         for (rate, streams) in [(1_000_000, 128), (1_000_000, 1), (20_000_000, 64), (1, 256)] {
             let every_ns = every_ns(10_000_000, streams, Some(rate));
-            let bits_per_s = TOLD_BITS as f64 * streams as f64 * 1e9 / every_ns as f64;
+            let bits_per_s = TEST.moment_bits as f64 * streams as f64 * 1e9 / every_ns as f64;
             assert!(
-                bits_per_s <= rate as f64 / 20.0 || every_ns == SLOWEST_NS,
+                bits_per_s <= rate as f64 / 20.0 || every_ns == TEST.slowest_ns,
                 "{bits_per_s} of {rate}"
             );
         }
@@ -308,7 +296,7 @@ mod tests {
 
     #[test]
     fn no_stream_has_room_for_more_states_than_are_kept() {
-        for most in [FEWEST, FEWEST + 1, 100, MOST_MOMENTS] {
+        for most in [TEST.moments_of_stream, TEST.moments_of_stream + 1, 100, TEST.moments] {
             let mut moments = Vec::new();
             for n in 0..most {
                 make_room(&mut moments, most);
@@ -324,7 +312,10 @@ mod tests {
         for tests in 1..=32 {
             for streams in 1..=1024 / tests {
                 let all = most(tests, streams) * tests * streams;
-                assert!(all <= MOST_OF_ALL.max(1024 * FEWEST), "{tests} of {streams}: {all}");
+                assert!(
+                    all <= TEST.moments_of_all.max(1024 * TEST.moments_of_stream),
+                    "{tests} of {streams}: {all}"
+                );
             }
         }
     }

@@ -1,33 +1,14 @@
 //! What a client asks for, as what will be done: checked against the limits. Pure.
 
-use crate::limits::{Full, Limits};
+use crate::limits::{Full, Limits, TEST};
 use crate::waiting::Streams;
 use quell_sys::SysError;
 use quell_sys::socket::exchange::ExchangeError;
 use quell_wire::iperf3::{HelloToken, Parameters, State, part_of, stream_place};
 use quell_wire::text::printable;
 
-/// Largest block of a TCP stream in bytes (`MAX_BLOCKSIZE` of iperf3).
-const LARGEST_BLOCK: u64 = 1 << 20;
 /// Largest payload of a datagram in bytes: 65535 without the headers of IPv4 and UDP.
 const LARGEST_DATAGRAM: u64 = 65_507;
-/// Longest start that does not count, in seconds (`MAX_OMIT_TIME` of iperf3 is 60; later versions allow more).
-const LONGEST_OMIT: u64 = 600;
-/// How much longer than agreed a test may run, for the way and for slow starts, before the client is taken for gone, in nanoseconds. While
-/// its data still comes, its last word may wait behind that, but never for longer than this behind the longest test there may be.
-pub const GRACE_NS: u64 = 10_000_000_000;
-/// Longest name of a congestion control in bytes (`TCP_CA_NAME_MAX`, linux/tcp.h, with a zero at its end).
-const LONGEST_NAME: usize = 15;
-/// Most characters of a client's version that are told.
-const LONGEST_VERSION: usize = 24;
-/// How often streams are looked at, where nothing else is asked for; and the least, in nanoseconds.
-const LOOK_NS: u64 = 1_000_000_000;
-const LEAST_LOOK_NS: u64 = 10_000_000;
-/// Reports are no more frequent than this.
-const LEAST_REPORT_NS: u64 = 50_000_000;
-/// Most datagrams of a burst (`MAX_BURST` of iperf3).
-const MOST_BURST: u32 = 1000;
-
 /// A test that can be carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServePlan {
@@ -177,7 +158,7 @@ impl ServePlan {
         }
         let wide = asked.wide();
         let (least, most, code) = match (asked.udp, wide) {
-            (false, _) => (1, LARGEST_BLOCK, Unfit::BLOCK),
+            (false, _) => (1, TEST.block, Unfit::BLOCK),
             (true, false) => (12, LARGEST_DATAGRAM, Unfit::DATAGRAM),
             (true, true) => (16, LARGEST_DATAGRAM, Unfit::DATAGRAM),
         };
@@ -185,7 +166,7 @@ impl ServePlan {
             let why = format!("blocks of {} bytes; {least} to {most} can be", asked.len);
             return Err(Unfit::new(code, why));
         }
-        if u64::from(asked.omit) > LONGEST_OMIT {
+        if u64::from(asked.omit) > TEST.omit_s {
             return Err(Unfit::new(Unfit::OMIT, format!("{} s that do not count", asked.omit)));
         }
         let wishes = asked.quell.as_ref();
@@ -208,7 +189,7 @@ impl ServePlan {
         if congestion.is_empty() {
             congestion.extend(asked.congestion.clone());
         }
-        if let Some(name) = congestion.iter().find(|name| name.len() > LONGEST_NAME) {
+        if let Some(name) = congestion.iter().find(|name| name.len() > TEST.congestion_name) {
             let why = format!("a congestion control with a name of {} bytes", name.len());
             return Err(Unfit::new(Unfit::CONGESTION, why));
         }
@@ -218,7 +199,7 @@ impl ServePlan {
         let version = asked
             .client_version
             .as_deref()
-            .map_or("of no version".into(), |said| printable(said, LONGEST_VERSION));
+            .map_or("of no version".into(), |said| printable(said, TEST.version));
         Ok(Self {
             udp: asked.udp,
             up: up as usize,
@@ -238,12 +219,16 @@ impl ServePlan {
             pacing: some(asked.fqrate),
             wide,
             zero_copy: wishes.is_some_and(|w| w.zero_copy),
-            look_ns: if look_ns == 0 { LOOK_NS } else { look_ns.clamp(LEAST_LOOK_NS, LOOK_NS) },
+            look_ns: if look_ns == 0 {
+                TEST.look_ns
+            } else {
+                look_ns.clamp(TEST.least_look_ns, TEST.look_ns)
+            },
             reports_ns: wishes
                 .map(|w| u64::from(w.reports_ms) * 1_000_000)
                 .filter(|ns| *ns > 0)
-                .map(|ns| ns.max(LEAST_REPORT_NS)),
-            burst: asked.burst.unwrap_or(1).clamp(1, MOST_BURST),
+                .map(|ns| ns.max(TEST.least_report_ns)),
+            burst: asked.burst.unwrap_or(1).clamp(1, TEST.burst),
             repeating: asked.repeating_payload.is_some_and(|flag| flag != 0),
             whole: asked.dont_fragment.is_some_and(|flag| flag != 0),
             output: asked.get_server_output.is_some_and(|flag| flag != 0),
@@ -289,7 +274,7 @@ impl ServePlan {
         let longest = start_ns.saturating_add(longest_ns);
         let Some(time_ns) = self.time_ns else { return longest };
         let own = start_ns.saturating_add(self.omit_ns).saturating_add(time_ns);
-        own.saturating_add(more_ns).min(longest.saturating_add(GRACE_NS))
+        own.saturating_add(more_ns).min(longest.saturating_add(TEST.grace_ns))
     }
 
     /// For how many seconds this end sent datagrams, where it was done, or the client's word of the end came, after so many. Nothing holds them back: their

@@ -2,12 +2,12 @@
 
 use super::lane::{ServedLane, Terms};
 use super::measured::{Measurement, Reports, Sampling, said};
-use super::plan::{Break, GRACE_NS, ServePlan, Unfit};
+use super::plan::{Break, ServePlan, Unfit};
 use super::report;
 use super::streams::StreamRates;
-use super::talk::{ControlConnection, LONGEST_DRAIN_NS};
+use super::talk::ControlConnection;
 use crate::hub::{Accepted, Hub, Pass};
-use crate::limits::{BURST_NS, PIECE, Throttle};
+use crate::limits::{BURST_NS, PIECE, TEST, Throttle};
 use quell_load::bulk::Gate;
 use quell_load::look::tcp_info;
 use quell_load::pauses::Pauses;
@@ -17,21 +17,6 @@ use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
 use quell_wire::iperf3::{Report, Results, State};
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// For how much longer than its time, and four round trips, a test's data is sent over TCP: its client may have begun late.
-const LATE_NS: u64 = 1_000_000_000;
-/// After that time, how often it is looked at whether data still comes.
-const STILL_NS: u64 = 2_000_000_000;
-/// Datagrams that are still on their way when the client says that it is done are waited for so long at most: it waits for the results.
-const LONGEST_REST_NS: u64 = 10_000_000_000;
-/// Datagrams can't be held back: a test that gets more of them than it may ends when they are so far ahead, …
-const TOO_FAST_NS: u64 = 250_000_000;
-/// … which is looked at so often.
-const METER_NS: u64 = 50_000_000;
-/// How often it is looked at whether bytes move.
-const MOTION_NS: u64 = 500_000_000;
-/// Most datagrams that a client is believed to have sent in one stream.
-const MOST_DATAGRAMS: u64 = 1 << 48;
 
 /// Lets data flow until the client says that it is done; errors when something else ends it. What was counted is kept either way.
 pub fn measure<'a>(
@@ -47,10 +32,10 @@ pub fn measure<'a>(
     let now = monotonic_ns();
     (measured.start_ns, measured.count_ns, measured.end_ns) = (now, now + plan.omit_ns, now);
     let after = |more: u64| plan.end_ns(now, more, hub.limits.time_ns);
-    let ends = (after(GRACE_NS), after(LONGEST_DRAIN_NS));
+    let ends = (after(TEST.grace_ns), after(TEST.drain_ns));
     // Nothing holds datagrams back: their time is over when it is, and not when the client's word has come. Nor does this end send on and on over TCP
     // where that never comes.
-    let way_ns = LATE_NS.saturating_add(talk.round_trips_ns());
+    let way_ns = TEST.late_ns.saturating_add(talk.round_trips_ns());
     let end_ns = |lane: &ServedLane| match (lane.sends, plan.udp) {
         (true, true) => after(0),
         (true, false) => after(way_ns).min(ends.1),
@@ -163,7 +148,7 @@ fn watch(
     let mut meter = most.filter(|_| plan.udp && plan.up > 0).map(|most| Meter {
         most,
         start_ns: measured.start_ns,
-        next_ns: measured.start_ns + METER_NS,
+        next_ns: measured.start_ns + TEST.meter_ns,
         came: 0,
         throttle: Throttle::new(&hub.rates, guest.peer.ip(), 1),
     });
@@ -221,7 +206,7 @@ fn watch(
             } else if pass.lost() {
                 return Err(Break::Idle);
             }
-            motion = (now.saturating_add(MOTION_NS), bytes);
+            motion = (now.saturating_add(TEST.motion_ns), bytes);
         }
         // A client waits in vain for datagrams that can't be sent.
         if let Some(error) =
@@ -235,7 +220,7 @@ fn watch(
                 return Err(Break::TimeUp);
             }
             came_before = came;
-            end_ns = now.saturating_add(STILL_NS).min(last_ns);
+            end_ns = now.saturating_add(TEST.still_ns).min(last_ns);
         }
     }
 }
@@ -258,7 +243,7 @@ impl Meter<'_> {
             return Ok(());
         }
         let lasted = now.saturating_sub(self.start_ns);
-        self.next_ns = now + METER_NS;
+        self.next_ns = now + TEST.meter_ns;
         let came = taken(lanes);
         let in_time = |ns: u64| {
             let bytes = u128::from(self.most) * u128::from(ns) / 8_000_000_000;
@@ -268,7 +253,7 @@ impl Meter<'_> {
         let allowed = in_time(lasted.saturating_add(BURST_NS));
         self.throttle.came(came.min(allowed).saturating_sub(self.came.min(allowed)), now);
         self.came = came;
-        if came > in_time(lasted.saturating_add(TOO_FAST_NS)).saturating_add(PIECE as u64) {
+        if came > in_time(lasted.saturating_add(TEST.too_fast_ns)).saturating_add(PIECE as u64) {
             let bits = came as f64 * 8e9 / lasted.max(1) as f64;
             let why = format!("it sent {bits:.0} bit/s; it may send {}", self.most);
             return Err(Unfit::new(Unfit::RATE, why).into());
@@ -294,14 +279,14 @@ fn await_rest<'a>(
     let theirs = trade_begins(talk, measured)?;
     let sent = |lane: &ServedLane| {
         let told = theirs.streams.iter().find(|stream| stream.id == lane.id)?;
-        u64::try_from(told.packets).ok().filter(|sent| *sent <= MOST_DATAGRAMS && !lane.sends)
+        u64::try_from(told.packets).ok().filter(|sent| *sent <= TEST.datagrams && !lane.sends)
     };
     measured.sent = lanes.iter().map(sent).collect();
     let here = lanes.iter().zip(&measured.sent).filter(|(lane, _)| lane.takes_datagrams());
     let awaited = Awaited {
         lanes: here.map(|(lane, sent)| (&**lane, *sent)).collect(),
         done_ns: measured.end_ns,
-        until_ns: measured.end_ns.saturating_add(LONGEST_REST_NS),
+        until_ns: measured.end_ns.saturating_add(TEST.rest_ns),
     };
     let round_trip = || tcp_info(&guest.stream).map_or(0, |info| u64::from(info.rtt) * 1000);
     measured.rest_is_lost = awaited.wait(&round_trip, hub.stop)? != Rest::Unknown;

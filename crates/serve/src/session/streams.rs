@@ -14,6 +14,7 @@ use super::lane::ServedLane;
 use super::plan::{Break, ServePlan, Unfit};
 use super::talk::ControlConnection;
 use crate::hub::{Accepted, Hub, Pass, at_once};
+use crate::limits::TEST;
 use crate::waiting::{Opened, Streams, Waiting};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::stream::TcpSocket;
@@ -22,9 +23,6 @@ use quell_sys::wait::{Alarm, came, readable, wait};
 use quell_wire::iperf3::{Cookie, Greeting, HelloToken, State};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
-
-/// How often a stream's hello is answered again. `quell flow` says it ever more seldom, iperf3 once.
-const MOST_GREETINGS: u32 = 8;
 
 /// Everything until data may flow: the plan, what each stream may send in bits a second, the streams.
 pub fn prepare(
@@ -184,7 +182,7 @@ fn greet_again(socket: &Udp, token: Option<HelloToken>, greeted: &mut u32) {
     // An error tells that the client closed its socket: then its control connection ends as well.
     let got = inbox.receive(socket.as_fd()).unwrap_or(0);
     if got > 0
-        && *greeted < MOST_GREETINGS
+        && *greeted < TEST.greetings
         && let Some((_, hello)) = inbox
             .iter()
             .find(|(_, bytes)| Greeting::read(bytes).is_some_and(|hello| hello.token == token))

@@ -4,8 +4,8 @@
 //! over, all of that is, whatever still gets through: a place is never kept by what a client sends after its data. Who stands still meanwhile gives way
 //! where the server is full.
 
-use super::plan::{Break, GRACE_NS, Unfit};
-use crate::limits::Limits;
+use super::plan::{Break, Unfit};
+use crate::limits::{Limits, TEST};
 use nix::errno::Errno;
 use quell_load::look::tcp_info;
 use quell_sys::SysError;
@@ -16,15 +16,6 @@ use quell_sys::wait::Bell;
 use quell_wire::iperf3::{
     self, LENGTH, LONGEST_PARAMETERS, LONGEST_RESULTS, Parameters, Results, State,
 };
-
-/// How long a client that was told why its test ends has for closing its connections.
-const LAST_WORD_NS: u64 = 500_000_000;
-
-/// Longest results of a client that are read: those of 128 streams each way have a tenth of that.
-const MOST_READ: usize = 1 << 20;
-
-/// How long a full path may hold words up after the data: more than any queue that is of use.
-pub const LONGEST_DRAIN_NS: u64 = 60_000_000_000;
 
 pub struct ControlConnection<'a> {
     stream: &'a TcpSocket,
@@ -60,19 +51,19 @@ impl<'a> ControlConnection<'a> {
     /// How long four round trips of the path take.
     pub fn round_trips_ns(&self) -> u64 {
         let round_trip_ns = tcp_info(self.stream).map_or(0, |info| u64::from(info.rtt) * 1000);
-        round_trip_ns.saturating_mul(4).min(LONGEST_DRAIN_NS)
+        round_trip_ns.saturating_mul(4).min(TEST.drain_ns)
     }
 
     /// The data is over: from here on words wait behind what of it is still on the path, and a round trip is as long as that.
     pub fn drains(&mut self) {
-        let last_ns = self.starts_ns.saturating_add(self.longest_ns).saturating_add(GRACE_NS);
+        let last_ns = self.starts_ns.saturating_add(self.longest_ns).saturating_add(TEST.grace_ns);
         self.drains_until_ns = Some(last_ns);
     }
 
     fn step(&mut self) -> Result<(), SysError> {
         let now = monotonic_ns();
         let end_ns = match self.drains_until_ns {
-            Some(last_ns) => now.saturating_add(LONGEST_DRAIN_NS).min(last_ns),
+            Some(last_ns) => now.saturating_add(TEST.drain_ns).min(last_ns),
             None => now.saturating_add(self.patience_ns()),
         };
         self.exchange.until(Some(end_ns))
@@ -117,7 +108,7 @@ impl<'a> ControlConnection<'a> {
             }
             left -= part;
             // Of what nobody needs so much of, nothing is kept.
-            if length <= MOST_READ {
+            if length <= TEST.results_read {
                 text.extend_from_slice(&bytes[..part]);
             }
         }
@@ -160,7 +151,7 @@ impl<'a> ControlConnection<'a> {
 
     /// Waits until the client has closed the connection, for half a second at most: also when the server ends.
     pub fn await_end(&self) {
-        let end_ns = monotonic_ns().saturating_add(LAST_WORD_NS);
+        let end_ns = monotonic_ns().saturating_add(TEST.last_word_ns);
         let Ok(nobody) = Bell::new() else { return };
         let Ok(mut exchange) = Exchange::new(self.stream, Some(end_ns), &nobody) else { return };
         let mut byte = [0];

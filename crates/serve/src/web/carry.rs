@@ -2,12 +2,13 @@
 
 use super::http1::{ConnectionEnd, Http1Connection, heading};
 use super::measurement::{Carrying, WebTest};
+use crate::limits::Throttle;
 use nix::errno::Errno;
 use quell_load::bulk::Gate;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::bulk_stream::{discard_some, send_some};
 use quell_sys::socket::option::set;
-use quell_sys::wait::{Alarm, came, readable, wait, writable};
+use quell_sys::wait::{Alarm, Bell, came, readable, wait, writable};
 use std::os::fd::AsFd;
 use std::sync::{Arc, OnceLock};
 
@@ -94,72 +95,93 @@ pub fn up(
             Err(_) => return Err(ConnectionEnd::Gone),
         }
     }
-    pace.settle(stop)
+    pace.piece(0, stop).map(drop)
 }
 
 fn too_many() -> ConnectionEnd {
     ConnectionEnd::Bad("its test has as many connections as it may, or is over".into())
 }
 
+/// What the rates let a connection move.
+#[derive(Debug, Default)]
+pub struct Budget {
+    /// Let through, and not moved yet.
+    allowed: usize,
+    /// Moved and not let through yet: it came with a head, or as a whole frame that is longer than a piece.
+    owed: usize,
+}
+
+impl Budget {
+    /// When the rates let the next of so many bytes move, in pieces of `most`, where they don't now: first they let through what is owed.
+    pub fn held(
+        &mut self,
+        throttle: &Throttle<'_>,
+        left: u64,
+        most: usize,
+        now_ns: u64,
+    ) -> Option<u64> {
+        let most = throttle.most().unwrap_or(most).min(most);
+        while self.owed > 0 {
+            let piece = most.min(self.owed);
+            if let Err(at) = throttle.pass(piece, now_ns) {
+                return Some(at);
+            }
+            self.owed -= piece;
+        }
+        if self.allowed == 0 && left > 0 {
+            let want = most.min(usize::try_from(left).unwrap_or(most));
+            if let Err(at) = throttle.pass(want, now_ns) {
+                return Some(at);
+            }
+            self.allowed = want;
+        }
+        None
+    }
+
+    /// Bytes that may move now.
+    pub fn allowed(&self) -> usize {
+        self.allowed
+    }
+
+    pub fn went(&mut self, bytes: usize) {
+        self.owed += bytes.saturating_sub(self.allowed);
+        self.allowed = self.allowed.saturating_sub(bytes);
+    }
+}
+
 /// What a test may move, and until when.
 struct Pace<'c, 'h> {
     carrying: &'c Carrying<'h>,
     alarm: Alarm,
-    /// Let through, and not moved yet.
-    allowed: usize,
-    /// Moved and not let through yet: it came with a head.
-    owed: usize,
+    budget: Budget,
 }
 
 impl<'c, 'h> Pace<'c, 'h> {
     fn new(carrying: &'c Carrying<'h>) -> Result<Self, ConnectionEnd> {
-        Ok(Self { carrying, alarm: Alarm::new()?, allowed: 0, owed: 0 })
+        Ok(Self { carrying, alarm: Alarm::new()?, budget: Budget::default() })
     }
 
-    /// How many bytes may move now; waits for them.
-    fn piece(&mut self, left: u64, stop: &quell_sys::wait::Bell) -> Result<usize, ConnectionEnd> {
-        self.settle(stop)?;
-        if self.allowed == 0 {
-            self.allowed = self.passes(usize::try_from(left).unwrap_or(MOST), stop)?;
-        }
-        Ok(self.allowed)
-    }
-
-    /// Waits until all that moved was let through.
-    fn settle(&mut self, stop: &quell_sys::wait::Bell) -> Result<(), ConnectionEnd> {
-        while self.owed > 0 {
-            self.owed -= self.passes(self.owed, stop)?;
-        }
-        Ok(())
-    }
-
-    /// Waits until the rates let a piece of so many bytes through; its length.
-    fn passes(
-        &mut self,
-        bytes: usize,
-        stop: &quell_sys::wait::Bell,
-    ) -> Result<usize, ConnectionEnd> {
+    /// How many of so many bytes may move now; waits for them, and for what moved already.
+    fn piece(&mut self, left: u64, stop: &Bell) -> Result<usize, ConnectionEnd> {
         let Carrying { test, throttle, .. } = self.carrying;
-        let want = throttle.most().unwrap_or(MOST).min(bytes);
-        while let Err(at) = throttle.pass(want, monotonic_ns()) {
+        while let Some(at) = self.budget.held(throttle, left, MOST, monotonic_ns()) {
             self.alarm.set(Some(at.min(test.end_ns)))?;
             let mut fds = [readable(&self.alarm), readable(&test.gone), readable(stop)];
             wait(&mut fds)?;
             self.is_on(came(&fds[1]), came(&fds[2]))?;
         }
-        Ok(want)
+        Ok(self.budget.allowed())
     }
 
     fn went(&mut self, bytes: usize) {
-        self.owed += bytes.saturating_sub(self.allowed);
-        self.allowed = self.allowed.saturating_sub(bytes);
+        self.budget.went(bytes);
         self.carrying.add(bytes);
     }
 
     fn wait_for(
         &mut self,
         stream: nix::poll::PollFd<'_>,
-        stop: &quell_sys::wait::Bell,
+        stop: &Bell,
     ) -> Result<(), ConnectionEnd> {
         let test = &self.carrying.test;
         // What moves nothing for long may lose its place to others, and hears of it here.

@@ -9,18 +9,10 @@
 use super::http1::{ConnectionEnd, Http1Connection, heading};
 use super::measurement::{KernelView, RunningTest};
 use crate::hub::HalfOpen;
+use crate::limits::WEB;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::{Alarm, came, readable, wait};
 use serde_json::{Value, json};
-
-/// Between two lines of a test.
-const LOOK_NS: u64 = 200_000_000;
-/// Between two lines of one that waits.
-const WAIT_NS: u64 = 1_000_000_000;
-/// Who moves nothing for so long gives its turn to those that wait: an idle line is measured in less.
-const STILL_NS: u64 = 5_000_000_000;
-/// Longest that one waits for its turn.
-const PATIENCE_NS: u64 = 600_000_000_000;
 
 /// Said with `Retry-After`: the page asks again by itself.
 const WAIT_ELSEWHERE: &str =
@@ -39,7 +31,7 @@ pub fn test(
     };
     talk.send(&heading(200, "application/x-ndjson", None, true))?;
     let mut alarm = Alarm::new()?;
-    let end_ns = monotonic_ns().saturating_add(PATIENCE_NS);
+    let end_ns = monotonic_ns().saturating_add(WEB.patience_ns);
     let (test, number) = loop {
         standing.bell.silence();
         if let Some(turn) = standing.turn(guest.peer, &guest.stream)? {
@@ -53,7 +45,7 @@ pub fn test(
         if now >= end_ns {
             return Err(ConnectionEnd::Late);
         }
-        alarm.set(Some(now.saturating_add(WAIT_NS)))?;
+        alarm.set(Some(now.saturating_add(WEB.wait_ns)))?;
         let mut fds =
             [readable(&*standing.bell), readable(&guest.stream), readable(stop), readable(&alarm)];
         wait(&mut fds)?;
@@ -73,7 +65,7 @@ pub fn test(
     let mut next = began;
     let mut still = Still { moved: 0, since_ns: began };
     loop {
-        next = next.saturating_add(LOOK_NS).max(monotonic_ns());
+        next = next.saturating_add(WEB.look_ns).max(monotonic_ns());
         alarm.set(Some(next.min(test.end_ns)))?;
         let mut fds = [readable(&guest.stream), readable(stop), readable(&alarm)];
         wait(&mut fds)?;
@@ -86,7 +78,7 @@ pub fn test(
         // The page is there: its test stays even while it measures an idle line.
         test.moved().map_err(|_| ConnectionEnd::Crowded)?;
         let look = test.look();
-        if still.for_ns(&look, now) >= STILL_NS && web.tests.is_awaited() {
+        if still.for_ns(&look, now) >= WEB.still_ns && web.tests.is_awaited() {
             return Err(ConnectionEnd::Crowded);
         }
         talk.line(&seen(&look, now.saturating_sub(began)))?;
@@ -144,9 +136,9 @@ mod stories {
             ..KernelView::default()
         };
         let mut still = Still { moved: 0, since_ns: 1_000 };
-        assert_eq!(still.for_ns(&look(0, 0), 1_000 + STILL_NS), STILL_NS);
-        assert_eq!(still.for_ns(&look(0, 1), 2_000 + STILL_NS), 0);
-        assert_eq!(still.for_ns(&look(0, 1), 2_500 + STILL_NS), 500);
-        assert_eq!(still.for_ns(&look(7, 1), 3_000 + STILL_NS), 0);
+        assert_eq!(still.for_ns(&look(0, 0), 1_000 + WEB.still_ns), WEB.still_ns);
+        assert_eq!(still.for_ns(&look(0, 1), 2_000 + WEB.still_ns), 0);
+        assert_eq!(still.for_ns(&look(0, 1), 2_500 + WEB.still_ns), 500);
+        assert_eq!(still.for_ns(&look(7, 1), 3_000 + WEB.still_ns), 0);
     }
 }

@@ -2,13 +2,11 @@
 //! known, and goes when others come.
 
 use super::http1::{ConnectionEnd, Http1Connection};
-use super::route::{LONGEST_BODY, Routed, WebAnswer, route, wants_body};
+use super::route::{Routed, WebAnswer, route, wants_body};
 use super::{Web, carry, control, http2};
 use crate::hub::{Accepted, HalfOpen};
+use crate::limits::WEB;
 use quell_web::head::{Body, HttpMethod};
-
-/// Most requests of one connection: a page pings ten times a second, for two minutes.
-const MOST_REQUESTS: usize = 20_000;
 
 /// Whether these first bytes of a connection begin a request, or the handshake before one.
 pub fn begins(first: &[u8]) -> bool {
@@ -56,7 +54,7 @@ fn requests<'x, 'h: 'x>(
     let _ = crate::hub::at_once(&guest.stream);
     let mut talk = Http1Connection::new(web, guest, first)?;
     let mut half_open = Some(half_open);
-    for number in 0..MOST_REQUESTS {
+    for number in 0..WEB.requests {
         let (request, length) = match talk.head(number == 0) {
             Ok(read) => read,
             Err(ConnectionEnd::Bad(why)) => {
@@ -75,9 +73,7 @@ fn requests<'x, 'h: 'x>(
         let mut body = Vec::new();
         if wants_body(&request) {
             match request.body {
-                Body::Bytes(length) if length <= LONGEST_BODY => {
-                    body = talk.body(length as usize)?
-                }
+                Body::Bytes(length) if length <= WEB.body => body = talk.body(length as usize)?,
                 _ => {
                     talk.answer(&WebAnswer::text(413, "more than is read here").last(), false)?;
                     talk.part();

@@ -3,7 +3,7 @@
 use super::Web;
 use super::route::WebAnswer;
 use crate::hub::Accepted;
-use crate::limits::Throttle;
+use crate::limits::{Throttle, WEB};
 use nix::errno::Errno;
 use quell_load::bulk::Gate;
 use quell_sys::SysError;
@@ -13,8 +13,6 @@ use quell_web::head;
 use quell_web::page::policy;
 use std::os::fd::AsFd;
 
-/// How long a connection may say nothing between two requests.
-const IDLE_NS: u64 = 15_000_000_000;
 const PIECE: usize = 4096;
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,7 +54,7 @@ impl<'a, 'h> Http1Connection<'a, 'h> {
         let limits = &self.web.hub.limits;
         let mut deadline = match is_first {
             true => self.guest.came_ns.saturating_add(limits.handshake_ns),
-            false => monotonic_ns().saturating_add(IDLE_NS.min(limits.time_ns)),
+            false => monotonic_ns().saturating_add(WEB.idle_ns.min(limits.time_ns)),
         };
         let mut began = !self.unread.is_empty();
         if began && !is_first {
@@ -148,7 +146,7 @@ impl<'a, 'h> Http1Connection<'a, 'h> {
 
     /// Waits until the rates let an answer through. Who leaves meanwhile, or loses its place, is waited for no longer.
     fn pass(&mut self, bytes: usize) -> Result<(), ConnectionEnd> {
-        let last_ns = monotonic_ns().saturating_add(IDLE_NS);
+        let last_ns = monotonic_ns().saturating_add(WEB.idle_ns);
         while let Err(at) = self.throttle.pass_answer(bytes, monotonic_ns()) {
             if monotonic_ns() >= last_ns {
                 return Err(ConnectionEnd::Late);

@@ -9,13 +9,13 @@
 //! when others come, as over plain HTTP. The page itself is served there alone: it measures with connections, and here all share one.
 
 use super::Web;
-use super::carry::payload;
+use super::carry::{Budget, payload};
 use super::http1::ConnectionEnd;
 use super::measurement::{Carrying, WebTest};
-use super::route::{LARGE, Routed, WebAnswer, route};
+use super::route::{Routed, WebAnswer, route};
 use super::secure_clients::Member;
 use crate::hub::{Accepted, HalfOpen};
-use crate::limits::Throttle;
+use crate::limits::{Throttle, WEB};
 use bytes::Bytes;
 use h2::server::{Connection, SendResponse};
 use h2::{Reason, RecvStream, SendStream};
@@ -24,7 +24,7 @@ use quell_load::bulk::Gate;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::memory;
 use quell_tls::drive::{Drive, DriveStep, Halt};
-use quell_tls::socket::{Beneath, TlsSocket, second};
+use quell_tls::socket::{Beneath, RECORD, TlsSocket, second};
 use quell_web::head::{Body, HttpMethod, Request};
 use quell_web::nq;
 use std::pin::pin;
@@ -32,23 +32,7 @@ use std::rc::Rc;
 use std::sync::OnceLock;
 use std::task::{Context, Poll};
 
-/// How long a connection may say nothing between two requests.
-const IDLE_NS: u64 = 15_000_000_000;
-const MOST_REQUESTS: u64 = 20_000;
-/// Most requests at once: probes at fifty a second, when the way there and back takes a second. An answer that nobody takes costs 2 kB.
-const AT_ONCE: u32 = 50;
-/// What a client may send before it hears that it arrived: the longest way at the highest rate. It is read at once and kept nowhere.
-const WINDOW: u32 = 16 << 20;
-/// Longest head of a request, as HTTP/2 counts it: 32 bytes for each line more than it has.
-const LONGEST_HEAD: u32 = 4 << 10;
 const ANSWER: usize = 64;
-/// What small pieces of data that nobody looked at yet may cost more than their bytes.
-const SMALL_PIECES: usize = 25_600;
-/// Most bytes that are given to a stream at once, as many as a record of TLS has.
-const PIECE: usize = 16 << 10;
-/// Bytes of one stream that may wait in this process.
-const WAITING: usize = 32 << 10;
-
 /// Whether these first bytes of a connection begin a handshake of TLS (RFC 8446, section 5.1).
 pub fn begins(first: &[u8]) -> bool {
     first.len() >= 3 && first[0] == 0x16 && first[1] == 3
@@ -86,12 +70,12 @@ pub fn converse<'x, 'h: 'x>(
     }
     let mut builder = h2::server::Builder::new();
     builder
-        .max_concurrent_streams(AT_ONCE)
-        .max_header_list_size(LONGEST_HEAD)
-        .initial_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW)
-        .data_frame_budget(SMALL_PIECES)
-        .max_send_buffer_size(WAITING);
+        .max_concurrent_streams(WEB.at_once)
+        .max_header_list_size(WEB.head)
+        .initial_window_size(WEB.window)
+        .initial_connection_window_size(WEB.window)
+        .data_frame_budget(WEB.small_pieces)
+        .max_send_buffer_size(WEB.unsent);
     let connection = {
         let mut begun = pin!(builder.handshake::<_, Bytes>(socket));
         drive.run(&bells, |context| match begun.as_mut().poll(context) {
@@ -154,7 +138,7 @@ struct Http2Connection<'a, 'x, 'h> {
     /// Behind the connection, which tells the streams of all these that it ended: a stream that nobody holds, and that waits, it would forget.
     answers: Vec<Waiting>,
     moved: u64,
-    requests: u64,
+    requests: usize,
     /// Bytes of answers that the rates did not let through yet.
     said: usize,
     throttle: Throttle<'h>,
@@ -165,10 +149,7 @@ struct Http2Connection<'a, 'x, 'h> {
 struct Http2Flow<'h> {
     carrying: Carrying<'h>,
     left: u64,
-    /// Let through by the rates, and not moved yet.
-    allowed: usize,
-    /// Moved and not let through yet: a frame comes whole, and may be longer than a piece.
-    owed: usize,
+    budget: Budget,
     stream: Stream,
 }
 
@@ -324,7 +305,7 @@ impl<'x, 'h: 'x> Http2Connection<'_, 'x, 'h> {
             }
             self.quiet_since = now;
         }
-        let patience = IDLE_NS.min(self.web.hub.limits.time_ns);
+        let patience = WEB.idle_ns.min(self.web.hub.limits.time_ns);
         if now >= self.quiet_since.saturating_add(patience) {
             if self.closes {
                 return Err(ConnectionEnd::Gone);
@@ -348,8 +329,8 @@ impl<'x, 'h: 'x> Http2Connection<'_, 'x, 'h> {
         self.requests += 1;
         self.member.active().map_err(|_| ConnectionEnd::Crowded)?;
         self.quiet_since = monotonic_ns();
-        if self.requests > MOST_REQUESTS {
-            return Err(ConnectionEnd::Bad(format!("it asked more than {MOST_REQUESTS} times")));
+        if self.requests > WEB.requests {
+            return Err(ConnectionEnd::Bad(format!("it asked more than {} times", WEB.requests)));
         }
         let (head, body) = request.into_parts();
         let Some(asked) = read(&head) else {
@@ -385,7 +366,7 @@ impl<'x, 'h: 'x> Http2Connection<'_, 'x, 'h> {
                 Stream::Down(respond.send_response(head, false).map_err(bad)?)
             }
         };
-        self.flows.push(Http2Flow { carrying, left, allowed: 0, owed: 0, stream });
+        self.flows.push(Http2Flow { carrying, left, budget: Budget::default(), stream });
         Ok(())
     }
 }
@@ -403,28 +384,8 @@ impl Http2Flow<'_> {
         }
     }
 
-    /// When the rates let it move the next piece, where they don't now: first they let through what it owes.
-    fn held(&mut self, now: u64) -> Option<u64> {
-        let throttle = &self.carrying.throttle;
-        let most = throttle.most().unwrap_or(PIECE).min(PIECE);
-        while self.owed > 0 {
-            let piece = most.min(self.owed);
-            if let Err(at) = throttle.pass(piece, now) {
-                return Some(at);
-            }
-            self.owed -= piece;
-        }
-        if self.allowed > 0 || self.left == 0 {
-            return None;
-        }
-        let want = most.min(usize::try_from(self.left).unwrap_or(most));
-        let at = throttle.pass(want, now).err();
-        self.allowed = if at.is_none() { want } else { 0 };
-        at
-    }
-
     fn down(&mut self, context: &mut Context<'_>, line: &Beneath, now: u64) -> Goes {
-        if let Some(at) = self.held(now) {
+        if let Some(at) = self.budget.held(&self.carrying.throttle, self.left, RECORD, now) {
             return Goes::At(at);
         }
         let Stream::Down(stream) = &mut self.stream else { return Goes::Over };
@@ -435,7 +396,7 @@ impl Http2Flow<'_> {
         if line.awaits_room() {
             return Goes::On;
         }
-        let most = self.allowed.min(line.piece());
+        let most = self.budget.allowed().min(line.piece());
         stream.reserve_capacity(most);
         let room = match stream.poll_capacity(context) {
             Poll::Pending => return Goes::On,
@@ -445,10 +406,10 @@ impl Http2Flow<'_> {
         let piece = room.min(most);
         if piece > 0 {
             self.left -= piece as u64;
-            self.allowed -= piece;
             if stream.send_data(bytes_of(piece), self.left == 0).is_err() {
                 return Goes::Over;
             }
+            self.budget.went(piece);
             self.carrying.add(piece);
         }
         if self.left == 0 { Goes::Over } else { Goes::On }
@@ -456,7 +417,7 @@ impl Http2Flow<'_> {
 
     fn up(&mut self, context: &mut Context<'_>, now: u64) -> Goes {
         loop {
-            if let Some(at) = self.held(now) {
+            if let Some(at) = self.budget.held(&self.carrying.throttle, self.left, RECORD, now) {
                 return Goes::At(at);
             }
             let Stream::Up(stream, respond) = &mut self.stream else { return Goes::Over };
@@ -467,8 +428,7 @@ impl Http2Flow<'_> {
                     // There is nothing to release where the stream was reset meanwhile.
                     let _ = stream.flow_control().release_capacity(got);
                     self.left = self.left.saturating_sub(got as u64);
-                    self.owed += got.saturating_sub(self.allowed);
-                    self.allowed = self.allowed.saturating_sub(got);
+                    self.budget.went(got);
                     self.carrying.add(got);
                     if self.left == 0 && !stream.is_end_stream() {
                         // It is over for the other end; here when what it owes has been let through.
@@ -540,7 +500,7 @@ fn read(head: &http::request::Parts) -> Option<Request> {
     let length = match length {
         Some(length) => length.parse().ok()?,
         // In HTTP/2 a body ends where it ends.
-        None if head.method == http::Method::POST => LARGE,
+        None if head.method == http::Method::POST => WEB.large,
         None => 0,
     };
     let host = match authority {
@@ -587,7 +547,7 @@ mod stories {
             read(&request.body(()).expect("it is a request").into_parts().0)
         };
         let plain = of(&[]).expect("it is fine");
-        assert_eq!((plain.body, plain.path.as_str()), (Body::Bytes(LARGE), "/nq/k/upload"));
+        assert_eq!((plain.body, plain.path.as_str()), (Body::Bytes(WEB.large), "/nq/k/upload"));
         assert_eq!(plain.host.as_deref(), Some("192.0.2.7:5201"));
         assert_eq!(of(&[("content-length", "7")]).map(|r| r.body), Some(Body::Bytes(7)));
         assert_eq!(of(&[("content-length", "7"), ("content-length", "8")]), None);

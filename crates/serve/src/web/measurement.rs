@@ -10,7 +10,7 @@
 
 use crate::event::{ServeEvent, Test as TestEvent, TestResult, reason};
 use crate::hub::{Hub, Pass};
-use crate::limits::{Full, Rates, Throttle, client, lock};
+use crate::limits::{Full, Rates, Throttle, WEB, client, lock};
 use quell_load::look::tcp_info;
 use quell_netlink::sock_diag::TcpInfo;
 use quell_sys::SysError;
@@ -24,16 +24,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-
-/// Longest time of a test, from when it has its place.
-const LONGEST_NS: u64 = 120_000_000_000;
-/// Pages that may wait for their turn, and those of one client.
-const MOST_WAITING: usize = 256;
-const MOST_OF_ONE: usize = 2;
-/// Streams that a page's test may have at once.
-const PAGE_STREAMS: usize = 8;
-/// Those of a client of the draft, which goes up to sixteen each way.
-const DRAFT_STREAMS: usize = 32;
 
 pub struct Tests<'h> {
     hub: &'h Hub<'h>,
@@ -150,7 +140,7 @@ impl<'h> Tests<'h> {
         let bell = Arc::new(Bell::new()?);
         let mut queue = lock(&self.turns.queue);
         let of_one = queue.values().filter(|(other, _)| client(*other) == client(ip)).count();
-        if queue.len() >= MOST_WAITING || of_one >= MOST_OF_ONE {
+        if queue.len() >= WEB.waiting || of_one >= WEB.waiting_of_one {
             return Ok(None);
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -181,8 +171,12 @@ impl<'h> Tests<'h> {
             return Ok(test);
         }
         all.retain(|_, test| test.strong_count() > 0);
-        let test =
-            self.begin(peer, stream, DRAFT_STREAMS, "a client of draft-ietf-ippm-responsiveness")?;
+        let test = self.begin(
+            peer,
+            stream,
+            WEB.draft_streams,
+            "a client of draft-ietf-ippm-responsiveness",
+        )?;
         let test = Arc::new(test);
         all.insert(of, Arc::downgrade(&test));
         Ok(test)
@@ -216,7 +210,7 @@ impl<'h> Tests<'h> {
             pass,
             peer,
             rates: &hub.rates,
-            end_ns: now.saturating_add(LONGEST_NS.min(hub.limits.time_ns)),
+            end_ns: now.saturating_add(WEB.longest_ns.min(hub.limits.time_ns)),
             began_ns: now,
             gone,
             most,
@@ -262,7 +256,7 @@ impl<'h> QueuedPage<'_, 'h> {
             return Ok(None);
         }
         let number = hex(&quell_sys::secret::nonce()?[..16]);
-        let Ok(test) = tests.begin(peer, stream, PAGE_STREAMS, "a browser") else {
+        let Ok(test) = tests.begin(peer, stream, WEB.page_streams, "a browser") else {
             self.goes_last();
             return Ok(None);
         };

@@ -3,6 +3,7 @@
 use super::measurement::WebTest;
 use super::{Web, now_s};
 use crate::hub::Accepted;
+use crate::limits::WEB;
 use quell_sys::SysError;
 use quell_sys::wall::realtime_ns;
 use quell_web::head::{Body, HttpMethod, Request};
@@ -14,10 +15,6 @@ use serde::Deserialize;
 use serde_json::json;
 use std::borrow::Cow;
 use std::sync::Arc;
-
-pub const LONGEST_BODY: u64 = 4096;
-/// What there is to download for a client that takes it all.
-pub const LARGE: u64 = 8 << 30;
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -221,7 +218,7 @@ fn carried<'h>(request: &Request, up: bool, test: Arc<WebTest<'h>>) -> Routed<'h
     match (up, request.method, request.body) {
         (false, HttpMethod::Get, _) => {
             let bytes = asked(request, "bytes").and_then(|bytes| bytes.parse().ok());
-            Routed::Down(test, bytes.unwrap_or(LARGE).min(LARGE))
+            Routed::Down(test, bytes.unwrap_or(WEB.large).min(WEB.large))
         }
         (true, HttpMethod::Post, Body::Bytes(length)) => Routed::Up(test, length),
         (true, HttpMethod::Post, Body::Chunks) => {

@@ -9,17 +9,13 @@
 //! takes. None of that is counted byte by byte. Each part has a bound ([`super::http2`]), and so has the number of all.
 
 use crate::hub::Handle;
-use crate::limits::{Clients, Full, Limits, lock};
+use crate::limits::{Clients, Full, Limits, WEB, lock};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::memory;
 use quell_sys::socket::stream::TcpSocket;
 use std::net::IpAddr;
 use std::sync::Mutex;
 
-/// Connections over TLS at once: ten clients of the draft with all that it lets them have.
-const MOST: usize = 160;
-/// Those of one client: what the draft lets it have each way, and its probes.
-const MOST_OF_ONE: usize = 64;
 /// So many at least are more than nothing to the allocator.
 const MANY: usize = 16;
 
@@ -40,9 +36,9 @@ struct SecureClients {
 impl SecureCrowd {
     /// Nobody is there yet. Where few unknown connections may be, few of these may.
     pub fn new(limits: &Limits) -> Self {
-        let sessions = MOST.min(limits.half_open / 2).max(2);
+        let sessions = WEB.secure.min(limits.half_open / 2).max(2);
         let limits =
-            Limits { sessions, sessions_of_one: MOST_OF_ONE.min(sessions), ..limits.clone() };
+            Limits { sessions, sessions_of_one: WEB.secure_of_one.min(sessions), ..limits.clone() };
         Self { limits, places: Mutex::default() }
     }
 
