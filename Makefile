@@ -66,7 +66,7 @@ test-long: kernel ## Run what `make test` leaves out: experiments on ten seeds, 
 	$(QUICK) kernel build --version 6.12
 	QUELL_TEST_SEEDS="1 2 3 4 5 6 7 8 9 10" $(CARGO) test --locked -p quell --test lab -- seeds:: sweep::
 	QUELL_KILLS=200 $(CARGO) test --locked -p quell --test commands killed
-	$(CARGO) test --locked -p quell-lab --lib -- --ignored
+	$(CARGO) test --locked -p quell-kernel --lib -- --ignored
 
 check: cargo ## Check format, lints, layers, licences and documents
 	@tools/need-packages $(BUILD_PACKAGES)

@@ -5,7 +5,7 @@
 //!   3  experiment  flow  serve  rpm  doctor  path  ping  shaping  tuning
 //!      report                      below those whose figures are a run's: path
 //!   2  probe  load  rr  page  act  lab  policy  treeview  host
-//!      classify  tls               below others of their layer: a program for the kernel, over netlink; TLS over a socket
+//!      classify  kernel  tls       below others of their layer: a program for the kernel, over netlink; the lab's kernel; TLS over a socket
 //!   1  sys  netlink  store  chart  trace  hierarchy  foreign  web   one system thing each
 //!   0  model  stats  wire  tc  cause  grade  pure: no I/O, no clock, no randomness
 //!      units  finding              below all of them
@@ -31,7 +31,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "quell-web",
         ],
     ),
-    ("2, below", &["quell-classify", "quell-tls"]),
+    ("2, below", &["quell-classify", "quell-kernel", "quell-tls"]),
     (
         "2",
         &[

@@ -13,7 +13,7 @@ const MAY: [(&str, usize, &str); 6] = [
     ("crates/experiment/src/run/inside.rs", 1, "a guest's clock is wrong in its first ticks"),
     ("crates/experiment/src/run/mod.rs", 1, "what a person watches is drawn ten times a second"),
     ("crates/lab/src/build/mod.rs", 1, "what the kernel says by itself once a link carries"),
-    ("crates/lab/src/build/wireguard.rs", 1, "whether a tunnel has shaken hands"),
+    ("crates/lab/src/build/tunnels.rs", 1, "whether a tunnel has shaken hands"),
     (
         "crates/lab/src/exec.rs",
         2,

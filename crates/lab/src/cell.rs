@@ -10,16 +10,13 @@ use std::collections::BTreeMap;
 /// What to build and what to do in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CellPlan {
-    /// Which cell it is.
     pub id: CellId,
     /// From this comes all randomness of the cell: the kernel's, the tasks', the keys'.
     pub seed: u64,
     /// The series of the guest kernel, as `6.12`; the usual one where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// The network.
     pub topology: Topology,
-    /// Settings on every node.
     pub sysctl: BTreeMap<String, String>,
     /// Settings of single nodes, which come later.
     pub node_sysctl: BTreeMap<String, BTreeMap<String, String>>,
@@ -29,11 +26,9 @@ pub struct CellPlan {
     pub queues: Vec<PlacedQueue>,
     /// What changes, in order of time.
     pub changes: Vec<PlacedChange>,
-    /// What the agents do.
     pub tasks: Vec<Task>,
     /// How long loads run before the measurement starts.
     pub warm_up: Span,
-    /// How long is measured.
     pub duration: Span,
 }
 
@@ -53,9 +48,7 @@ impl CellPlan {
 /// What a host's TCP takes from its route to a node, in both families.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RouteSettings {
-    /// The host.
     pub on: String,
-    /// The node.
     pub to: String,
     /// Whether each segment is acknowledged at once.
     pub quick_ack: Option<bool>,
@@ -63,14 +56,11 @@ pub struct RouteSettings {
     pub rto_min: Option<Span>,
 }
 
-/// A queue on an interface.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlacedQueue {
-    /// The interface.
     pub on: Interface,
     /// Whether it serves the packets that come in, through an IFB device named `ifb-` and the device's name.
     pub incoming: bool,
-    /// The queue.
     pub tree: Tree,
 }
 
@@ -79,21 +69,17 @@ pub struct PlacedQueue {
 pub struct PlacedChange {
     /// When, from the start of the measurement.
     pub at: Span,
-    /// What.
     pub what: ChangeWhat,
 }
 
-/// What changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ChangeWhat {
     /// A link's direction gets other properties: what is given replaces what was.
     Line {
         /// The interface at which the direction begins.
         on: Interface,
-        /// What is new.
         line: Line,
     },
-    /// An interface gets another queue.
     Queue(PlacedQueue),
 }
 

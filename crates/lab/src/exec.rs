@@ -5,7 +5,7 @@
 
 use crate::build::{self, Built};
 use crate::cell::CellPlan;
-use crate::guest::vanishing::left_file;
+use crate::guest::init::left_file;
 use quell_sys::clock;
 use quell_units::Span;
 use quell_wire::text::line;
@@ -19,7 +19,6 @@ use std::time::Duration;
 /// A program to run on a host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HostProgram {
-    /// The host.
     pub host: String,
     /// Program and arguments, with addresses filled in.
     pub argv: Vec<String>,
@@ -54,41 +53,22 @@ pub struct ExecPlan {
 pub struct Output {
     /// Whether it came from standard error.
     pub stderr: bool,
-    /// What was written.
     pub bytes: Vec<u8>,
 }
 
-/// Why nothing could be run.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
-    /// The network could not be built.
     #[error(transparent)]
     Build(#[from] build::BuildError),
-    /// There is no such host.
     #[error("there is no host `{0}` in this topology")]
     Host(String),
-    /// A program could not be started.
     #[error("starting `{program}` on `{host}`: {error}")]
-    Start {
-        /// The program.
-        program: String,
-        /// The host.
-        host: String,
-        /// What the system answered.
-        error: String,
-    },
-    /// The folder to start in can't be used.
+    Start { program: String, host: String, error: String },
     #[error(
         "starting in {}: {error} in the lab; go to another folder (as: cd /)",
         .folder.display()
     )]
-    Folder {
-        /// The folder.
-        folder: OsString,
-        /// What the system answered.
-        error: std::io::Error,
-    },
-    /// Waiting for it failed.
+    Folder { folder: OsString, error: std::io::Error },
     #[error("waiting for the program: {0}")]
     Wait(std::io::Error),
 }
@@ -275,7 +255,6 @@ fn control(command: &mut Command, terminal: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Something from a reader's thread.
 struct ProgramOutput {
     /// Which companion; none for the main program.
     companion: Option<usize>,

@@ -3,7 +3,6 @@
 
 use crate::build::{BuildError, device, handing_on};
 use crate::cell::{CellPlan, ChangeWhat};
-use crate::kernel::congestion_asked;
 use crate::line::{self, Punctuality};
 use crate::topology::TunnelKind;
 use quell_classify::Classifier;
@@ -14,7 +13,7 @@ use quell_netlink::{LinkName, NetlinkError, Stack};
 use quell_sys::netns::NetNs;
 use quell_sys::socket::stream::{StreamOptions, TcpSocket};
 use quell_tc::{Action, Clsact, Filter, FilterKind, Handle, Ingress, Places, Step, Thing, Tree};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The device in the scratch namespace.
@@ -83,6 +82,12 @@ fn probe(plans: &[CellPlan], found: &mut BTreeMap<String, String>) -> Result<(),
         }
     }
     Ok(())
+}
+
+/// The congestion controls that plans ask for, each once.
+pub fn congestion_asked(plans: &[CellPlan]) -> BTreeSet<&str> {
+    let tasks = plans.iter().flat_map(|plan| &plan.tasks);
+    tasks.filter_map(|task| task.kind.about().congestion).collect()
 }
 
 /// Whether the kernel lacks what was tried, which is noted; any other refusal is an error.

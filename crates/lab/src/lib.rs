@@ -9,14 +9,15 @@
 //!                  └── in a guest kernel: virtual time
 //! ```
 
+pub mod bottleneck;
 pub mod build;
 pub mod cell;
 pub mod exec;
 pub mod facts;
 pub mod guest;
 pub mod host;
-pub mod kernel;
 pub mod line;
 pub mod supervise;
 pub mod topology;
-pub mod ways;
+
+pub use quell_kernel as kernel;

@@ -13,13 +13,11 @@
 
 mod link;
 mod machine;
-mod process;
 
 use crate::build::{self, Built};
 use crate::cell::CellPlan;
-use link::Link;
+use link::{Link, Process};
 use machine::{Act, Late, Machine};
-use process::Process;
 use quell_model::{Command, Event, Fact, Subject, Task, When, frame};
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
@@ -39,24 +37,14 @@ const UNHEARD_NS: u64 = 60_000_000_000;
 /// Why a cell was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum SuperviseError {
-    /// The network could not be built.
     #[error(transparent)]
     Build(#[from] build::BuildError),
-    /// An agent could not be started or spoken to.
     #[error("the agent of `{host}`: {why}")]
-    Agent {
-        /// Its host.
-        host: String,
-        /// What went wrong.
-        why: String,
-    },
-    /// The journal can't be written.
+    Agent { host: String, why: String },
     #[error("writing the journal: {0}; is the disk full?")]
     Journal(std::io::Error),
-    /// A frame can't be made or read.
     #[error(transparent)]
     Frame(#[from] frame::FrameError),
-    /// Waiting failed.
     #[error("waiting for agents: {0}")]
     Wait(SysError),
 }
@@ -101,7 +89,7 @@ fn carry_out(
     begun: u64,
 ) -> Result<(), SuperviseError> {
     let mut built = build::build(plan)?;
-    let ways = crate::ways::facts(&built.network, &plan.tasks);
+    let ways = crate::bottleneck::facts(&built.network, &plan.tasks);
     for event in crate::facts::facts(&built, When::Before).into_iter().chain(ways) {
         put(journal, &event)?;
     }
@@ -118,7 +106,7 @@ fn carry_out(
         };
         let mut alarm = Alarm::new().map_err(SuperviseError::Wait)?;
         let mut wait = |links: &[Process], until| {
-            process::wait(links, &mut alarm, until).map_err(SuperviseError::Wait)
+            link::wait(links, &mut alarm, until).map_err(SuperviseError::Wait)
         };
         Supervisor {
             machine,

@@ -10,7 +10,7 @@
 //! waits there until its last bit is through ([`crate::line::middle`]), so a capture at the sender shows first bits, one at the receiver
 //! last bits. Only links of which a line has a rate at some time, or reorders, have a middle.
 
-use super::{BuildError, PATIENCE_NS, link_name, wait_for_carriers};
+use super::node::{BuildError, PATIENCE_NS, link_name, wait_for_carriers};
 use crate::cell::{CellPlan, ChangeWhat};
 use crate::topology::Network;
 use quell_netlink::core::{Protocol, Socket};
@@ -75,9 +75,7 @@ fn refused(error: NetlinkError) -> BuildError {
     BuildError::Netlink { node: PLACE.into(), error: Box::new(error) }
 }
 
-/// The middle of one link.
 pub(super) struct Middle<'a> {
-    /// Where its devices are.
     pub space: &'a NetNs,
     /// The devices that face the link's first and second end.
     pub facing: [LinkName; 2],

@@ -6,7 +6,7 @@
 //!                         └─ sysfs on /sys
 //! ```
 //!
-//! A kernel without overlayfs, or whose overlayfs is not for user namespaces, gets a folder with links to all of the system's /etc instead.
+//! On a kernel without overlayfs, or whose overlayfs is not for user namespaces, /etc is as it is outside.
 
 use crate::topology::Network;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -20,9 +20,6 @@ const SCRATCH: &str = "/sys";
 
 /// Where the system keeps its settings.
 const ETC: &str = "/etc";
-
-/// The system's own /etc, within the one that takes its place.
-const SYSTEM_ETC: &str = ".system";
 
 /// Says that there are no name servers. The C library then asks this host itself, which refuses at once.
 const NO_SERVERS: &str = "# Names are in /etc/hosts; there is no name server in this network.\n";
@@ -41,18 +38,12 @@ pub(crate) fn with_own_files<T: Send>(
             let none = None::<&str>;
             let apart = mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none);
             if apart.is_ok() {
-                own_etc(&hosts);
+                let _ = laid_over_etc(&[("hosts", &hosts), ("resolv.conf", NO_SERVERS)]);
                 let _ = mount(Some("sysfs"), SCRATCH, Some("sysfs"), MsFlags::empty(), none);
             }
         }
         work()
     })
-}
-
-/// Puts the files in the place of the system's; where it does not let us, they stay as they are. Gives whether all are in place.
-fn own_etc(hosts: &str) -> bool {
-    let files = [("hosts", hosts), ("resolv.conf", NO_SERVERS)];
-    laid_over_etc(&files).is_ok() || in_place(&files)
 }
 
 /// Lays the files over the system's /etc, which nobody can write to then: what is written there would be gone with the program. They lie in
@@ -72,53 +63,6 @@ fn laid_over_etc(files: &[(&str, &str)]) -> nix::Result<()> {
 /// The number of what the system answered.
 fn code(error: std::io::Error) -> nix::Error {
     nix::Error::from_raw(error.raw_os_error().unwrap_or(0))
-}
-
-/// Binds the files to the places of the system's.
-fn in_place(files: &[(&str, &str)]) -> bool {
-    let none = None::<&str>;
-    let mut placed = etc_with(&files.iter().map(|(name, _)| *name).collect::<Vec<_>>()).is_ok();
-    if mount(Some("tmpfs"), SCRATCH, Some("tmpfs"), MsFlags::empty(), Some("mode=0755")).is_err() {
-        return false;
-    }
-    for (name, text) in files {
-        let (own, place) = (Path::new(SCRATCH).join(name), Path::new(ETC).join(name));
-        placed &= std::fs::write(&own, text).is_ok();
-        placed &= mount(Some(&own), &place, none, MsFlags::MS_BIND, none).is_ok();
-    }
-    // The files stay for as long as they are seen in /etc.
-    let _ = umount2(SCRATCH, MntFlags::MNT_DETACH);
-    placed
-}
-
-/// A folder in memory becomes /etc, with empty files of these names; all else in it leads to the system's own. A system that lacks one
-/// of the files, as a minimal one may, has nothing to mount it on.
-fn etc_with(names: &[&str]) -> nix::Result<()> {
-    let none = None::<&str>;
-    mount(Some("ramfs"), SCRATCH, Some("ramfs"), MsFlags::empty(), Some("mode=0755"))?;
-    let filled = leads_to_etc(names).and_then(|()| {
-        mount(Some(SCRATCH), ETC, none, MsFlags::MS_BIND | MsFlags::MS_REC, none)?;
-        // What is written there would be gone with the program.
-        mount(none, ETC, none, MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY, none)
-    });
-    umount2(SCRATCH, MntFlags::MNT_DETACH)?;
-    filled
-}
-
-/// Fills the scratch folder with empty files of these names, and links to all else in the system's /etc.
-fn leads_to_etc(names: &[&str]) -> nix::Result<()> {
-    let scratch = Path::new(SCRATCH);
-    let system = scratch.join(SYSTEM_ETC);
-    std::fs::create_dir(&system).map_err(code)?;
-    mount(Some(ETC), &system, None::<&str>, MsFlags::MS_BIND | MsFlags::MS_REC, None::<&str>)?;
-    for entry in std::fs::read_dir(ETC).map_err(code)? {
-        let name = entry.map_err(code)?.file_name();
-        if !names.iter().any(|own| name == *own) {
-            let link = scratch.join(&name);
-            std::os::unix::fs::symlink(Path::new(SYSTEM_ETC).join(&name), link).map_err(code)?;
-        }
-    }
-    names.iter().try_for_each(|name| std::fs::write(scratch.join(name), "")).map_err(code)
 }
 
 /// The names of all nodes, in the form of hosts(5).
@@ -150,7 +94,8 @@ mod tests {
             mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
             mount(Some("tmpfs"), "/etc", Some("tmpfs"), MsFlags::empty(), none).unwrap();
             std::fs::write("/etc/passwd", "the system's").unwrap();
-            assert!(super::own_etc("10.0.0.1 a\n"));
+            super::laid_over_etc(&[("hosts", "10.0.0.1 a\n"), ("resolv.conf", super::NO_SERVERS)])
+                .unwrap();
             ["hosts", "resolv.conf", "passwd"].map(|name| {
                 std::fs::read_to_string(format!("/etc/{name}")).unwrap_or_else(|e| e.to_string())
             })

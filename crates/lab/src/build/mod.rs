@@ -8,17 +8,14 @@
 //! Nothing has a name outside of the process that builds: when it ends, by whatever way, all of it is gone.
 
 mod between;
-mod carry;
-mod error;
 mod files;
-mod own_addresses;
+mod node;
 mod queues;
-mod space;
 mod tunnels;
-mod wireguard;
 
 use crate::cell::{CellPlan, RouteSettings};
 use crate::topology::{Network, NodeKind};
+use quell_model::TaskKind;
 use quell_netlink::address::NewAddress;
 use quell_netlink::link::{LinkChange, VethEnd};
 use quell_netlink::offload::{Checksums, Offloads};
@@ -32,16 +29,13 @@ use std::time::Duration;
 
 use between::Between;
 pub(crate) use between::handing_on;
-use carry::{PATIENCE_NS, wait_for_carriers};
-pub use error::BuildError;
 pub(crate) use files::with_own_files;
-pub use queues::{Queues, cut_ifb_name, ifb_name};
-use space::{in_space, link_name, within};
+pub use node::{BuildError, PutError};
+use node::{PATIENCE_NS, in_space, link_name, wait_for_carriers, within};
+pub use queues::{Queues, ifb_name};
 pub(crate) use tunnels::device;
 
-/// A network that stands.
 pub struct Built {
-    /// The network.
     pub network: Network,
     /// A namespace for each node, in the same order.
     pub spaces: Vec<NetNs>,
@@ -87,7 +81,7 @@ pub fn build(plan: &CellPlan) -> Result<Built, BuildError> {
         route(&network, &spaces, node)?;
         settings(plan, &network, &spaces, node)?;
     }
-    own_addresses::add(plan, &network, &spaces)?;
+    own_addresses(plan, &network, &spaces)?;
     for settings in &plan.routes {
         own_route(settings, &network, &spaces)?;
     }
@@ -102,7 +96,7 @@ pub fn build(plan: &CellPlan) -> Result<Built, BuildError> {
     let queues = Queues::place(plan, &network, &spaces, between)?;
     settle(&network, &spaces)?;
     queues.settle()?;
-    wireguard::shake_hands(&network, &spaces)?;
+    tunnels::shake_hands(&network, &spaces)?;
     Ok(Built { network, spaces, queues })
 }
 
@@ -256,4 +250,40 @@ fn own_route(
         }
         Ok(())
     })
+}
+
+/// Adds the addresses that tasks come from beside a host's usual one, for connections that each come from their own.
+///
+/// ```text
+///   router ── fd00:0:0:3:1::1 is at h's Ethernet address ──► h ── lo: fd00:0:0:3:1::1/128
+/// ```
+///
+/// They are loopback's, so that whoever names none still comes from the usual one (RFC 6724, rule 5). The neighbour knows them as it knows that.
+fn own_addresses(plan: &CellPlan, network: &Network, spaces: &[NetNs]) -> Result<(), BuildError> {
+    for task in &plan.tasks {
+        let TaskKind::Tcp(client) = &task.kind else { continue };
+        let addresses: Vec<IpAddr> = client.sources().map(IpAddr::V6).collect();
+        if addresses.is_empty() {
+            continue;
+        }
+        let node =
+            network.find(&task.id, &task.host).map_err(|e| BuildError::Plan(e.to_string()))?;
+        let lo = link_name("lo")?;
+        within(network, spaces, node, |stack| {
+            let index = stack.index_of(&lo)?;
+            addresses.iter().try_for_each(|address| {
+                stack.add_address(index, &NewAddress::new(Prefix::host(*address)))
+            })
+        })?;
+        let Some(port) = network.nodes[node].ports.first() else { continue };
+        let Some(there) = network.peer_port(node, port) else { continue };
+        let device = link_name(&there.device)?;
+        within(network, spaces, port.peer, |stack| {
+            let index = stack.index_of(&device)?;
+            addresses
+                .iter()
+                .try_for_each(|address| stack.set_neighbour(index, *address, Mac(port.mac)))
+        })?;
+    }
+    Ok(())
 }

@@ -1,8 +1,7 @@
 //! Queues in place: each interface's line and what the user put on it, and how both change on the timeline.
 
 use super::between::Between;
-use super::error::PutError;
-use super::{BuildError, link_name, within};
+use super::node::{BuildError, PutError, link_name, within};
 use crate::cell::{CellPlan, ChangeWhat, PlacedQueue};
 use crate::line::{self, Punctuality};
 use crate::topology::{Interface, Line, Network};
@@ -31,7 +30,6 @@ struct QueuePoint {
     /// Larger packets that come in here vanish.
     swallows_above: Option<u32>,
     line: Line,
-    /// On the device itself.
     user: Option<Tree>,
     /// On the IFB device behind it.
     incoming: Option<Tree>,
@@ -61,15 +59,6 @@ pub fn ifb_name(device: &str) -> String {
         begin.pop();
     }
     begin + &end
-}
-
-/// The same as it was once: two devices that are alike in their first 13 letters had the same.
-pub fn cut_ifb_name(device: &str) -> String {
-    let mut name = format!("i-{device}");
-    while name.len() > NAME {
-        name.pop();
-    }
-    name
 }
 
 impl Queues {
@@ -273,7 +262,7 @@ fn swallow(size: u32) -> Filter {
 
 #[cfg(test)]
 mod tests {
-    use super::{cut_ifb_name, ifb_name};
+    use super::ifb_name;
 
     #[test]
     fn two_adapters_with_long_names_have_an_ifb_each() {
@@ -284,6 +273,5 @@ mod tests {
         for (at, name) in names.iter().enumerate() {
             assert!(name.len() <= 15 && !names[..at].contains(name), "{names:?}");
         }
-        assert_eq!(cut_ifb_name("enx020000000001"), "i-enx0200000000");
     }
 }

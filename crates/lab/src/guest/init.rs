@@ -1,12 +1,11 @@
 //! What a guest's first process does first and last: mount what programs expect, and power off.
 
-use super::vanishing::UPPER;
 use nix::errno::Errno;
 use nix::libc;
 use nix::mount::{MsFlags, mount};
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Where the guest finds the host's folder that was shared with it.
 pub const SHARED: &str = "/mnt";
@@ -20,25 +19,10 @@ pub(super) const END: &str = "end";
 /// Why a guest could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
-    /// Something could not be mounted.
     #[error("mounting {what} on {at} in the guest: {errno}")]
-    Mount {
-        /// The kind of file system.
-        what: &'static str,
-        /// Where.
-        at: &'static str,
-        /// What the kernel answered.
-        errno: Errno,
-    },
-    /// A folder could not be made.
+    Mount { what: &'static str, at: &'static str, errno: Errno },
     #[error("making {at} in the guest: {error}")]
-    Folder {
-        /// The folder.
-        at: &'static str,
-        /// What the kernel answered.
-        error: io::Error,
-    },
-    /// The loopback device could not be brought up.
+    Folder { at: &'static str, error: io::Error },
     #[error("bringing up the guest's loopback device: {0}")]
     Loopback(io::Error),
 }
@@ -148,5 +132,55 @@ pub fn push(file: &File) -> io::Result<()> {
     match unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
+    }
+}
+
+/// What lies over the host's /tmp: all that was written there.
+const UPPER: &str = "/run/quell-tmp/upper";
+/// Most entries that are looked at: who leaves so many has others to be told of.
+const MOST: usize = 10_000;
+
+/// A file that was left where it vanishes, as programs named it; none on a host's own kernel, where nothing does.
+pub(crate) fn left_file() -> Option<PathBuf> {
+    if !Path::new(UPPER).exists() {
+        return None;
+    }
+    let in_tmp = file_in(Path::new(UPPER))
+        .map(|file| Path::new("/tmp").join(file.strip_prefix(UPPER).unwrap_or(&file)));
+    in_tmp.or_else(|| file_in(Path::new("/dev/shm")))
+}
+
+/// The first file with something in it.
+fn file_in(folder: &Path) -> Option<PathBuf> {
+    let (mut folders, mut looked_at) = (vec![folder.to_owned()], 0);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            looked_at += 1;
+            // What was removed stays as a device, and is nothing.
+            match entry.metadata() {
+                Ok(about) if about.is_dir() => folders.push(entry.path()),
+                Ok(about) if about.is_file() && about.len() > 0 => return Some(entry.path()),
+                _ if looked_at >= MOST => return None,
+                _ => {}
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_found_wherever_it_lies_and_empty_ones_are_no_loss() {
+        let folder = std::env::temp_dir().join(format!("quell-vanishing-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("a/b")).expect("a folder");
+        std::fs::write(folder.join("a/lock"), "").expect("a file");
+        assert_eq!(file_in(&folder), None);
+        let file = folder.join("a/b/trace.pcap");
+        std::fs::write(&file, "packets").expect("a file");
+        assert_eq!(file_in(&folder), Some(file));
+        std::fs::remove_dir_all(folder).expect("it is ours");
     }
 }

@@ -18,7 +18,6 @@
 mod boot;
 pub mod init;
 pub mod screen;
-pub(crate) mod vanishing;
 mod watch;
 
 pub use boot::boot;
@@ -33,11 +32,9 @@ pub enum Clock {
     /// It jumps to the next event when everybody waits. What a program computes takes no time, so one that spins until time
     /// passes hangs.
     Virtual,
-    /// The host's.
     Real,
 }
 
-/// What the guest's console is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Console {
     /// Nothing is read, and what is written is lost. Why a kernel panicked is still told.
@@ -47,7 +44,6 @@ pub enum Console {
     Inherit,
 }
 
-/// A guest to boot.
 #[derive(Debug, Clone)]
 pub struct GuestSpec {
     /// The kernel, from [`kernel::find`](crate::kernel::find).
@@ -66,45 +62,23 @@ pub struct GuestSpec {
     pub wall_limit: Duration,
     /// The CPU that it stays on. System calls are three to four times slower on a guest that moves about.
     pub cpu: Option<usize>,
-    /// Its time.
     pub clock: Clock,
-    /// Its console.
     pub console: Console,
 }
 
 /// Why a guest did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
-    /// A part of the guest can't be used.
     #[error("the guest's {part} {}: {error}", .path.display())]
-    Part {
-        /// Which part.
-        part: &'static str,
-        /// Its path.
-        path: PathBuf,
-        /// What the system answered.
-        error: std::io::Error,
-    },
-    /// An argument can't be handed over.
+    Part { part: &'static str, path: PathBuf, error: std::io::Error },
     #[error(
         "the guest's argument {argument:?} can't go through a kernel's command line: it has spaces, quotes or is empty"
     )]
-    Argument {
-        /// The argument.
-        argument: String,
-    },
-    /// Too little memory to boot with.
+    Argument { argument: String },
     #[error("a guest with {0} MiB of memory does not boot; give it at least {MINIMUM_MIB} MiB")]
     Memory(u32),
-    /// The kernel's process could not be started.
     #[error("starting the guest kernel {}: {error}", .path.display())]
-    Start {
-        /// The kernel.
-        path: PathBuf,
-        /// What the system answered.
-        error: std::io::Error,
-    },
-    /// What watches over it could not be made.
+    Start { path: PathBuf, error: std::io::Error },
     #[error("watching over a guest: {0}")]
     Watch(std::io::Error),
 }

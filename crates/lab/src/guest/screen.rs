@@ -22,7 +22,6 @@ const FILE: &str = "screen";
 /// two system calls, and a shell's guest has real time.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Lines and columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Size {
     lines: u16,

@@ -18,14 +18,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-/// How a guest ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuestExit {
     /// It powered off, and its program was content.
     Clean,
     /// Its program gave up and said why.
     Failed {
-        /// What it said.
         why: String,
     },
     /// It powered off without its program having said how it went.
@@ -37,19 +35,14 @@ pub enum GuestExit {
     },
     /// The kernel process gave up before it had booted.
     Broke {
-        /// Its exit code.
         code: i32,
-        /// What it wrote.
         console: String,
     },
-    /// Somebody killed it.
     Killed {
-        /// The signal's number.
         signal: i32,
     },
     /// It was still running at its limit, and was ended.
     TimedOut {
-        /// The limit.
         limit: Duration,
     },
 }

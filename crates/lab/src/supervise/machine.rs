@@ -27,9 +27,7 @@ const TICK_NS: u64 = 1_000_000_000;
 pub(super) enum Act {
     /// Tell the agent of this index.
     Tell(usize, Command),
-    /// Tell it nothing more.
     Finish(usize),
-    /// Keep this in the journal.
     Keep(Event),
     /// Carry out the change of this index of the plan.
     Change(usize),
@@ -69,7 +67,6 @@ struct AgentHandle {
     ready: BTreeSet<String>,
     ended: BTreeSet<String>,
     greeted: bool,
-    /// Number of the next message.
     next: u64,
     gone: bool,
 }
@@ -84,7 +81,6 @@ impl AgentHandle {
     }
 }
 
-/// The machine.
 #[derive(Debug)]
 pub(super) struct Machine {
     agents: Vec<AgentHandle>,

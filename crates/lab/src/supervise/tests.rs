@@ -32,11 +32,9 @@ enum Fault {
     Silent(u64),
     /// Each message may come again, at once or later.
     Repeats,
-    /// One message does not come.
     Loses(u64),
     /// It says what is no message at a moment.
     Babbles(u64),
-    /// It is of another version.
     Foreign,
     /// It reads each command seconds later.
     ReadsLate,
@@ -280,7 +278,6 @@ struct Story {
     hosts: Vec<(String, Vec<Task>)>,
     length: u64,
     changes: Vec<Span>,
-    /// How long it took.
     took: u64,
     starts: Vec<Option<(u64, u64)>>,
     is_slow: bool,
@@ -505,7 +502,7 @@ fn shell(script: &str) -> (Process, std::process::ChildStderr) {
 fn until_over(link: Process) -> String {
     let (mut links, mut alarm) = ([link], Alarm::new().unwrap());
     loop {
-        process::wait(&links, &mut alarm, monotonic_ns() + PATIENCE_NS).unwrap();
+        link::wait(&links, &mut alarm, monotonic_ns() + PATIENCE_NS).unwrap();
         if let Some(over) = links[0].attend().over {
             return over;
         }

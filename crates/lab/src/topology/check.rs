@@ -13,153 +13,52 @@ const TX_QUEUES: std::ops::RangeInclusive<u16> = 1..=64;
 /// Why a topology can't be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
-    /// A name that the kernel would not take as a device name, or that would be ambiguous.
     #[error("the {what} name `{name}` can't be used: {why}")]
-    BadName {
-        /// `host`, `router`, `link` or `tunnel`.
-        what: &'static str,
-        /// The name.
-        name: String,
-        /// What is wrong with it.
-        why: &'static str,
-    },
-    /// Two things have one name.
+    BadName { what: &'static str, name: String, why: &'static str },
     #[error("the {what} `{name}` is there twice; give each its own name")]
-    Twice {
-        /// What it is.
-        what: &'static str,
-        /// The name.
-        name: String,
-    },
-    /// A name that nothing has.
+    Twice { what: &'static str, name: String },
     #[error("{place} names {what} `{name}`, which is not there{}", hint(known, name))]
-    Unknown {
-        /// Where it is named.
-        place: String,
-        /// What was looked for.
-        what: &'static str,
-        /// The name.
-        name: String,
-        /// What there is.
-        known: Vec<String>,
-    },
-    /// A link or tunnel from a node to itself.
+    Unknown { place: String, what: &'static str, name: String, known: Vec<String> },
     #[error("{what} `{name}` has the same node, `{node}`, on both ends")]
-    SelfLink {
-        /// `link` or `tunnel`.
-        what: &'static str,
-        /// Its name.
-        name: String,
-        /// The node.
-        node: String,
-    },
-    /// More transmit queues than there can be, or none.
+    SelfLink { what: &'static str, name: String, node: String },
     #[error(
         "link `{link}`: its devices can't have {asked} transmit queues; give {} to {}",
         TX_QUEUES.start(),
         TX_QUEUES.end()
     )]
-    TxQueues {
-        /// The link.
-        link: String,
-        /// What was asked for.
-        asked: u16,
-    },
-    /// There are two paths between two nodes.
+    TxQueues { link: String, asked: u16 },
     #[error(
         "link `{link}` closes a circle: `{a}` and `{b}` are joined already. Links must form a tree, so that each pair of nodes has \
          one path; take one link of the circle out"
     )]
-    Cycle {
-        /// The link that closes it.
-        link: String,
-        /// One end.
-        a: String,
-        /// The other.
-        b: String,
-    },
-    /// Some nodes can't be reached.
+    Cycle { link: String, a: String, b: String },
     #[error("`{a}` has no path to `{b}`: add a link, or take it out")]
-    Disconnected {
-        /// A node.
-        a: String,
-        /// One that it can't reach.
-        b: String,
-    },
-    /// A host with more than one link would have to forward.
+    Disconnected { a: String, b: String },
     #[error(
         "host `{host}` has {links} links, but only routers forward: make it a router, or take links out"
     )]
-    HostForwards {
-        /// The host.
-        host: String,
-        /// How many links it has.
-        links: usize,
-    },
-    /// A value that can't be meant.
+    HostForwards { host: String, links: usize },
     #[error("link `{link}`, {direction}: {why}")]
-    BadLine {
-        /// The link.
-        link: String,
-        /// `up`, `down` or `both`.
-        direction: &'static str,
-        /// What is wrong.
-        why: String,
-    },
-    /// An MTU that IPv6 or the kernel would refuse.
+    BadLine { link: String, direction: &'static str, why: String },
     #[error("{what} `{name}`: an MTU of {mtu} can't be: give {least} to 65535 bytes")]
-    BadMtu {
-        /// `link` or `tunnel`.
-        what: &'static str,
-        /// Its name.
-        name: String,
-        /// The MTU.
-        mtu: u32,
-        /// The least one.
-        least: u32,
-    },
-    /// A node's address is asked for, and it has none.
+    BadMtu { what: &'static str, name: String, mtu: u32, least: u32 },
     #[error("{place}: `{node}` has no link and so no address")]
-    NoAddress {
-        /// Where it is asked for.
-        place: String,
-        /// The node.
-        node: String,
-    },
-    /// A tunnel that ends where its own packets would go through it.
+    NoAddress { place: String, node: String },
     #[error(
         "tunnel `{tunnel}` ends on the host `{host}`: a host has one address, so the tunnel's own packets would go through it; put \
          a router before the host, and let the tunnel end there"
     )]
-    TunnelOnHost {
-        /// The tunnel.
-        tunnel: String,
-        /// The end that is a host.
-        host: String,
-    },
-    /// A tunnel that no traffic would take.
+    TunnelOnHost { tunnel: String, host: String },
     #[error(
         "tunnel `{tunnel}`: no host is behind its end `{end}`, so nothing would take it; let it end on a router that hosts are \
          behind"
     )]
-    IdleTunnel {
-        /// The tunnel.
-        tunnel: String,
-        /// The end without hosts.
-        end: String,
-    },
-    /// Two tunnels that the kernel can't tell apart.
+    IdleTunnel { tunnel: String, end: String },
     #[error(
         "the tunnels `{a}` and `{b}` are of one kind and have the same ends, so that nothing tells their packets apart: make one of \
          them a GRE or WireGuard tunnel, or take one of them away"
     )]
-    TunnelsAlike {
-        /// One.
-        a: String,
-        /// The other.
-        b: String,
-    },
-    /// No hosts, or more than addresses.
+    TunnelsAlike { a: String, b: String },
     #[error("a topology needs {0}")]
     Size(&'static str),
 }

@@ -3,8 +3,8 @@
 
 pub mod check;
 pub mod network;
+mod placeholders;
 pub mod spec;
-mod words;
 
 pub use check::TopologyError;
 pub use network::{Network, Node, NodeKind, Port, Wire};

@@ -21,29 +21,20 @@ pub struct Network {
     pub wires: Vec<Wire>,
     /// The tunnels; their names are known to be right.
     pub tunnels: Vec<Tunnel>,
-    /// Interfaces that masquerade.
     pub nat: Vec<Interface>,
-    /// Nodes by their names.
     pub(super) index: BTreeMap<String, usize>,
 }
 
-/// Whether a node forwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeKind {
-    /// Sends and receives.
     Host,
-    /// Forwards too.
     Router,
 }
 
-/// A host or router.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Its name.
     pub name: String,
-    /// Whether it forwards.
     pub kind: NodeKind,
-    /// Its ends of links.
     pub ports: Vec<Port>,
 }
 
@@ -52,7 +43,6 @@ pub struct Node {
 pub struct Port {
     /// The link's index.
     pub wire: usize,
-    /// The device's name.
     pub device: String,
     /// The node on the other end.
     pub peer: usize,
@@ -60,16 +50,12 @@ pub struct Port {
     pub v4: Ipv4Addr,
     /// IPv6 address, in a /64.
     pub v6: Ipv6Addr,
-    /// Ethernet address.
     pub mac: [u8; 6],
 }
 
-/// A link that was checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wire {
-    /// Its name.
     pub name: String,
-    /// The nodes that it joins.
     pub ends: [usize; 2],
     /// From the first end to the second.
     pub up: Line,

@@ -22,15 +22,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Topology {
-    /// Nodes that send and receive.
     pub hosts: Vec<String>,
-    /// Nodes that forward.
     #[serde(default)]
     pub routers: Vec<String>,
     /// What joins them. The links must form a tree, so that each pair of nodes has one path.
     #[serde(default)]
     pub link: Vec<Link>,
-    /// Tunnels over the links.
     #[serde(default)]
     pub tunnel: Vec<Tunnel>,
     /// Interfaces whose outgoing traffic gets the interface's own address (masquerade, IPv4 and IPv6), as `router:wan`.
@@ -115,7 +112,6 @@ impl Line {
 pub struct Tunnel {
     /// The tunnel's name, and that of its device on both ends.
     pub name: String,
-    /// How packets are wrapped.
     pub kind: TunnelKind,
     /// The two nodes where it begins and ends.
     pub ends: [String; 2],
@@ -130,7 +126,6 @@ pub struct Tunnel {
     pub mtu: Option<u32>,
 }
 
-/// How a tunnel wraps packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TunnelKind {
     /// IPv4 in IPv4 (RFC 2003).
@@ -176,7 +171,6 @@ impl TunnelKind {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Interface {
-    /// The node.
     pub node: String,
     /// The device: a link's or a tunnel's name.
     pub device: String,

@@ -60,7 +60,7 @@ impl Discarded {
     }
 }
 
-/// "Read on": the lab's kernel knows it (crates/lab/kernel/edits/read-on.edit), any other answers `ENOTTY`.
+/// "Read on": the lab's kernel knows it (crates/kernel/edits/read-on.edit), any other answers `ENOTTY`.
 const READ_ON: libc::Ioctl = 0xc010_5101_u32 as libc::Ioctl;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Building the guest kernel from the real source, as far as it goes without taking minutes. Needs Debian's package
 //! linux-source-6.1.
 
-use quell_lab::kernel::{self, BuildError, KernelOptions, NotFound, build};
+use quell_kernel::{BuildError, KernelOptions, NotFound, build};
 use quell_sys::wait::Bell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl Cache {
         let left = std::fs::read_dir(self.0.join("kernel")).unwrap().flatten();
         let left: Vec<PathBuf> = left.map(|e| e.path()).collect();
         assert!(left.iter().all(|p| p.extension().is_some_and(|e| e == "lock")), "{left:?}");
-        assert!(matches!(kernel::find(&self.options()), Err(NotFound::NotBuilt { .. })));
+        assert!(matches!(quell_kernel::find(&self.options()), Err(NotFound::NotBuilt { .. })));
     }
 }
 
@@ -122,7 +122,7 @@ fn what_a_killed_builder_left_is_removed_by_the_next() {
         let work = folder.clone().expect("progress was told");
         std::fs::create_dir_all(work.join("left/behind")).unwrap();
         std::fs::write(work.join("left/behind/file"), "x").unwrap();
-        assert!(matches!(kernel::find(&options), Err(NotFound::NotBuilt { .. })));
+        assert!(matches!(quell_kernel::find(&options), Err(NotFound::NotBuilt { .. })));
     }
     assert!(began.elapsed() < PATIENCE);
 }

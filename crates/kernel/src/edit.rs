@@ -16,70 +16,18 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Files of edits, by name; they are applied in this order.
-pub(super) const FILES: [(&str, &str); 11] = [
-    ("clock.edit", include_str!("../../kernel/edits/clock.edit")),
-    ("seeded.edit", include_str!("../../kernel/edits/seeded.edit")),
-    ("end-together.edit", include_str!("../../kernel/edits/end-together.edit")),
-    ("no-traces.edit", include_str!("../../kernel/edits/no-traces.edit")),
-    ("last-words.edit", include_str!("../../kernel/edits/last-words.edit")),
-    ("wide-registers.edit", include_str!("../../kernel/edits/wide-registers.edit")),
-    ("memory.edit", include_str!("../../kernel/edits/memory.edit")),
-    ("speed.edit", include_str!("../../kernel/edits/speed.edit")),
-    ("calls.edit", include_str!("../../kernel/edits/calls.edit")),
-    ("read-on.edit", include_str!("../../kernel/edits/read-on.edit")),
-    ("drops.edit", include_str!("../../kernel/edits/drops.edit")),
-];
-
-/// The same for Linux 6.12. `speed.edit` and `calls.edit`, which make a guest's system calls cheaper, were written for 6.1 and don't fit.
-pub(super) const FILES_6_12: [(&str, &str); 9] = [
-    ("clock.edit", include_str!("../../kernel/edits/clock.edit")),
-    ("seeded.edit", include_str!("../../kernel/edits/seeded.edit")),
-    ("6.12/end-together.edit", include_str!("../../kernel/edits/6.12/end-together.edit")),
-    ("no-traces.edit", include_str!("../../kernel/edits/no-traces.edit")),
-    ("6.12/last-words.edit", include_str!("../../kernel/edits/6.12/last-words.edit")),
-    ("wide-registers.edit", include_str!("../../kernel/edits/wide-registers.edit")),
-    ("memory.edit", include_str!("../../kernel/edits/memory.edit")),
-    ("read-on.edit", include_str!("../../kernel/edits/read-on.edit")),
-    ("drops.edit", include_str!("../../kernel/edits/drops.edit")),
-];
-
 /// Why the source can't be edited.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
-    /// The edit itself is not well-formed: a mistake in this program.
     #[error("{file}, line {line}: {what}")]
-    Malformed {
-        /// The file of edits.
-        file: String,
-        /// Line, from 1.
-        line: usize,
-        /// What is wrong with it.
-        what: &'static str,
-    },
-    /// The lines to replace are not there exactly once.
+    Malformed { file: String, line: usize, what: &'static str },
     #[error(
         "{file}, line {line}: in the kernel's {place} the lines to replace are there {count} times instead of once; \
          take a source as Debian's packages linux-source-6.1 and linux-source-6.12 have it"
     )]
-    Anchor {
-        /// The file of edits.
-        file: String,
-        /// Line of the edit, from 1.
-        line: usize,
-        /// The file in the kernel's source.
-        place: String,
-        /// How often they are there.
-        count: usize,
-    },
-    /// A file of the source can't be read or written.
+    Anchor { file: String, line: usize, place: String, count: usize },
     #[error("the kernel's {place}: {error}")]
-    File {
-        /// The file.
-        place: String,
-        /// What the system answered.
-        error: String,
-    },
+    File { place: String, error: String },
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -91,7 +39,7 @@ struct Edit {
 }
 
 /// Applies these edits to a source tree. Either every file is changed or none is.
-pub(super) fn apply_all(tree: &Path, files: &[(&str, &str)]) -> Result<(), EditError> {
+pub(crate) fn apply_all(tree: &Path, files: &[(&str, &str)]) -> Result<(), EditError> {
     let mut changed: BTreeMap<String, String> = BTreeMap::new();
     for &(file, text) in files {
         for edit in parse(file, text)? {
@@ -174,13 +122,13 @@ fn parse(file: &str, text: &str) -> Result<Vec<Edit>, EditError> {
 }
 
 #[cfg(test)]
-#[path = "../../../quell/tests/support/left_out.rs"]
+#[path = "../../quell/tests/support/left_out.rs"]
 mod left_out;
 
 #[cfg(test)]
 mod tests {
-    use super::super::series::Series;
     use super::*;
+    use crate::Series;
     use std::collections::BTreeSet;
     use std::process::Command;
 
@@ -188,7 +136,7 @@ mod tests {
 
     #[test]
     fn our_edits_are_well_formed_and_each_file_says_why() {
-        for (file, text) in FILES.into_iter().chain(FILES_6_12) {
+        for &(file, text) in Series::ALL.iter().flat_map(|series| series.edits()) {
             assert!(!parse(file, text).unwrap().is_empty(), "{file}");
             assert!(text.starts_with("# "), "{file}");
         }
@@ -252,7 +200,10 @@ mod tests {
         std::fs::create_dir_all(tree.join("arch/um/include/linux")).unwrap();
         let clock = tree.join("arch/um/include/linux/time-internal.h");
         std::fs::write(&clock, "#define TIMER_MULTIPLIER 256\n").unwrap();
-        assert!(matches!(apply_all(&tree, &FILES), Err(EditError::Anchor { count: 0, .. })));
+        assert!(matches!(
+            apply_all(&tree, Series::V6_1.edits()),
+            Err(EditError::Anchor { count: 0, .. })
+        ));
         assert_eq!(std::fs::read_to_string(&clock).unwrap(), "#define TIMER_MULTIPLIER 256\n");
         assert_eq!(std::fs::read_to_string(&util).unwrap(), "int other;\n");
         std::fs::remove_dir_all(&tree).unwrap();

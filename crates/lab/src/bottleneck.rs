@@ -71,7 +71,6 @@ fn between_all(network: &Network) -> Vec<Event> {
 
 /// The lines that packets from one node to another cross.
 struct Route {
-    /// The narrowest, in its direction.
     narrowest: String,
     /// All that have a rate, where there are several.
     lines: Option<String>,

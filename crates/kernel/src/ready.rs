@@ -1,6 +1,6 @@
 //! Asking a ready kernel what it is: it is run with `--version` and `--help`, which boot nothing.
 
-use super::job::{self, JobError};
+use crate::job::{self, JobError};
 use quell_sys::input::Input;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -10,9 +10,7 @@ use std::time::Duration;
 /// What a kernel says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ready {
-    /// Its version.
     pub version: String,
-    /// Whether its clock can jump.
     pub virtual_time: bool,
     /// Whether its randomness can be seeded.
     pub seeded: bool,
@@ -21,42 +19,20 @@ pub struct Ready {
 /// Why a kernel can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum NotReady {
-    /// It can't be read.
     #[error("the kernel {}: {error}", .path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the system answered.
-        error: std::io::Error,
-    },
-    /// It is no program.
+    File { path: PathBuf, error: std::io::Error },
     #[error(
         "{} is no program (ELF): a lab kernel is user-mode Linux, built with ARCH=um, \
          not the kernel that a machine boots", .path.display()
     )]
-    NoProgram {
-        /// The file.
-        path: PathBuf,
-    },
-    /// It does not answer as a user-mode kernel.
+    NoProgram { path: PathBuf },
     #[error("{} does not answer as a user-mode kernel: {why}", .path.display())]
-    NoKernel {
-        /// The file.
-        path: PathBuf,
-        /// What it did instead.
-        why: String,
-    },
-    /// It has no virtual time.
+    NoKernel { path: PathBuf, why: String },
     #[error(
         "the kernel {} ({version}) has no virtual time: build it with CONFIG_UML_TIME_TRAVEL_SUPPORT=y, \
          or let Quell build one with `quell kernel build`", .path.display()
     )]
-    NoVirtualTime {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        version: String,
-    },
+    NoVirtualTime { path: PathBuf, version: String },
 }
 
 /// How long a kernel may take to say what it is.

@@ -4,15 +4,15 @@
 //! checksum of the kernel, its key, and what it says of itself when it is started have been believed. The checksum is against damage, not
 //! against malice: an imported kernel is a program that will be run.
 
-use super::sum::Sum;
-use super::{Info, Kernel, KernelOptions, NotFound, NotReady, Series, info, place, ready};
+use crate::cache::{self, Building, CacheError};
+use crate::{Info, Kernel, KernelOptions, NotFound, NotReady, Ready, Series, info, ready};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use quell_wire::text::printable;
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::fs::{File, Permissions};
+use std::io::{self, Read};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -23,44 +23,20 @@ const LONGEST_KEY: usize = 100;
 /// Why a kernel could not be carried.
 #[derive(Debug, thiserror::Error)]
 pub enum CarryError {
-    /// There is none to export.
     #[error(transparent)]
     NotFound(#[from] NotFound),
-    /// It was not built here.
     #[error("only a kernel that Quell built can be exported; {} can be copied as it is, and named with --kernel-file", .0.display())]
     Named(PathBuf),
-    /// A file can't be read or written.
-    #[error("{what} {}: {error}", .path.display())]
-    File {
-        /// What was tried.
-        what: &'static str,
-        /// On which file.
-        path: PathBuf,
-        /// What the system answered.
-        error: io::Error,
-    },
-    /// It is no file of ours, or no longer.
+    #[error(transparent)]
+    File(#[from] CacheError),
     #[error("{} is no lab kernel that can be imported: {why}", .path.display())]
-    Refused {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it, and what to do.
-        why: String,
-    },
-    /// What came out does not run here.
+    Refused { path: PathBuf, why: String },
     #[error("the kernel in {} does not work here: {error}", .path.display())]
-    NotReady {
-        /// The file that it came in.
-        path: PathBuf,
-        /// How it is not what is needed.
-        error: NotReady,
-    },
-    /// Another is at work.
+    NotReady { path: PathBuf, error: NotReady },
     #[error("somebody builds or imports the kernel {0} at this moment; try again when it is done")]
     Busy(String),
 }
 
-/// What became of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportedKernel {
     /// The kernel in the cache.
@@ -77,8 +53,8 @@ pub fn export(kernel: &Kernel) -> Result<Vec<u8>, CarryError> {
     }
     let known = info(kernel)?;
     let key = known.built.as_ref().ok_or_else(named)?.key.clone();
-    let bytes = std::fs::read(&kernel.path).map_err(file("reading", &kernel.path))?;
-    pack(&bytes, &key, known).map_err(file("packing", &kernel.path))
+    let bytes = std::fs::read(&kernel.path).map_err(CacheError::when("reading", &kernel.path))?;
+    Ok(pack(&bytes, &key, known).map_err(CacheError::when("packing", &kernel.path))?)
 }
 
 fn pack(kernel: &[u8], key: &str, known: Info) -> io::Result<Vec<u8>> {
@@ -134,11 +110,11 @@ fn unpack(file: impl Read) -> Result<(String, Info, Vec<u8>), String> {
     {
         return Err(format!("`{}` is no key of a kernel", printable(&key, LONGEST_KEY)));
     }
-    let is_of = |series| key.contains(&format!("-{}-", place::recipe(series)));
+    let is_of = |series| key.contains(&format!("-{}-", cache::recipe(series)));
     if !Series::ALL.into_iter().any(is_of) {
         return Err(format!(
-            "its kernel ({key}) was built by another version of Quell, with other edits or options, and this one would not use it; \
-             export it with this version, or build one with `quell kernel build`"
+            "another version of Quell built its kernel ({key}), with other edits or options: export it with this version, \
+             or build one with `quell kernel build`"
         ));
     }
     if known.size != kernel.len() as u64 || known.crc32 != Some(crc32fast::hash(&kernel)) {
@@ -154,102 +130,47 @@ pub fn import(path: &Path, options: &KernelOptions) -> Result<ImportedKernel, Ca
     let refused = |why: String| CarryError::Refused { path: path.into(), why };
     // A pipe or a device would be waited for, or never end.
     let opened = File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path);
-    let opened = opened.map_err(file("reading", path))?;
-    if !opened.metadata().map_err(file("reading", path))?.is_file() {
+    let opened = opened.map_err(CacheError::when("reading", path))?;
+    if !opened.metadata().map_err(CacheError::when("reading", path))?.is_file() {
         return Err(refused("it is no regular file".into()));
     }
     let (key, known, kernel) = unpack(opened).map_err(refused)?;
-    let folder = place::folder(options).ok_or(NotFound::NoCache)?;
+    let folder = cache::folder(options).ok_or(NotFound::NoCache)?;
     let folder = std::path::absolute(&folder).unwrap_or(folder);
-    std::fs::create_dir_all(&folder).map_err(file("making the folder", &folder))?;
+    std::fs::create_dir_all(&folder).map_err(CacheError::when("making the folder", &folder))?;
     let lock_path = folder.join(format!("{key}.lock"));
     let lock = File::options().write(true).create(true).truncate(false).open(&lock_path);
-    let lock = lock.map_err(file("opening", &lock_path))?;
+    let lock = lock.map_err(CacheError::when("opening", &lock_path))?;
     let _lock = match Flock::lock(lock, FlockArg::LockExclusiveNonblock) {
         Ok(lock) => lock,
         Err((_, nix::Error::EWOULDBLOCK)) => return Err(CarryError::Busy(key)),
-        Err((_, errno)) => return Err(file("locking", &lock_path)(errno.into())),
+        Err((_, errno)) => return Err(CacheError::when("locking", &lock_path)(errno.into()).into()),
     };
-    let target = folder.join(&key);
-    let there = place::kernel_in(&target).filter(|kernel| super::whole(kernel).is_ok());
+    let there = cache::kernel_in(&folder.join(&key)).filter(|kernel| cache::whole(kernel).is_ok());
     if let (Some(kernel), false) = (there, options.force) {
         return Ok(ImportedKernel { kernel, was_there: true });
     }
-    // As a build has it: whoever held the lock before and was killed left it.
-    let work = Work(folder.join(format!("{key}.building")));
-    work.clean().map_err(file("removing", &work.0))?;
-    let out = work.0.join("out");
-    std::fs::create_dir_all(&out).map_err(file("making the folder", &out))?;
-    let linux = out.join("linux");
-    write_whole(&linux, &kernel, 0o755).map_err(file("writing", &linux))?;
+    let building = Building::new(&folder, &key)?;
+    let linux = building.out().join("linux");
+    let written = std::fs::write(&linux, &kernel)
+        .and_then(|()| std::fs::set_permissions(&linux, Permissions::from_mode(0o755)));
+    written.map_err(CacheError::when("writing", &linux))?;
     let not_ready = |error| CarryError::NotReady { path: path.into(), error };
-    let ready = ready::inspect(&linux).map_err(not_ready)?;
-    let sum = Sum::of(&linux).map_err(file("reading", &linux))?;
-    let known = Info {
-        path: target.join("linux"),
-        version: ready.version,
-        size: sum.size,
-        crc32: Some(sum.crc32),
-        virtual_time: ready.virtual_time,
-        seeded: ready.seeded,
-        built: known.built,
-    };
-    let about = out.join("info.json");
-    let text = serde_json::to_vec_pretty(&known).map_err(io::Error::other);
-    text.and_then(|text| write_whole(&about, &text, 0o644)).map_err(file("writing", &about))?;
-    // rename() replaces only an empty folder.
-    match std::fs::rename(&target, work.0.join("earlier")) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => {
-            return Err(file("replacing", &target)(e));
-        }
-        _ => {}
-    }
-    std::fs::rename(&out, &target).map_err(file("putting in place", &target))?;
-    let kernel = Kernel { path: target.join("linux"), cached: true };
+    let Ready { version, virtual_time, seeded } = ready::inspect(&linux).map_err(not_ready)?;
+    let kernel = building.put(&Info { version, virtual_time, seeded, ..known })?;
     Ok(ImportedKernel { kernel, was_there: false })
-}
-
-/// The folder in which a kernel comes together; gone when it is dropped.
-struct Work(PathBuf);
-
-impl Work {
-    fn clean(&self) -> io::Result<()> {
-        match std::fs::remove_dir_all(&self.0) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        // The next one removes what is left.
-        let _ = self.clean();
-    }
-}
-
-fn file(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> CarryError {
-    let path = path.to_path_buf();
-    move |error| CarryError::File { what, path, error }
-}
-
-fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let mut file = File::options().write(true).create_new(true).open(path)?;
-    file.set_permissions(std::fs::Permissions::from_mode(mode))?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Built;
     use super::*;
+    use crate::Built;
 
     const KERNEL: &[u8] = b"no kernel at all";
 
     fn known() -> Info {
         let built = Built {
-            key: format!("6.1-{}-0", place::recipe(Series::V6_1)),
+            key: format!("6.1-{}-0", cache::recipe(Series::V6_1)),
             source: "/usr/src/linux".into(),
             compiler: "gcc".into(),
             at_unix_s: 1,

@@ -1,10 +1,35 @@
-//! Links that carry: the kernel brings one to life a little after it was set up.
+//! Work in a node's namespace, and why it failed.
 
-use super::error::BuildError;
+use crate::topology::{Interface, Network};
+use quell_classify::ClassifyError;
 use quell_netlink::core::{Ear, Protocol};
-use quell_netlink::{NetlinkError, Stack};
+use quell_netlink::tc::ApplyError;
+use quell_netlink::{LinkName, NetlinkError, Stack};
+use quell_sys::SysError;
 use quell_sys::netns::NetNs;
 use quell_sys::wait::{self, Alarm, came, readable};
+
+/// Why a network could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    #[error("node `{node}`: {error}")]
+    Netlink { node: String, error: Box<NetlinkError> },
+    #[error("the queue on `{at}`: {error}")]
+    Queue { at: Interface, error: Box<PutError> },
+    #[error("{0}")]
+    System(#[from] SysError),
+    #[error("{0}")]
+    Plan(String),
+}
+
+/// Why a tree is not on a device.
+#[derive(Debug, thiserror::Error)]
+pub enum PutError {
+    #[error(transparent)]
+    Queue(#[from] ApplyError),
+    #[error("{0}")]
+    Program(ClassifyError),
+}
 
 /// Longest wait for links to carry, in nanoseconds.
 pub(super) const PATIENCE_NS: u64 = 5_000_000_000;
@@ -49,4 +74,30 @@ pub(super) fn wait_for_carriers(
         // What it says is not taken in: all links are looked at anew.
         ear.hear(HEARD, |_| Ok(())).map_err(refused)?;
     }
+}
+
+/// Runs something in a node's namespace with a routing socket of that namespace.
+pub(super) fn within<T: Send>(
+    network: &Network,
+    spaces: &[NetNs],
+    node: usize,
+    work: impl FnOnce(&mut Stack) -> Result<T, NetlinkError> + Send,
+) -> Result<T, BuildError> {
+    in_space(network, spaces, node, || work(&mut Stack::open()?))
+}
+
+pub(super) fn in_space<T: Send>(
+    network: &Network,
+    spaces: &[NetNs],
+    node: usize,
+    work: impl FnOnce() -> Result<T, NetlinkError> + Send,
+) -> Result<T, BuildError> {
+    spaces[node].visit(work)?.map_err(|error| BuildError::Netlink {
+        node: network.nodes[node].name.clone(),
+        error: Box::new(error),
+    })
+}
+
+pub(super) fn link_name(name: &str) -> Result<LinkName, BuildError> {
+    name.parse().map_err(|e: quell_netlink::link::BadLinkName| BuildError::Plan(e.to_string()))
 }

@@ -16,29 +16,14 @@ use std::time::Duration;
 /// Why a job did not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
-    /// It could not be started.
     #[error("starting {program}: {error}")]
-    Start {
-        /// The program.
-        program: String,
-        /// What the system answered.
-        error: std::io::Error,
-    },
-    /// It ended with another status than success.
+    Start { program: String, error: std::io::Error },
     #[error("{program} ended with {status}")]
-    Status {
-        /// The program.
-        program: String,
-        /// Its exit status.
-        status: ExitStatus,
-    },
-    /// It took longer than it may.
+    Status { program: String, status: ExitStatus },
     #[error("it took longer than {0:?}")]
     TooLong(Duration),
-    /// Its end could not be waited for.
     #[error("waiting for it: {0}")]
     Wait(String),
-    /// Somebody asked to stop.
     #[error("it was stopped")]
     Cancelled,
 }
@@ -47,7 +32,7 @@ pub enum JobError {
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Runs a program to its end and gives each line of its two outputs. Standard input is empty.
-pub(super) fn run(
+pub(crate) fn run(
     mut command: Command,
     limit: Duration,
     cancel: Option<&Bell>,
