@@ -4,33 +4,20 @@
 //! nothing is cut and nothing collides, and the SVG stays small and follows the page's colours.
 
 use crate::figure::Figure;
-use crate::font::{self, FAMILY, Weight};
-use crate::layout::{
-    FigureLayout, NOTE, PAD, PANEL_TITLE, PanelCell, SUBTITLE, TITLE, X_LABEL_GAP,
-};
+use crate::font::FAMILY;
+use crate::layout::{FigureLayout, PanelCell};
 use crate::legend::SeriesSlots;
-use crate::margins::{self, LABEL, LINE, TICK, TICK_GAP};
+use crate::margins;
 use crate::mark::Mark;
 use crate::paint::{self, Frame};
-use crate::svg::{Anchor, Canvas, Rect, TextBox, TextLook, TextRole, escape};
+use crate::style::{ANNOTATION, LABEL, NOTE, PANEL_TITLE, SPACING, SUBTITLE, TICK, TITLE};
+use crate::svg::{Anchor, Canvas, Rect, TextBox, TextLook, escape};
 use crate::theme::{Paint, Theme, style_sheet};
-
-const HEADING: TextLook =
-    TextLook { size: TITLE, weight: Weight::Bold, paint: Paint::Ink, role: TextRole::Heading };
-const TICKS: TextLook =
-    TextLook { size: TICK, weight: Weight::Regular, paint: Paint::Soft, role: TextRole::Tick };
-const AXIS: TextLook =
-    TextLook { size: LABEL, weight: Weight::Regular, paint: Paint::Ink, role: TextRole::AxisLabel };
-const ANNOTATION: TextLook =
-    TextLook { size: TICK, weight: Weight::Regular, paint: Paint::Ink, role: TextRole::Annotation };
 
 /// Fonts for browsers without ours: none is wider, so that nothing collides there either. `system-ui` comes late, as
 /// it is a much wider face on some systems.
 const FALLBACK: &str =
     "'Open Sans', 'Segoe UI', 'Helvetica Neue', Arial, 'Liberation Sans', system-ui, sans-serif";
-
-/// How far a marker on the edge of the plot may stick out.
-const BLEED: f64 = 4.0;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drawing {
@@ -68,11 +55,10 @@ fn draw(figure: &Figure, theme: Theme) -> Drawing {
     let mut canvas = Canvas::new(theme);
     canvas.rect(Rect { x: 0.0, y: 0.0, w: width, h: layout.height }, Paint::Ground, 1.0);
 
-    let y = lines(&mut canvas, &layout.title, PAD, PAD, HEADING);
-    let subtitle =
-        TextLook { size: SUBTITLE, weight: Weight::Regular, paint: Paint::Soft, ..HEADING };
+    let edge = SPACING.edge;
+    let y = lines(&mut canvas, &layout.title, edge, edge, TITLE);
     let gap = if layout.title.is_empty() { 0.0 } else { 2.0 };
-    lines(&mut canvas, &layout.subtitle, PAD, y + gap, subtitle);
+    lines(&mut canvas, &layout.subtitle, edge, y + gap, SUBTITLE);
     layout.legend.draw(&mut canvas, layout.legend_at.0, layout.legend_at.1);
     for cell in &layout.cells {
         draw_cell(&mut canvas, cell, &series);
@@ -80,9 +66,8 @@ fn draw(figure: &Figure, theme: Theme) -> Drawing {
     if layout.cells.is_empty() {
         no_data(&mut canvas, width / 2.0, layout.height / 2.0);
     }
-    let note = TextLook { size: NOTE, ..subtitle };
-    let height = layout.note.len() as f64 * NOTE * font::LEADING;
-    lines(&mut canvas, &layout.note, PAD, layout.height - PAD - height, note);
+    let height = NOTE.room(&layout.note, 0.0);
+    lines(&mut canvas, &layout.note, edge, layout.height - edge - height, NOTE);
 
     document(canvas, figure.title.trim(), figure.width, layout.height as u32)
 }
@@ -105,7 +90,7 @@ pub(crate) fn document(canvas: Canvas, title: &str, w: u32, h: u32) -> Drawing {
 
 /// Lines from `top` downwards; returns where they end.
 fn lines(canvas: &mut Canvas, lines: &[String], x: f64, top: f64, look: TextLook) -> f64 {
-    let leading = look.size * font::LEADING;
+    let leading = look.line();
     for (i, line) in lines.iter().enumerate() {
         canvas.text(x, top + leading * i as f64 + look.size * 1.02, Anchor::Start, line, look);
     }
@@ -119,21 +104,19 @@ fn no_data(canvas: &mut Canvas, x: f64, y: f64) {
 
 fn draw_cell(canvas: &mut Canvas, cell: &PanelCell, series: &SeriesSlots) {
     let plot = cell.plot;
-    let leading = |size: f64| size * font::LEADING;
     // Words above, from the plot upwards: flags, the y axis' name, the title.
-    let flags = cell.flags.rows() as f64 * LINE;
-    let label_top = plot.y - 4.0 - flags - 4.0 - leading(LABEL) * cell.y_label.len() as f64;
-    let title = TextLook { size: PANEL_TITLE, ..HEADING };
-    let title_top = label_top - 2.0 - leading(PANEL_TITLE) * cell.title.len() as f64;
+    let flags = cell.flags.rows() as f64 * ANNOTATION.line();
+    let label_top = plot.y - 4.0 - flags - 4.0 - LABEL.room(&cell.y_label, 0.0);
+    let title_top = label_top - 2.0 - PANEL_TITLE.room(&cell.title, 0.0);
     let left = cell.origin;
-    lines(canvas, &cell.title, left, title_top, title);
+    lines(canvas, &cell.title, left, title_top, PANEL_TITLE);
     let Some((x, y)) = cell.ranges else {
-        lines(canvas, &cell.y_label, left, label_top, AXIS);
+        lines(canvas, &cell.y_label, left, label_top, LABEL);
         canvas.rect(plot, Paint::Shade, 1.0);
         no_data(canvas, plot.x + plot.w / 2.0, plot.y + plot.h / 2.0);
         return;
     };
-    lines(canvas, &cell.y_label, left, label_top, AXIS);
+    lines(canvas, &cell.y_label, left, label_top, LABEL);
 
     for mark in &cell.panel.marks {
         if let Mark::Phase { from, to, .. } = mark
@@ -145,7 +128,8 @@ fn draw_cell(canvas: &mut Canvas, cell: &PanelCell, series: &SeriesSlots) {
     }
     grid(canvas, cell);
 
-    let bleed = |automatic: bool| if automatic { BLEED } else { 0.0 };
+    // How far a marker on the edge of the plot may stick out.
+    let bleed = |automatic: bool| if automatic { 4.0 } else { 0.0 };
     let (bx, by) = (bleed(x.automatic), bleed(y.automatic));
     let area = Rect { x: plot.x - bx, y: plot.y - by, w: plot.w + 2.0 * bx, h: plot.h + 2.0 * by };
     let inner = Rect { x: bx, y: by, ..plot };
@@ -211,9 +195,11 @@ fn axes(canvas: &mut Canvas, cell: &PanelCell) {
     }
     for label in &cell.y.labels {
         let middle = y_at(cell, label.value);
-        let first = middle - (label.lines.len() as f64 - 1.0) / 2.0 * LINE + TICK * 0.36;
+        let first =
+            middle - (label.lines.len() as f64 - 1.0) / 2.0 * TICK.line() + TICK.size * 0.36;
         for (i, line) in label.lines.iter().enumerate() {
-            canvas.text(left - TICK_GAP, first + i as f64 * LINE, Anchor::End, line, TICKS);
+            let base = first + i as f64 * TICK.line();
+            canvas.text(left - SPACING.tick, base, Anchor::End, line, TICK);
         }
     }
     for minor in &cell.x.minor {
@@ -230,26 +216,26 @@ fn axes(canvas: &mut Canvas, cell: &PanelCell) {
             continue;
         }
         if cell.x.upwards {
-            canvas.text_upwards(x, foot + TICK_GAP, &label.lines.concat(), TICKS);
+            canvas.text_upwards(x, foot + SPACING.tick, &label.lines.concat(), TICK);
             continue;
         }
         for (i, line) in label.lines.iter().enumerate() {
-            let base = foot + TICK_GAP + TICK * 1.02 + i as f64 * LINE;
-            canvas.text(x, base, Anchor::Middle, line, TICKS);
+            let base = foot + SPACING.tick + TICK.size * 1.02 + i as f64 * TICK.line();
+            canvas.text(x, base, Anchor::Middle, line, TICK);
         }
     }
     if cell.x_words {
-        let top = foot + TICK_GAP + cell.x.height() + X_LABEL_GAP;
+        let top = foot + SPACING.tick + cell.x.height() + SPACING.label;
         for (i, line) in cell.x_label.iter().enumerate() {
-            let base = top + LABEL * (1.0 + i as f64 * font::LEADING) - 3.0;
-            canvas.text(plot.x + plot.w / 2.0, base, Anchor::Middle, line, AXIS);
+            let base = top + LABEL.size + i as f64 * LABEL.line() - 3.0;
+            canvas.text(plot.x + plot.w / 2.0, base, Anchor::Middle, line, LABEL);
         }
     }
 }
 
 fn events(canvas: &mut Canvas, cell: &PanelCell) {
     let plot = cell.plot;
-    let base = |row: usize| plot.y - 6.0 - row as f64 * LINE;
+    let base = |row: usize| plot.y - 6.0 - row as f64 * ANNOTATION.line();
     for mark in &cell.panel.marks {
         if let Mark::Event { x, .. } = mark
             && cell.ranges.is_some_and(|(range, _)| range.contains(*x))
@@ -270,14 +256,16 @@ fn events(canvas: &mut Canvas, cell: &PanelCell) {
 fn references(canvas: &mut Canvas, cell: &PanelCell) {
     let plot = cell.plot;
     // From the top; a label that would meet the one above moves down, and all move up if the last would leave.
-    let heights: Vec<f64> = cell.references.iter().map(|r| r.lines.len() as f64 * LINE).collect();
+    let line_height = ANNOTATION.line();
+    let heights: Vec<f64> =
+        cell.references.iter().map(|r| ANNOTATION.room(&r.lines, 0.0)).collect();
     let mut tops: Vec<f64> = Vec::new();
     for (reference, height) in cell.references.iter().zip(&heights) {
         let wanted = y_at(cell, reference.y) - height / 2.0;
         let free = tops.last().zip(heights.get(tops.len().wrapping_sub(1))).map(|(t, h)| t + h);
         tops.push(free.map_or(wanted, |free| wanted.max(free)));
     }
-    let mut limit = plot.bottom() + LINE / 2.0;
+    let mut limit = plot.bottom() + line_height / 2.0;
     for (top, height) in tops.iter_mut().zip(&heights).rev() {
         *top = top.min(limit - height);
         limit = *top;
@@ -286,7 +274,7 @@ fn references(canvas: &mut Canvas, cell: &PanelCell) {
         let y = y_at(cell, reference.y);
         canvas.line((plot.x, y), (plot.right(), y), Paint::Ink, 1.0, Some("6 3"));
         for (i, line) in reference.lines.iter().enumerate() {
-            let base = top + LINE * (i as f64 + 0.5) + TICK * 0.36;
+            let base = top + line_height * (i as f64 + 0.5) + ANNOTATION.size * 0.36;
             canvas.text(plot.right() + 8.0, base, Anchor::Start, line, ANNOTATION);
         }
     }

@@ -6,22 +6,11 @@
 
 use crate::extent::{AxisRequest, has_data};
 use crate::figure::{Figure, Legend, Panel};
-use crate::font::{self, Weight};
 use crate::legend::{Block, SeriesSlots};
-use crate::margins::{self, Flags, LABEL, LINE, MarginSide, Reference, TICK, TICK_GAP};
+use crate::margins::{self, Flags, MarginSide, Reference};
 use crate::scale::ScaleRange;
+use crate::style::{ANNOTATION, LABEL, NOTE, PANEL_TITLE, SPACING, SUBTITLE, TICK, TITLE};
 use crate::svg::Rect;
-
-pub(crate) const PAD: f64 = 18.0;
-pub(crate) const TITLE: f64 = 16.0;
-pub(crate) const SUBTITLE: f64 = 12.5;
-pub(crate) const PANEL_TITLE: f64 = 12.5;
-pub(crate) const NOTE: f64 = 10.5;
-pub(crate) const X_LABEL_GAP: f64 = 8.0;
-const COLUMN_GAP: f64 = 30.0;
-const ROW_GAP: f64 = 18.0;
-/// A panel narrower than this can't hold its words; fewer stand beside each other then.
-const LEAST_CELL: f64 = 170.0;
 
 /// A panel with everything around it placed.
 #[derive(Clone)]
@@ -54,33 +43,24 @@ pub(crate) struct FigureLayout<'a> {
     pub cells: Vec<PanelCell<'a>>,
 }
 
-fn room(lines: &[String], size: f64, gap: f64) -> f64 {
-    if lines.is_empty() { 0.0 } else { lines.len() as f64 * size * font::LEADING + gap }
-}
-
-/// How much wider than ours the font may be that a browser without it takes: DejaVu Sans is by 6 to 9 %, bold by more. Lines that go all
-/// the way across would run out of the picture there.
-const WIDER: f64 = 1.15;
-
-fn words(text: &str, size: f64, weight: Weight, width: f64) -> Vec<String> {
-    if text.trim().is_empty() { Vec::new() } else { font::wrap(text, size, weight, width) }
-}
-
 impl<'a> FigureLayout<'a> {
     pub(crate) fn of(figure: &'a Figure, series: &SeriesSlots) -> FigureLayout<'a> {
         let width = f64::from(figure.width);
-        let inner = width - 2.0 * PAD;
-        let text = inner / WIDER;
-        let title = words(&figure.title, TITLE, Weight::Bold, text);
-        let subtitle = words(&figure.subtitle, SUBTITLE, Weight::Regular, text);
+        let edge = SPACING.edge;
+        let inner = width - 2.0 * edge;
+        // A browser without our font takes one that is wider, DejaVu Sans by 6 to 9 %, bold by more; lines that go all the way across would
+        // run out of the picture there.
+        let text = inner / 1.15;
+        let title = TITLE.lines(&figure.title, text);
+        let subtitle = SUBTITLE.lines(&figure.subtitle, text);
         let right = figure.legend == Legend::Right;
         let legend = series.arrange(if right { inner * 0.3 } else { inner }, right);
         let legend_shown = figure.legend != Legend::Hidden && !legend.is_empty();
         let aside = if right && legend_shown { legend.width() + 22.0 } else { 0.0 };
         let legend_rows = if legend_shown && !right { legend.height() + 8.0 } else { 0.0 };
 
-        let mut y = PAD + room(&title, TITLE, 2.0) + room(&subtitle, SUBTITLE, 4.0) + 4.0;
-        let mut legend_at = (PAD, y);
+        let mut y = edge + TITLE.room(&title, 2.0) + SUBTITLE.room(&subtitle, 4.0) + 4.0;
+        let mut legend_at = (edge, y);
         if figure.legend == Legend::Top {
             y += legend_rows;
         }
@@ -89,22 +69,22 @@ impl<'a> FigureLayout<'a> {
         let mut note = Vec::new();
         let mut bottom = 0.0;
         for _ in 0..3 {
-            note = words(&grid.note(figure), NOTE, Weight::Regular, text);
-            let footer = room(&note, NOTE, 8.0) + below + PAD;
+            note = NOTE.lines(&grid.note(figure), text);
+            let footer = NOTE.room(&note, 8.0) + below + edge;
             bottom = grid.settle(f64::from(figure.height) - footer);
         }
         if right {
-            legend_at = (width - PAD - legend.width(), y + LINE * 1.2);
+            legend_at = (width - edge - legend.width(), y + TICK.line() * 1.2);
             bottom = bottom.max(legend_at.1 + legend.height());
         } else if figure.legend == Legend::Bottom {
             legend_at.1 = bottom + 8.0;
             bottom += legend_rows;
         }
         // The last round may have found more to say than was reckoned with.
-        note = words(&grid.note(figure), NOTE, Weight::Regular, text).max(note);
+        note = NOTE.lines(&grid.note(figure), text).max(note);
         let legend =
             if legend_shown { legend } else { SeriesSlots::default().arrange(inner, false) };
-        let height = (bottom + room(&note, NOTE, 8.0) + PAD).ceil().max(f64::from(figure.height));
+        let height = (bottom + NOTE.room(&note, 8.0) + edge).ceil().max(f64::from(figure.height));
         FigureLayout { height, title, subtitle, note, legend, legend_at, cells: grid.cells }
     }
 }
@@ -122,7 +102,8 @@ struct Grid<'a> {
 
 impl<'a> Grid<'a> {
     fn new(figure: &'a Figure, width: f64, top: f64) -> Grid<'a> {
-        let room = ((width + COLUMN_GAP) / (LEAST_CELL + COLUMN_GAP)).floor() as usize;
+        // A panel narrower than 170 px can't hold its words.
+        let room = ((width + SPACING.columns) / (170.0 + SPACING.columns)).floor() as usize;
         let columns = figure.columns.min(figure.panels.len()).min(room).max(1);
         let mut asked: Vec<AxisRequest> = figure.panels.iter().map(AxisRequest::of).collect();
         if figure.shared_x
@@ -189,7 +170,7 @@ impl<'a> Grid<'a> {
     /// Places everything between `top` and `bottom`; returns where the panels really end.
     fn settle(&mut self, bottom: f64) -> f64 {
         let columns = self.columns;
-        let cell_width = (self.width - COLUMN_GAP * (columns as f64 - 1.0)) / columns as f64;
+        let cell_width = (self.width - SPACING.columns * (columns as f64 - 1.0)) / columns as f64;
         let mut above = vec![0.0f64; self.heights.len()];
         let mut under = vec![0.0f64; self.heights.len()];
         let mut least = vec![90.0f64; self.heights.len()];
@@ -205,10 +186,11 @@ impl<'a> Grid<'a> {
             under[row] = under[row].max(cell.under());
             let names = cell.y.least_height(&cell.panel.y);
             let references: usize = cell.references.iter().map(|r| r.lines.len()).sum();
-            least[row] = least[row].max(names).max(references as f64 * LINE);
+            least[row] = least[row].max(names).max(references as f64 * TICK.line());
         }
         let rows = self.heights.len() as f64;
-        let words: f64 = above.iter().chain(&under).sum::<f64>() + ROW_GAP * (rows - 1.0).max(0.0);
+        let words: f64 =
+            above.iter().chain(&under).sum::<f64>() + SPACING.rows * (rows - 1.0).max(0.0);
         let weight = |row: usize| {
             self.cells
                 .iter()
@@ -227,7 +209,7 @@ impl<'a> Grid<'a> {
             y += above[row];
             for (i, cell) in self.cells.iter_mut().enumerate().skip(row * columns).take(columns) {
                 let column = i % columns;
-                cell.origin = PAD + column as f64 * (cell_width + COLUMN_GAP);
+                cell.origin = SPACING.edge + column as f64 * (cell_width + SPACING.columns);
                 cell.plot = Rect {
                     x: cell.origin + self.left[column],
                     y,
@@ -235,27 +217,27 @@ impl<'a> Grid<'a> {
                     h: self.heights[row],
                 };
             }
-            y += self.heights[row] + under[row] + ROW_GAP;
+            y += self.heights[row] + under[row] + SPACING.rows;
         }
         // What was chosen for the sizes before is chosen again for the final ones.
         for cell in &mut self.cells {
             cell.y_side(cell.plot.h, cell_width);
             cell.x_side(cell.plot.w);
         }
-        y - ROW_GAP
+        y - SPACING.rows
     }
 }
 
 impl PanelCell<'_> {
     fn y_side(&mut self, height: f64, cell_width: f64) {
-        self.title = words(&self.panel.title, PANEL_TITLE, Weight::Bold, cell_width);
+        self.title = PANEL_TITLE.lines(&self.panel.title, cell_width);
         if let Some((_, range)) = &self.ranges {
             self.y = MarginSide::y(&self.panel.y, range, height, cell_width * 0.38);
             self.references = margins::references(self.panel, range, (cell_width * 0.2).max(60.0));
             self.references.sort_by(|a, b| b.y.total_cmp(&a.y));
         }
         let label = margins::axis_label(&self.panel.y);
-        self.y_label = words(&label, LABEL, Weight::Regular, cell_width);
+        self.y_label = LABEL.lines(&label, cell_width);
     }
 
     fn x_side(&mut self, width: f64) {
@@ -264,20 +246,20 @@ impl PanelCell<'_> {
             self.flags = Flags::arrange(self.panel, range, width);
         }
         let label = margins::axis_label(&self.panel.x);
-        self.x_label = words(&label, LABEL, Weight::Regular, width);
+        self.x_label = LABEL.lines(&label, width);
     }
 
     /// Room to the left and right of the plot.
     fn sides(&self, width: f64) -> (f64, f64) {
         let Some((range, _)) = &self.ranges else { return (0.0, 0.0) };
         let references = self.references.iter().flat_map(|r| &r.lines);
-        let widest = references.map(|l| font::width(l, TICK, Weight::Regular)).fold(0.0, f64::max);
+        let widest = references.map(|l| ANNOTATION.width(l)).fold(0.0, f64::max);
         let (mut left, mut right) =
-            (self.y.widest() + TICK_GAP, if widest > 0.0 { widest + 8.0 } else { 0.0 });
+            (self.y.widest() + SPACING.tick, if widest > 0.0 { widest + 8.0 } else { 0.0 });
         for label in self.x.labels.iter().filter(|_| self.x_words && !self.x.upwards) {
             let at = range.place(label.value).unwrap_or(0.5) * width;
             for line in &label.lines {
-                let half = font::width(line, TICK, Weight::Regular) / 2.0;
+                let half = TICK.width(line) / 2.0;
                 left = left.max(half - at);
                 right = right.max(half - (width - at));
             }
@@ -286,9 +268,9 @@ impl PanelCell<'_> {
     }
 
     fn above(&self) -> f64 {
-        let flags = self.flags.rows() as f64 * LINE;
-        room(&self.title, PANEL_TITLE, 2.0)
-            + room(&self.y_label, LABEL, 4.0)
+        let flags = self.flags.rows() as f64 * ANNOTATION.line();
+        PANEL_TITLE.room(&self.title, 2.0)
+            + LABEL.room(&self.y_label, 4.0)
             + if flags > 0.0 { flags + 4.0 } else { 4.0 }
     }
 
@@ -296,6 +278,6 @@ impl PanelCell<'_> {
         if self.ranges.is_none() || !self.x_words {
             return 4.0;
         }
-        TICK_GAP + self.x.height() + room(&self.x_label, LABEL, X_LABEL_GAP)
+        SPACING.tick + self.x.height() + LABEL.room(&self.x_label, SPACING.label)
     }
 }

@@ -2,18 +2,12 @@
 
 use crate::extent::has_data;
 use crate::figure::Figure;
-use crate::font::{self, Weight};
 use crate::mark::Mark;
 use crate::marker::markers;
-use crate::svg::{Anchor, Canvas, Rect, TextLook, TextRole};
+use crate::style::{LEGEND, SPACING};
+use crate::svg::{Anchor, Canvas, Rect, TextLook};
 use crate::theme::{self, Paint};
 use std::collections::BTreeMap;
-
-const SIZE: f64 = 11.5;
-const GAP: f64 = 7.0;
-const BETWEEN: f64 = 20.0;
-const LINE: f64 = SIZE * font::LEADING;
-const ROW_GAP: f64 = 4.0;
 
 /// How the marks of a series look in the legend.
 #[derive(Clone, Copy, Debug, Default)]
@@ -95,28 +89,29 @@ impl SeriesSlots {
     pub(crate) fn arrange(&self, width: f64, one_column: bool) -> Block {
         // Swatches begin where the titles do: no wider than the widest needs.
         let sample = self.entries.iter().map(|(_, _, kinds)| kinds.width()).fold(0.0, f64::max);
-        let limit = (width - sample - GAP).max(30.0);
+        let limit = (width - sample - SPACING.sample).max(30.0);
         let items: Vec<Item> = self
             .entries
             .iter()
             .map(|(name, slot, kinds)| {
                 let name = if kinds.data { name.clone() } else { format!("{name} (no data)") };
-                let lines = font::wrap(&name, SIZE, Weight::Regular, limit);
+                let lines = LEGEND.wrap(&name, limit);
                 Item { lines, slot: *slot, kinds: *kinds }
             })
             .collect();
-        let widest = items.iter().map(Item::width).fold(0.0, f64::max) + sample + GAP;
+        let widest = items.iter().map(Item::width).fold(0.0, f64::max) + sample + SPACING.sample;
         let columns = if one_column {
             1
         } else {
-            let most = ((width + BETWEEN) / (widest + BETWEEN)).floor().max(1.0) as usize;
+            let most =
+                ((width + SPACING.names) / (widest + SPACING.names)).floor().max(1.0) as usize;
             // No row much shorter than the others: 7 in rows of 6 become 4 and 3.
             let rows = items.len().div_ceil(most.max(1)).max(1);
             items.len().div_ceil(rows).max(1)
         };
         let heights: Vec<f64> = items
             .chunks(columns)
-            .map(|row| row.iter().map(Item::height).fold(0.0, f64::max) + ROW_GAP)
+            .map(|row| row.iter().map(Item::height).fold(0.0, f64::max) + SPACING.name_rows)
             .collect();
         Block { items, columns, widest, heights, sample }
     }
@@ -131,12 +126,12 @@ struct Item {
 
 impl Item {
     fn width(&self) -> f64 {
-        let text = self.lines.iter().map(|l| font::width(l, SIZE, Weight::Regular));
+        let text = self.lines.iter().map(|l| LEGEND.width(l));
         text.fold(0.0, f64::max)
     }
 
     fn height(&self) -> f64 {
-        self.lines.len() as f64 * LINE
+        LEGEND.room(&self.lines, 0.0)
     }
 }
 
@@ -166,17 +161,19 @@ impl Block {
         let mut top = y;
         for (row, height) in self.items.chunks(self.columns).zip(&self.heights) {
             for (column, item) in row.iter().enumerate() {
-                let left = x + column as f64 * (self.widest + BETWEEN);
-                swatch(canvas, left, top + LINE / 2.0, self.sample, item);
-                let look = TextLook {
-                    size: SIZE,
-                    weight: Weight::Regular,
-                    paint: if item.kinds.data { Paint::Ink } else { Paint::Soft },
-                    role: TextRole::Legend,
-                };
+                let left = x + column as f64 * (self.widest + SPACING.names);
+                swatch(canvas, left, top + LEGEND.line() / 2.0, self.sample, item);
+                let paint = if item.kinds.data { Paint::Ink } else { Paint::Soft };
+                let look = TextLook { paint, ..LEGEND };
                 for (i, line) in item.lines.iter().enumerate() {
-                    let base = top + LINE * (i as f64 + 0.5) + SIZE * 0.35;
-                    canvas.text(left + self.sample + GAP, base, Anchor::Start, line, look);
+                    let base = top + LEGEND.line() * (i as f64 + 0.5) + LEGEND.size * 0.35;
+                    canvas.text(
+                        left + self.sample + SPACING.sample,
+                        base,
+                        Anchor::Start,
+                        line,
+                        look,
+                    );
                 }
             }
             top += height;

@@ -49,6 +49,7 @@ mod png;
 mod render;
 mod scale;
 mod sheet;
+mod style;
 mod svg;
 mod theme;
 mod thin;

@@ -2,16 +2,12 @@
 
 use crate::axis::Axis;
 use crate::figure::Panel;
-use crate::font::{self, Weight};
+use crate::font;
 use crate::mark::Mark;
 use crate::scale::ScaleRange;
+use crate::style::{ANNOTATION, TICK};
 use crate::ticks::{self, Tick, Ticks};
 
-pub(crate) const TICK: f64 = 11.0;
-pub(crate) const LABEL: f64 = 11.5;
-pub(crate) const TICK_GAP: f64 = 7.0;
-pub(crate) const LINE: f64 = TICK * font::LEADING;
-const EVENT_ROWS: usize = 4;
 /// Most that a name below a panel takes of its height: some fifty characters.
 const TALLEST: f64 = 260.0;
 
@@ -43,7 +39,7 @@ impl MarginSide {
 
     pub(crate) fn widest(&self) -> f64 {
         let lines = self.labels.iter().flat_map(|label| &label.lines);
-        lines.map(|l| font::width(l, TICK, Weight::Regular)).fold(0.0, f64::max)
+        lines.map(|l| TICK.width(l)).fold(0.0, f64::max)
     }
 
     pub(crate) fn most_lines(&self) -> usize {
@@ -51,7 +47,7 @@ impl MarginSide {
     }
 
     pub(crate) fn height(&self) -> f64 {
-        if self.upwards { self.widest() + 4.0 } else { self.most_lines() as f64 * LINE }
+        if self.upwards { self.widest() + 4.0 } else { self.most_lines() as f64 * TICK.line() }
     }
 
     pub(crate) fn x(axis: &Axis, range: &ScaleRange, length: f64) -> MarginSide {
@@ -61,7 +57,7 @@ impl MarginSide {
         let fit = |places: &[(f64, &str)]| {
             let mut free = f64::NEG_INFINITY;
             places.iter().all(|(at, label)| {
-                let half = font::width(label, TICK, Weight::Regular) / 2.0;
+                let half = TICK.width(label) / 2.0;
                 let fits = at * length - half >= free;
                 free = at * length + half + 12.0;
                 fits
@@ -72,14 +68,13 @@ impl MarginSide {
 
     fn x_names(names: &[String], length: f64) -> MarginSide {
         let room = length / names.len() as f64 - 8.0;
-        let wrapped: Vec<Vec<String>> =
-            names.iter().map(|name| font::wrap(name, TICK, Weight::Regular, room)).collect();
+        let wrapped: Vec<Vec<String>> = names.iter().map(|name| TICK.wrap(name, room)).collect();
         let upwards = wrapped.iter().any(|lines| lines.len() > 4)
-            || names.iter().any(|name| font::breaks_words(name, TICK, room));
+            || names.iter().any(|name| font::breaks_words(name, TICK.size, room));
         let lines =
             |i: usize| if upwards { vec![shortened(&names[i])] } else { wrapped[i].clone() };
         // Names that stand upwards still need a line's height each.
-        let every = if upwards { (LINE / (room + 8.0)).ceil().max(1.0) as usize } else { 1 };
+        let every = if upwards { (TICK.line() / (room + 8.0)).ceil().max(1.0) as usize } else { 1 };
         let labels = (0..names.len())
             .step_by(every)
             .map(|i| Label { value: i as f64, lines: lines(i) })
@@ -91,26 +86,26 @@ impl MarginSide {
         if let Some(names) = axis.names() {
             let label = |(i, name): (usize, &String)| Label {
                 value: i as f64,
-                lines: font::wrap(name, TICK, Weight::Regular, widest),
+                lines: TICK.wrap(name, widest),
             };
             let labels = names.iter().enumerate().map(label).collect();
             return MarginSide { labels, ..MarginSide::default() };
         }
         let fit = |places: &[(f64, &str)]| {
-            places.windows(2).all(|pair| (pair[1].0 - pair[0].0) * length >= LINE * 1.25)
+            places.windows(2).all(|pair| (pair[1].0 - pair[0].0) * length >= TICK.line() * 1.25)
         };
         Self::of(ticks::choose(axis, range, (length / 29.0).clamp(2.0, 9.0) as usize, fit))
     }
 
     pub(crate) fn least_height(&self, axis: &Axis) -> f64 {
         let names = axis.names().map_or(0, <[String]>::len) as f64;
-        (names * (self.most_lines() as f64 * LINE + 6.0)).max(90.0)
+        (names * (self.most_lines() as f64 * TICK.line() + 6.0)).max(90.0)
     }
 }
 
 /// A name as it stands upwards: of a very long one the beginning and the end, which tell it from its neighbours.
 fn shortened(name: &str) -> String {
-    let fits = |text: &str| font::width(text, TICK, Weight::Regular) <= TALLEST;
+    let fits = |text: &str| TICK.width(text) <= TALLEST;
     if fits(name) {
         return name.to_owned();
     }
@@ -180,11 +175,10 @@ impl Flags {
         for (at, event, label) in wanted {
             // The ellipsis is for labels wider than the whole plot.
             let text = fitted(&label, length);
-            let w = font::width(&text, TICK, Weight::Regular);
+            let w = ANNOTATION.width(&text);
             let left = if event { at - 3.0 } else { at - w / 2.0 };
             let left = left.min(length - w).max(0.0);
-            let row =
-                (0..EVENT_ROWS).find(|row| placed.is_free(*row, left, w, event.then_some(at)));
+            let row = (0..4).find(|row| placed.is_free(*row, left, w, event.then_some(at)));
             match row {
                 Some(row) => {
                     placed.flags.push(Flag { left, text, row, line: event.then_some(at) });
@@ -197,7 +191,7 @@ impl Flags {
 
     fn is_free(&self, row: usize, left: f64, w: f64, line: Option<f64>) -> bool {
         self.flags.iter().all(|other| {
-            let other_w = font::width(&other.text, TICK, Weight::Regular);
+            let other_w = ANNOTATION.width(&other.text);
             let meets = left < other.left + other_w + 8.0 && other.left < left + w + 8.0;
             let crossed =
                 other.line.is_some_and(|x| other.row > row && x > left - 3.0 && x < left + w + 3.0);
@@ -210,13 +204,13 @@ impl Flags {
 }
 
 fn fitted(text: &str, limit: f64) -> String {
-    if font::width(text, TICK, Weight::Regular) <= limit {
+    if ANNOTATION.width(text) <= limit {
         return text.to_owned();
     }
     let mut short: String = text.to_owned();
     while short.pop().is_some() {
         let shown = format!("{}…", short.trim_end());
-        if font::width(&shown, TICK, Weight::Regular) <= limit {
+        if ANNOTATION.width(&shown) <= limit {
             return shown;
         }
     }
@@ -240,7 +234,7 @@ pub(crate) struct Reference {
 pub(crate) fn references(panel: &Panel, range: &ScaleRange, widest: f64) -> Vec<Reference> {
     let one = |mark: &Mark| match mark {
         Mark::Reference { y, label } if range.contains(*y) => {
-            let lines = font::wrap(label, TICK, Weight::Regular, widest);
+            let lines = ANNOTATION.wrap(label, widest);
             Some(Reference { y: *y, lines })
         }
         _ => None,
