@@ -5,16 +5,16 @@
 //!   results  ──► values, by metric, cell and stream ──► Claim::check ──► verdict ────────────────┴─► record
 //! ```
 
-use crate::expect::{Claim, Evidence, Measured, Source};
+use crate::expect::{Claim, ClaimSource, Evidence, Measured};
 use crate::kinds::Role;
 use crate::run::STOPPED;
 use crate::spec::Experiment;
 use quell_model::manifest::ExpectationRecord;
-use quell_model::metric::{Ends, Metric};
+use quell_model::metric::{Metric, MetricRange};
 use quell_model::{CellId, CellRecord, CellStatus};
 
 /// Gives all values of a metric that a run has: of each stream in each cell, none where there was nothing to measure.
-pub type Values<'a> = &'a dyn Fn(Metric) -> Vec<(&'a CellId, &'a str, Option<Ends>)>;
+pub type Values<'a> = &'a dyn Fn(Metric) -> Vec<(&'a CellId, &'a str, Option<MetricRange>)>;
 
 /// Checks the claims whose cells were run: `--only` leaves some out, and a run that was stopped did not come to others.
 pub fn judge<'a>(
@@ -48,14 +48,14 @@ struct JudgedValues<'a> {
 impl JudgedValues<'_> {
     /// Whether a cell is one of those that a source speaks of. A load runs beside every probe; what is said of a probe means the cell
     /// where it was measured.
-    fn is_meant(&self, cell: &CellId, source: &Source) -> bool {
+    fn is_meant(&self, cell: &CellId, source: &ClaimSource) -> bool {
         let is_probe =
             || self.experiment.find(&source.probe).map(|it| it.role) == Some(Role::Probe);
         source.scenario.as_ref().is_none_or(|s| *s == cell.scenario)
             && (cell.has_probe(&source.probe) || !is_probe())
     }
 
-    fn was_run(&self, cells: &[CellRecord], source: &Source) -> bool {
+    fn was_run(&self, cells: &[CellRecord], source: &ClaimSource) -> bool {
         let mut cells = cells.iter().filter(|c| self.is_meant(&c.id, source)).peekable();
         cells.peek().is_some()
             && cells.all(|c| {
@@ -83,7 +83,7 @@ impl JudgedValues<'_> {
 }
 
 impl Evidence for JudgedValues<'_> {
-    fn values(&self, source: &Source) -> Vec<Measured> {
+    fn values(&self, source: &ClaimSource) -> Vec<Measured> {
         let is_stream = |stream: &str| match &source.stream {
             Some(wanted) => wanted == stream,
             None => self

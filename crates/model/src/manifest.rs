@@ -52,6 +52,22 @@ impl Manifest {
     pub fn was_stopped(&self) -> bool {
         self.cells.iter().any(|cell| cell.status == CellStatus::Stopped)
     }
+
+    /// How often each scenario was measured.
+    pub fn repeats(&self) -> u32 {
+        self.cells.iter().map(|cell| cell.id.repeat + 1).max().unwrap_or(1)
+    }
+
+    /// The scenarios, each once, in the order in which they were planned.
+    pub fn scenarios(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for cell in &self.cells {
+            if !names.contains(&&*cell.id.scenario) {
+                names.push(&cell.id.scenario);
+            }
+        }
+        names
+    }
 }
 
 /// Whose kernel carried the traffic.

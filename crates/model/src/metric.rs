@@ -3,7 +3,7 @@
 use quell_units::{Rate, Ratio, Span};
 
 /// The least and the most that a value can be, mostly the same.
-pub type Ends = (f64, f64);
+pub type MetricRange = (f64, f64);
 
 /// What can be claimed something about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -116,10 +116,10 @@ impl Metric {
         Self::NAMES.iter().find(|(_, m)| *m == self).map_or("?", |(n, _)| n)
     }
 
-    pub fn unit(self) -> Unit {
+    pub fn unit(self) -> MetricUnit {
         match self {
-            Metric::Loss | Metric::LossUp | Metric::LossDown | Metric::Share => Unit::Ratio,
-            Metric::Goodput => Unit::Rate,
+            Metric::Loss | Metric::LossUp | Metric::LossDown | Metric::Share => MetricUnit::Ratio,
+            Metric::Goodput => MetricUnit::Rate,
             Metric::Jitter
             | Metric::JitterUp
             | Metric::JitterDown
@@ -138,14 +138,14 @@ impl Metric {
             | Metric::Lcp
             | Metric::Load
             | Metric::LoadSd
-            | Metric::Cpu => Unit::Time,
-            _ => Unit::Count,
+            | Metric::Cpu => MetricUnit::Time,
+            _ => MetricUnit::Count,
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+pub enum MetricUnit {
     /// 0 to 1.
     Ratio,
     Time,
@@ -154,22 +154,28 @@ pub enum Unit {
     Count,
 }
 
-impl Unit {
+impl MetricUnit {
     /// Reads a value as people write it.
     pub fn parse(self, text: &str) -> Result<f64, String> {
         let text = text.trim();
         match self {
-            Unit::Ratio => text.parse::<Ratio>().map(Ratio::as_f64).map_err(|e| e.to_string()),
-            Unit::Time => text.parse::<Span>().map(|s| s.as_secs_f64()).map_err(|e| e.to_string()),
-            Unit::Rate => text.parse::<Rate>().map(|r| r.bps() as f64).map_err(|e| e.to_string()),
-            Unit::Count => text
+            MetricUnit::Ratio => {
+                text.parse::<Ratio>().map(Ratio::as_f64).map_err(|e| e.to_string())
+            }
+            MetricUnit::Time => {
+                text.parse::<Span>().map(|s| s.as_secs_f64()).map_err(|e| e.to_string())
+            }
+            MetricUnit::Rate => {
+                text.parse::<Rate>().map(|r| r.bps() as f64).map_err(|e| e.to_string())
+            }
+            MetricUnit::Count => text
                 .parse::<u64>()
                 .map(|n| n as f64)
                 .map_err(|_| format!("`{text}` is not a count; write a whole number")),
         }
     }
 
-    pub fn show(self, (least, most): Ends) -> String {
+    pub fn show(self, (least, most): MetricRange) -> String {
         let shown = |value| self.show_one(value);
         match least == most {
             true => shown(least),
@@ -183,11 +189,13 @@ impl Unit {
     }
 
     fn show_one(self, value: f64) -> String {
-        match self {
-            Unit::Ratio => format!("{:.2} %", value * 100.0),
-            Unit::Time => format!("{:.6} ms", value * 1e3),
-            Unit::Rate => format!("{:.3} Mbit/s", value / 1e6),
-            Unit::Count => format!("{value}"),
-        }
+        let (unit, factor, digits) = match self {
+            MetricUnit::Ratio => (" %", 100.0, 2),
+            MetricUnit::Time => (" ms", 1e3, 6),
+            MetricUnit::Rate => (" Mbit/s", 1e-6, 3),
+            MetricUnit::Count => return value.to_string(),
+        };
+        let text = format!("{:.digits$}", value * factor);
+        text.trim_end_matches('0').trim_end_matches('.').to_owned() + unit
     }
 }

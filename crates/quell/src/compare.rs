@@ -11,7 +11,7 @@ use quell_experiment::results::{experiment_of, value_of};
 use quell_experiment::sweep::Places;
 use quell_model::metric::Metric;
 use quell_report::Results;
-use quell_report::compare::{self, By, CompareError, Comparison, Source, Wanted, figures};
+use quell_report::compare::{self, By, CompareError, Comparison, MeasuredRun, Wanted, figures};
 use quell_report::figures::PageWidth;
 use quell_store::{Run, RunState};
 use quell_units::Ratio;
@@ -39,7 +39,7 @@ pub struct CompareArgs {
     /// What counts as no difference, as a part of the first figure
     #[arg(long, value_name = "SHARE", default_value = "0%")]
     pub margin: Ratio,
-    /// Which figure -o draws: cdf, box, bar, qq, time or goodput
+    /// Which figure -o draws: cdf, box, bar, time or goodput
     #[arg(long, value_name = "FIGURE", requires = "output")]
     pub figure: Option<String>,
     #[command(flatten)]
@@ -63,7 +63,8 @@ pub fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
     }
     let folders = folders(args)?;
     let read = read(&folders)?;
-    let sources: Vec<Source> = read.iter().map(|(run, results)| Source { run, results }).collect();
+    let sources: Vec<MeasuredRun> =
+        read.iter().map(|(run, results)| MeasuredRun { run, results }).collect();
     let swept = |run| experiment_of(run).as_ref().map(Places::of).unwrap_or_default();
     let places: Vec<Places> = read.iter().map(|(run, _)| swept(run)).collect();
     let field = |source: usize, scenario: &str| {
@@ -87,7 +88,7 @@ pub fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
     if args.json.json {
         println!("{}", crate::text::document(&compare::json(&comparison)));
     } else {
-        print!("{}", compare::text(columns(), &comparison));
+        print!("{}", compare::text(columns(), &comparison, false));
         if let Some(path) = written {
             println!("\nwritten  {}", shown(path));
         }

@@ -1,7 +1,7 @@
 //! Progress for a person: a bar a scenario on a terminal; in a pipe a line a finished scenario, and one every few seconds.
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use quell_experiment::run::Progress;
+use quell_experiment::run::RunProgress;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ impl Show {
     }
 
     /// How far it came.
-    pub fn update(&mut self, progress: &Progress) {
+    pub fn update(&mut self, progress: &RunProgress) {
         let left =
             progress.left.map_or("estimating …".to_string(), |l| format!("{} left", words(l)));
         match &self.bars {

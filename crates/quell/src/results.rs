@@ -41,7 +41,7 @@ pub struct ReportArgs {
 /// What it shows, in the sentences that open it, and an empty line.
 fn opening(judged: &JudgedRun) -> String {
     let manifest = &judged.run.manifest;
-    let said = insight::opening(manifest, &Summary::of(&judged.results, manifest));
+    let said = insight::opening(manifest, &Summary::of(&judged.results, manifest), &judged.pairs);
     let all = said.iter().map(|said| lines("", &printable(said, 500), columns()));
     let text: String = all.collect();
     if text.is_empty() { text } else { text + "\n" }

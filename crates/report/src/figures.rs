@@ -6,7 +6,6 @@ pub(crate) mod common;
 mod gaps;
 mod goodput;
 mod one_way;
-pub(crate) mod qq;
 mod rtt;
 pub mod sweep;
 mod tcp;
@@ -44,7 +43,7 @@ const fn entry(
     Entry { name: Name { name, shows }, make, streams }
 }
 
-const ALL: [Entry; 14] = [
+const ALL: [Entry; 13] = [
     entry(
         "totals",
         "goodput of all flows each way, and ping, a line for each scenario",
@@ -76,12 +75,6 @@ const ALL: [Entry; 14] = [
         Some(rtt::streams_of),
     ),
     entry("rtt-box", "round-trip time by scenario, as boxes", rtt::boxes, Some(rtt::streams_of)),
-    entry(
-        "rtt-qq",
-        "round-trip time, quantiles of scenarios against those of the first",
-        qq::figure,
-        Some(rtt::streams_of),
-    ),
     entry(
         "goodput-time",
         "goodput over time, stacked by flow, a panel each way",

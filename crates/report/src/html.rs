@@ -1,21 +1,18 @@
 //! The page of a run: one file without scripts and without the network. What it shows in a few sentences, the experiment's own words, tables,
 //! figures, then how it was measured.
 
-mod conclusion;
 mod measured;
-mod tables;
-mod text;
+pub(crate) mod tables;
 
 use crate::analysis::{Results, Summary};
 use crate::figures::sweep::Sweep;
 use crate::figures::{self, Capacity, Name, PageWidth};
+use crate::insight::{self, Pair};
 use quell_chart::Figure;
 use quell_model::{CellStatus, Manifest};
 use quell_store::Run;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-pub(crate) use tables::stacking;
-pub(crate) use text::escape;
 
 /// What a page has beside the run and its results.
 #[derive(Debug, Clone, Copy)]
@@ -28,15 +25,16 @@ pub struct Given<'a> {
     pub capacities: &'a [Capacity],
     /// What the kernels of an experiment changed, in sentences; none where it has one.
     pub changed: &'a [String],
+    /// Scenarios that belong together.
+    pub pairs: &'a [Pair],
 }
 
 /// The whole page as HTML. `published` has texts by scenario that stand beside each row: figures that others published.
 pub fn render(run: &Run, results: &Results, published: &BTreeMap<String, String>) -> String {
-    render_with(
-        run,
-        results,
-        &Given { published, about: "", swept: &[], capacities: &[], changed: &[] },
-    )
+    let pairs = Pair::all(&run.manifest, &BTreeMap::new());
+    let given =
+        Given { published, about: "", swept: &[], capacities: &[], changed: &[], pairs: &pairs };
+    render_with(run, results, &given)
 }
 
 /// The same with what the experiment's file tells.
@@ -46,8 +44,13 @@ pub fn render_with(run: &Run, results: &Results, given: &Given) -> String {
     let title = if m.title.is_empty() { &m.experiment } else { &m.title };
     let mut page = header(m, title);
     page.push_str("<main>\n");
-    page += &conclusion::section(m, &summary);
-    page += &conclusion::changed(given.changed);
+    page += &conclusion(m, &summary, given.pairs);
+    if !given.changed.is_empty() {
+        let said = list(given.changed);
+        page += &format!(
+            "<section id=\"kernels\">\n<h2>What the kernel changed</h2>\n{said}</section>\n"
+        );
+    }
     page += &about(given.about);
     page.push_str("<section id=\"tables\">\n<h2>Results</h2>\n");
     page += &tables::summary(m, results, &summary, given.published);
@@ -65,6 +68,52 @@ pub fn render_with(run: &Run, results: &Results, given: &Given) -> String {
         escape(&m.run)
     );
     document(&format!("{title} · {}", m.run), &page)
+}
+
+/// What it shows in a few sentences, and how its claims came out.
+fn conclusion(m: &Manifest, summary: &Summary, pairs: &[Pair]) -> String {
+    let said = list(&insight::opening(m, summary, pairs));
+    let verdict = insight::verdict(&m.expectations).map_or(String::new(), |verdict| {
+        let held = m.expectations.iter().all(|e| e.held);
+        let (mark, class) = if held { ("✓", "held") } else { ("✗", "failed") };
+        format!(
+            "<p class=\"{class}\">{mark} <a href=\"#expectations\">{}</a></p>\n",
+            escape(&verdict)
+        )
+    });
+    match said.is_empty() && verdict.is_empty() {
+        true => String::new(),
+        false => format!("<section id=\"conclusion\">\n{said}{verdict}</section>\n"),
+    }
+}
+
+/// Sentences as a list; nothing of none.
+pub(crate) fn list(sentences: &[String]) -> String {
+    let items: String = sentences.iter().map(|s| format!("<li>{}</li>\n", escape(s))).collect();
+    if items.is_empty() { items } else { format!("<ul>\n{items}</ul>\n") }
+}
+
+/// What is folded away until it is asked for.
+pub(crate) fn details(summary: &str, content: &str) -> String {
+    format!("<details>\n<summary>{}</summary>\n{content}</details>\n", escape(summary))
+}
+
+/// Text for HTML, in elements and in quoted attributes alike. Characters that would turn the direction of reading, or that HTML does not
+/// allow, are shown by their number.
+pub(crate) fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            '\n' | '\t' => safe.push(c),
+            c => quell_wire::text::put(&mut safe, c),
+        }
+    }
+    safe
 }
 
 /// The experiment's own words: paragraphs, and what is drawn with spaces as it is.

@@ -3,8 +3,8 @@
 //! Where each probe of an experiment has one stream of its own (as in `home-link`: `udp`, `ping`, `tcp`), a row is a scenario, and each
 //! column takes its figure from the probe that measures it best. Otherwise a row is a stream in a scenario.
 
-use crate::analysis::{Ends, Estimate, Results, Summary, SummaryRow};
-use quell_model::Manifest;
+use crate::analysis::{Estimate, IntervalEnds, Results, Summary, SummaryRow};
+use quell_model::{CellId, Manifest};
 
 /// A table: columns, and rows of cells.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +29,17 @@ pub(crate) struct FigureRow {
     /// The line that the stream's data shares with others, where a row is a stream.
     pub way: Option<String>,
     pub cells: Vec<Option<TableFigure>>,
+}
+
+impl FigureRow {
+    /// The stream, with its probe where that has another name.
+    pub fn stream_name(&self) -> Option<String> {
+        let (probe, stream) = self.stream.as_ref()?;
+        Some(match probe == stream || probe == CellId::TOGETHER {
+            true => stream.clone(),
+            false => format!("{probe}: {stream}"),
+        })
+    }
 }
 
 /// A figure, in the column's unit.
@@ -73,14 +84,14 @@ impl TableFigure {
         }
     }
 
-    fn ends(&self) -> Option<Ends> {
+    fn ends(&self) -> Option<IntervalEnds> {
         let low = self.estimate.interval?.low;
-        Some(Ends { low, high: self.at_most.unwrap_or(self.estimate).interval?.high })
+        Some(IntervalEnds { low, high: self.at_most.unwrap_or(self.estimate).interval?.high })
     }
 
     /// The interval from low to high, as `11.9–12.7`; `≥11.9` or `≤12.7` where it is open to one side, `–` where to both.
     pub fn interval(&self) -> Option<String> {
-        let Ends { low, high } = self.ends()?;
+        let IntervalEnds { low, high } = self.ends()?;
         let [low, high] = [low, high].map(|end| end.map(|end| number(end, self.digits)));
         Some(match (low, high) {
             (Some(low), Some(high)) => format!("{low}–{high}"),
@@ -187,9 +198,30 @@ impl FigureKind {
 }
 
 impl TableLayout {
+    fn values(&self) -> impl Iterator<Item = &TableFigure> {
+        self.rows.iter().flat_map(|r| &r.cells).flatten()
+    }
+
+    /// Whether nothing was measured.
+    pub fn is_empty(&self) -> bool {
+        self.values().next().is_none()
+    }
+
+    /// Whether a row is a stream rather than a scenario.
+    pub fn has_streams(&self) -> bool {
+        self.rows.iter().any(|r| r.stream.is_some())
+    }
+
+    pub fn has_ways(&self) -> bool {
+        self.rows.iter().any(|r| r.way.is_some())
+    }
+
+    pub fn has_minorities(&self) -> bool {
+        self.values().any(|v| v.of_a_minority)
+    }
+
     /// What its figures are over so many repeats, and how their intervals are to be read.
     pub fn over(&self, repeats: u32) -> String {
-        let values = || self.rows.iter().flat_map(|r| &r.cells).flatten();
         let mut text = format!("means over {repeats} repeats");
         if self.columns.iter().any(|c| c.of == "p99") {
             text += ", p99 of the packets of all";
@@ -197,14 +229,14 @@ impl TableLayout {
         match repeats {
             0..3 => text += "; intervals need three",
             // Some repeats are missing.
-            _ if values().all(|v| v.ends().is_none()) => {}
+            _ if self.values().all(|v| v.ends().is_none()) => {}
             3..10 => {
                 text += ", and below each its 95 % interval; ";
                 text += &format!("{repeats} are few, so it is wide");
             }
             _ => text += ", and below each its 95 % interval",
         }
-        if values().any(TableFigure::is_open) {
+        if self.values().any(TableFigure::is_open) {
             text += "; ≥, ≤ and – where the packets are too few for one of its ends, or both";
         }
         text
@@ -296,12 +328,7 @@ impl Sources {
 }
 
 fn by_scenario(manifest: &Manifest, summary: &Summary, sources: &Sources) -> TableLayout {
-    let mut scenarios: Vec<&str> = Vec::new();
-    for record in &manifest.cells {
-        if !scenarios.contains(&&*record.id.scenario) {
-            scenarios.push(&record.id.scenario);
-        }
-    }
+    let scenarios = manifest.scenarios();
     let found = |scenario: &str, source: &str| {
         let is =
             |r: &&SummaryRow| r.scenario == scenario && r.probe == source && r.stream == source;

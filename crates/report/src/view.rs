@@ -13,11 +13,11 @@ use crate::analysis::series::is_of_line;
 use crate::analysis::timeline;
 use crate::analysis::way::Ways;
 use crate::html::escape;
-use crate::table::clean;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use quell_model::{EchoSample, EchoStatus, Side};
 use quell_store::{CellData, EchoSeries, FlowSeries, QueueSeries, Run};
+use quell_wire::text::line as clean;
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -206,7 +206,7 @@ fn cells(run: &Run) -> (Vec<ViewCell>, usize) {
         if badness > worst.1 {
             worst = (cells.len(), badness);
         }
-        let event = |c: timeline::Change| Event { t: c.at_s * 1e9, label: clean(&c.what) };
+        let event = |c: timeline::LineChange| Event { t: c.at_s * 1e9, label: clean(&c.what) };
         cells.push(ViewCell {
             name: clean(&format!("{}, {}{repeat}", id.scenario, id.probe)),
             events: timeline::changes(data).into_iter().map(event).collect(),

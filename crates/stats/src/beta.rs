@@ -50,7 +50,7 @@ pub(crate) fn quantile(p: f64, a: f64, b: f64) -> f64 {
 }
 
 /// The part of the cases beyond either end of a 95 % interval.
-pub(crate) const TAIL: f64 = 0.025;
+pub const TAIL: f64 = 0.025;
 
 /// Where Student's t with so many degrees of freedom, at least 1, has this part of its cases above it.
 pub(crate) fn student(freedom: usize, tail: f64) -> f64 {

@@ -29,6 +29,7 @@ pub mod rng;
 pub mod running;
 pub mod sample;
 
+pub use beta::TAIL;
 pub use boxes::BoxSummary;
 pub use difference::{Difference, Ranged};
 pub use interval::{Batch, Interval};

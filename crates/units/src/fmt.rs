@@ -62,6 +62,15 @@ pub fn ms(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
+/// As many digits as are read at a glance: `457`, `2.3`, `0.041`.
+pub fn short(value: f64) -> String {
+    match value.abs() {
+        v if v >= 9.95 => format!("{value:.0}"),
+        v if v >= 0.095 || v == 0.0 => format!("{value:.1}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
 /// A part of 1 as percent, without the sign: one digit behind the point, and never 0 or 100 for what is only nearly so.
 pub fn percent(ratio: f64) -> String {
     let text = format!("{:.1}", ratio * 100.0);

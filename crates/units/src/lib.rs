@@ -21,6 +21,7 @@ mod number;
 mod rate;
 mod ratio;
 mod span;
+pub mod table;
 mod text_serde;
 pub mod time;
 mod tos;

@@ -12,7 +12,7 @@ pub use shapers::{NotBelow, not_below};
 
 use crate::kinds::Probe;
 use crate::spec::{
-    Change, Experiment, ProbesRun, QueueAt, QueueDirection, Route, Scenario, Serves,
+    Experiment, ProbesRun, QueueAt, QueueDirection, Route, Scenario, Serves, TimedChange,
 };
 use quell_lab::cell::{CellPlan, ChangeWhat, PlacedChange, PlacedQueue, RouteSettings};
 use quell_lab::topology::{Interface, Network};
@@ -270,7 +270,7 @@ fn hosts(network: &Network, on: &Interface, ahead: bool) -> Vec<Host> {
         .collect()
 }
 
-fn timeline(network: &Network, change: &Change) -> Result<Vec<PlacedChange>, PlanError> {
+fn timeline(network: &Network, change: &TimedChange) -> Result<Vec<PlacedChange>, PlanError> {
     let place = format!("timeline at {}", change.at);
     let mut placed = Vec::new();
     match (&change.link, &change.on) {

@@ -4,7 +4,7 @@ use crate::spec::{Experiment, set};
 use crate::sweep::{self, Places};
 use quell_model::metric::Metric;
 use quell_report::Results;
-use quell_report::compare::{self, By, Comparison, Source, Value, Wanted};
+use quell_report::compare::{self, By, Comparison, MeasuredRun, Value, Wanted};
 use quell_store::Run;
 
 /// What the other kernels of an experiment changed against its first, in sentences; none where it has one, or nothing that they have in common.
@@ -22,7 +22,7 @@ pub fn kernels(run: &Run, results: &Results, experiment: &Experiment) -> Vec<Str
         metrics: metrics.to_vec(),
         margin: 0.0,
     };
-    let sources = [Source { run, results }];
+    let sources = [MeasuredRun { run, results }];
     Comparison::of(&sources, &wanted).map_or(Vec::new(), |found| compare::changed(&found))
 }
 

@@ -15,6 +15,7 @@ pub use capacity::capacities;
 pub use factor::value_of;
 use quell_report::figures::Capacity;
 use quell_report::figures::sweep::Sweep;
+use quell_report::insight::Pair;
 use quell_report::{Results, html};
 use quell_store::Run;
 use std::collections::BTreeMap;
@@ -34,6 +35,8 @@ pub struct JudgedRun {
     pub about: String,
     /// What the experiment's kernels changed, in sentences.
     pub kernel_changes: Vec<String>,
+    /// Scenarios that belong together.
+    pub pairs: Vec<Pair>,
 }
 
 impl JudgedRun {
@@ -50,6 +53,7 @@ impl JudgedRun {
                 capacities: Vec::new(),
                 about: String::new(),
                 kernel_changes: Vec::new(),
+                pairs: Vec::new(),
             };
         };
         let mut published = experiment.published();
@@ -62,6 +66,7 @@ impl JudgedRun {
         let capacities = capacities(&run.manifest.experiment_text, &experiment);
         run.manifest.expectations =
             judge(&run.manifest.cells, &experiment, &|metric| results.values(metric));
+        let pairs = Pair::all(&run.manifest, &BTreeMap::new());
         let about = experiment.about;
         Self {
             run,
@@ -72,6 +77,7 @@ impl JudgedRun {
             capacities,
             about,
             kernel_changes,
+            pairs,
         }
     }
 
@@ -83,6 +89,7 @@ impl JudgedRun {
             swept: &self.swept,
             capacities: &self.capacities,
             changed: &self.kernel_changes,
+            pairs: &self.pairs,
         };
         html::render_with(&self.run, &self.results, &given)
     }

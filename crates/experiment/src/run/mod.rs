@@ -16,7 +16,7 @@ mod watch;
 pub use carrier::{Carrier, GUEST_INIT, GuestKernel, GuestOptions, STOPPED, host_lacking};
 pub use exec::{Bells, lab_exec};
 pub use inside::{guest_init, host_cell, host_init, host_lacks};
-pub use watch::Progress;
+pub use watch::RunProgress;
 
 use crate::spec::Experiment;
 use quell_lab::cell::CellPlan;
@@ -74,7 +74,7 @@ pub fn run(
     plans: &[CellPlan],
     options: &Options,
     stop: &Bell,
-    progress: &mut dyn FnMut(&Progress),
+    progress: &mut dyn FnMut(&RunProgress),
 ) -> Result<Finished, RunError> {
     let begun = Instant::now();
     let mut manifest = manifest(experiment, plans, options);

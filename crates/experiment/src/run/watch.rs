@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// How far a run came.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Progress {
+pub struct RunProgress {
     pub ended: usize,
     pub cells: usize,
     /// What is done of all time inside the experiment, 0 to 1.
@@ -58,7 +58,7 @@ impl ProgressWatch {
         ProgressWatch { cells, begun: Instant::now(), total_ns }
     }
 
-    pub(super) fn look(&mut self, ended: &[bool]) -> Progress {
+    pub(super) fn look(&mut self, ended: &[bool]) -> RunProgress {
         for (cell, ended) in self.cells.iter_mut().zip(ended) {
             if *ended {
                 cell.ended = true;
@@ -72,7 +72,7 @@ impl ProgressWatch {
         let elapsed = self.begun.elapsed();
         let left = (fraction > 0.02 && elapsed > Duration::from_millis(300))
             .then(|| elapsed.mul_f64((1.0 - fraction) / fraction));
-        Progress {
+        RunProgress {
             ended: self.cells.iter().filter(|c| c.ended).count(),
             cells: self.cells.len(),
             fraction,

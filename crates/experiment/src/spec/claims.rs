@@ -1,7 +1,7 @@
 //! Whether the claims of an experiment can be checked at all: they can be read, and what they speak of is measured.
 
 use super::{Experiment, Scenario};
-use crate::expect::{Claim, Source};
+use crate::expect::{Claim, ClaimSource};
 use crate::kinds::{Measured, Role};
 use crate::nearest;
 use quell_model::Metric;
@@ -19,7 +19,7 @@ pub fn check(experiment: &Experiment, problems: &mut Vec<String>) {
     }
 }
 
-fn source(experiment: &Experiment, source: &Source) -> Option<String> {
+fn source(experiment: &Experiment, source: &ClaimSource) -> Option<String> {
     let scenarios: Vec<&str> = experiment.scenario.iter().map(|s| s.name.as_str()).collect();
     if let Some(scenario) = source.scenario.as_deref()
         && !scenarios.contains(&scenario)

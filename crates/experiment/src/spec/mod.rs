@@ -70,7 +70,7 @@ pub struct Experiment {
     pub scenario: Vec<Scenario>,
     pub probe: Vec<Probe>,
     #[serde(default)]
-    pub timeline: Vec<Change>,
+    pub timeline: Vec<TimedChange>,
     /// Claims that must hold, checked after the run: see the module `expect`.
     #[serde(default)]
     pub expect: Vec<String>,
@@ -201,7 +201,7 @@ pub struct Route {
 /// Something that changes while it runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Change {
+pub struct TimedChange {
     pub at: Span,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scenarios: Vec<String>,

@@ -94,7 +94,6 @@ fn a_figure_without_data_is_refused_and_says_what_is_missing() {
         ("ping", "totals", "No flows"),
         ("flow", "totals", "No packets"),
         ("flow", "rtt-cdf", "No packets"),
-        ("ping", "rtt-qq", "One scenario alone"),
         ("ping", "page-waterfall", "No page load"),
         ("ping", "queue-wait", "No queues"),
         ("ping", "sweep", "nothing was swept"),

@@ -3,7 +3,7 @@
 use quell_stats::{Batch, Interval, Pooled, PooledQuantile, mean};
 
 /// Fewest repeats that an interval is drawn from: two could lie anywhere.
-const FEWEST: usize = 3;
+pub(crate) const FEWEST: usize = 3;
 
 /// A figure over repeats with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -11,23 +11,23 @@ pub struct Estimate {
     /// The mean of the repeats' figures; of a quantile far out, that of the packets of all repeats.
     pub value: f64,
     /// Its 95 % interval; none with fewer than three repeats.
-    pub interval: Option<Ends>,
+    pub interval: Option<IntervalEnds>,
 }
 
 /// The ends of an interval. Where the packets are too few to have one of them, it is open to that side.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Ends {
+pub struct IntervalEnds {
     pub low: Option<f64>,
     pub high: Option<f64>,
 }
 
-impl Ends {
+impl IntervalEnds {
     fn map(self, of: impl Fn(f64) -> f64) -> Self {
         Self { low: self.low.map(&of), high: self.high.map(&of) }
     }
 }
 
-impl From<Interval> for Ends {
+impl From<Interval> for IntervalEnds {
     fn from(interval: Interval) -> Self {
         Self { low: Some(interval.low), high: Some(interval.high) }
     }
@@ -38,18 +38,21 @@ impl Estimate {
     /// interval.
     pub fn of(values: &[f64]) -> Option<Self> {
         let interval = if values.len() < FEWEST { None } else { Interval::of_mean(values) };
-        Some(Self { value: mean(values)?, interval: interval.map(Ends::from) })
+        Some(Self { value: mean(values)?, interval: interval.map(IntervalEnds::from) })
     }
 
     pub fn of_loss(ratios: &[f64], packets: &[Vec<Batch>]) -> Option<Self> {
         let interval = if ratios.len() < FEWEST { None } else { Interval::of_loss(packets) };
-        Some(Self { value: mean(ratios)?, interval: interval.map(Ends::from) })
+        Some(Self { value: mean(ratios)?, interval: interval.map(IntervalEnds::from) })
     }
 
     /// The quantile at `p` of the packets of all repeats.
     pub fn of_quantile(packets: &Pooled, p: f64) -> Option<Self> {
         let PooledQuantile { value, low, high } = packets.quantile(p)?;
-        Some(Self { value, interval: (packets.repeats() >= FEWEST).then_some(Ends { low, high }) })
+        Some(Self {
+            value,
+            interval: (packets.repeats() >= FEWEST).then_some(IntervalEnds { low, high }),
+        })
     }
 
     /// Of a share: the interval does not reach above the whole.
@@ -86,7 +89,7 @@ mod tests {
     fn no_loss_in_three_repeats_has_an_upper_bound() {
         let clean = vec![vec![Batch { sent: 1700.0, lost: 0.0 }]; 3];
         let of = Estimate::of_loss(&[0.0; 3], &clean).unwrap();
-        let Ends { low, high } = of.interval.unwrap();
+        let IntervalEnds { low, high } = of.interval.unwrap();
         assert!(of.value == 0.0 && low == Some(0.0), "{of:?}");
         assert!(high.is_some_and(|high| (0.0007..0.0008).contains(&high)), "{of:?}");
     }

@@ -94,9 +94,6 @@ impl OwnTime {
     }
 }
 
-/// A flow that lacks less than this part of the measurement ran all the time: connections take a moment to end.
-const WHOLE: f64 = 0.02;
-
 /// Stretches of the measurement in which losses are counted.
 pub(crate) const BATCHES: i64 = 16;
 
@@ -394,7 +391,8 @@ impl FlowFold {
 fn time(own: Option<(i64, i64)>, window_ns: i64) -> OwnTime {
     let Some((from, to)) = own else { return OwnTime::Never };
     let seconds = |ns: i64| ns as f64 / 1e9;
-    match (window_ns - (to - from)) as f64 > window_ns as f64 * WHOLE {
+    // Connections take a moment to end: a fiftieth is nothing.
+    match (window_ns - (to - from)) as f64 > window_ns as f64 * 0.02 {
         true => OwnTime::Part(seconds(from), seconds(to)),
         false => OwnTime::Whole,
     }

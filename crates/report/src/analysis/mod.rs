@@ -27,7 +27,8 @@ mod window;
 
 pub use definitions::{Definition, definitions};
 pub use echo::{Counts, EchoFold, EchoResult, Transit, Way};
-pub use estimate::{Ends, Estimate};
+pub(crate) use estimate::FEWEST;
+pub use estimate::{Estimate, IntervalEnds};
 pub use flow::{FlowFolds, FlowResult, HeldBack, OwnTime};
 pub use late::{LATE_NS, Lateness};
 pub use one_way::Clocks;
@@ -204,12 +205,10 @@ impl Results {
     }
 }
 
-const TOLD: usize = 3;
-
 /// The first of many of a kind, and how many more there are.
 fn brief(mut warnings: Vec<String>) -> Vec<String> {
-    let more = warnings.len().saturating_sub(TOLD);
-    warnings.truncate(TOLD);
+    let more = warnings.len().saturating_sub(3);
+    warnings.truncate(3);
     if let (Some(last), true) = (warnings.last_mut(), more > 0) {
         last.push_str(&format!(" (and {more} more of this kind)"));
     }

@@ -3,7 +3,7 @@
 use super::counters::Counters;
 use super::echo::{self, Counts, EchoFold, Transit};
 use super::one_way::Clocks;
-use super::timeline::{self, Change};
+use super::timeline::{self, LineChange};
 use super::told::Facts;
 use super::waiting;
 use super::way::Ways;
@@ -15,9 +15,6 @@ use quell_store::{CellData, EchoSeries, FlowSeries, QueuePoint, QueueSeries, Run
 use std::collections::{HashMap, HashSet};
 use std::thread::available_parallelism;
 
-/// Most threads that fold streams side by side.
-const MOST_FOLDERS: usize = 4;
-
 /// Most points of one line: more can't be told apart on a screen, and would make a page slow.
 const MOST_POINTS: usize = 2000;
 
@@ -28,7 +25,7 @@ pub struct ScenarioDelays {
     /// Its streams.
     pub streams: Vec<StreamDelays>,
     /// What was changed while its first repeat ran.
-    pub changes: Vec<Change>,
+    pub changes: Vec<LineChange>,
 }
 
 /// Which of a run's streams a figure is of.
@@ -92,7 +89,7 @@ pub fn delays(run: &Run, which: Which) -> Vec<ScenarioDelays> {
         which == Which::Usual && echo_series(run, which).any(|(_, s)| !has_one_way(s));
     let wanted = move |s: &EchoSeries| !pings_alone || !has_one_way(s);
     let mut scenarios: Vec<ScenarioDelays> = Vec::new();
-    for scenario in scenarios_of(run) {
+    for scenario in run.manifest.scenarios() {
         let mut streams: Vec<(String, Vec<&EchoSeries>)> = Vec::new();
         let mut known: HashMap<&str, usize> = HashMap::new();
         for (record, series) in echo_series(run, which) {
@@ -114,7 +111,7 @@ pub fn delays(run: &Run, which: Which) -> Vec<ScenarioDelays> {
             let cell = echo_series(run, which).find(first).map(|(record, _)| &record.id);
             let data = run.iter().find(|(record, _)| Some(&record.id) == cell).map(|(_, d)| d);
             let changes = data.map_or(Vec::new(), timeline::changes);
-            scenarios.push(ScenarioDelays { scenario, streams, changes });
+            scenarios.push(ScenarioDelays { scenario: scenario.to_owned(), streams, changes });
         }
     }
     scenarios
@@ -226,7 +223,7 @@ pub fn gaps(run: &Run, which: Which) -> Vec<ScenarioGaps> {
         series.filter(|s| wanted(s)).map(move |series| (record, facts, series))
     });
     let all: Vec<_> = all.collect();
-    let threads = available_parallelism().map_or(1, usize::from).min(MOST_FOLDERS);
+    let threads = available_parallelism().map_or(1, usize::from).min(4);
     let alike: Vec<Gaps> = match all.len() < 2 || threads < 2 {
         true => all.iter().map(|(_, facts, series)| Gaps::of(facts, series)).collect(),
         false => std::thread::scope(|scope| {
@@ -322,7 +319,7 @@ pub struct Part<T> {
     /// What is added to its own times on the common axis.
     pub shift_s: f64,
     pub lines: Vec<T>,
-    pub changes: Vec<Change>,
+    pub changes: Vec<LineChange>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -432,7 +429,7 @@ pub struct OneWayCourse {
     pub up: Vec<(f64, Option<f64>)>,
     /// The same of the way back.
     pub down: Vec<(f64, Option<f64>)>,
-    pub changes: Vec<Change>,
+    pub changes: Vec<LineChange>,
 }
 
 /// One-way delays, first repeat of each scenario, where both ends have one clock: two clocks' differences are no delays.
@@ -487,8 +484,6 @@ pub struct Backlog {
     pub wait: Vec<(f64, Option<f64>)>,
 }
 
-const MOST_DEVICES: usize = 5;
-
 /// Whether a queue is part of the emulation of a line: its delay, its marking, its rate. Packets in the delay are under way and don't
 /// wait, and the rate's bucket counts those of the queue inside again. The handles are those of the lab's lines.
 pub(crate) fn is_of_line(handle: &str) -> bool {
@@ -540,7 +535,7 @@ pub fn backlog(run: &Run, begin_ns: i64) -> Option<Course<Backlog>> {
     }
     peaks.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     let shown: Vec<String> =
-        peaks.into_iter().take(MOST_DEVICES).filter(|(peak, _)| *peak > 0.0).map(|p| p.1).collect();
+        peaks.into_iter().take(5).filter(|(peak, _)| *peak > 0.0).map(|p| p.1).collect();
     for part in &mut course.parts {
         part.lines.retain(|line| shown.contains(&line.device));
     }
@@ -575,7 +570,7 @@ fn course<T>(
     let mut parts = Vec::new();
     let begin_s = seconds(begin_ns);
     let mut from_s = begin_s;
-    for scenario in scenarios_of(run) {
+    for scenario in run.manifest.scenarios() {
         let cell = run.iter().find(|(record, data)| {
             record.id.scenario == scenario && record.id.probe == probe && !data.is_empty()
         });
@@ -585,7 +580,8 @@ fn course<T>(
         let to_s = from_s + length;
         let changes = timeline::changes(data);
         let lines = lines(record, data, from_s - begin_s, end_ns);
-        parts.push(Part { scenario, from_s, to_s, shift_s: from_s - begin_s, lines, changes });
+        let (scenario, shift_s) = (scenario.to_owned(), from_s - begin_s);
+        parts.push(Part { scenario, from_s, to_s, shift_s, lines, changes });
         // A little air, so that the end of one is not taken for the start of the next.
         from_s = to_s + length * 0.04;
     }
@@ -597,16 +593,6 @@ fn interval_ns(end_ns: i64) -> i64 {
     let steps = [1, 2, 5].map(|n| n * 100_000_000_i64);
     let round = (0..9).flat_map(|zeros| steps.map(|s| s * 10_i64.pow(zeros)));
     round.into_iter().find(|step| end_ns / step <= 50).unwrap_or(end_ns)
-}
-
-fn scenarios_of(run: &Run) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for record in &run.manifest.cells {
-        if !names.contains(&record.id.scenario) {
-            names.push(record.id.scenario.clone());
-        }
-    }
-    names
 }
 
 /// Echo streams. Usually the probes': where a cell of an experiment has one of its probe's own name, the others are those of loads.
@@ -665,13 +651,11 @@ fn seconds(ns: i64) -> f64 {
     ns as f64 / 1e9
 }
 
-const MOST_DOTS: usize = 4000;
-
 /// The points that have a value, or of each stretch of so many one, drawn by lot: where packets are dense the dots are, and no rhythm of theirs is
 /// caught by one of ours.
 fn dots(points: &[(f64, Option<f64>)]) -> Vec<(f64, f64)> {
     let all: Vec<(f64, f64)> = points.iter().filter_map(|(t, ms)| Some((*t, (*ms)?))).collect();
-    let stretch = all.len().div_ceil(MOST_DOTS).max(1);
+    let stretch = all.len().div_ceil(4000).max(1);
     let mut rng = Rng::new(1);
     let one = |chunk: &[(f64, f64)]| chunk[(rng.f64() * chunk.len() as f64) as usize % chunk.len()];
     all.chunks(stretch).map(one).collect()

@@ -5,7 +5,7 @@ use quell_store::CellData;
 use serde_json::Value;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Change {
+pub struct LineChange {
     /// When, in seconds from the start of the measurement.
     pub at_s: f64,
     /// What, in a few words, as `modem:dsl: rate 2Mbit`.
@@ -14,14 +14,14 @@ pub struct Change {
     pub short: String,
 }
 
-pub fn changes(data: &CellData) -> Vec<Change> {
-    let mut changes: Vec<Change> = Vec::new();
+pub fn changes(data: &CellData) -> Vec<LineChange> {
+    let mut changes: Vec<LineChange> = Vec::new();
     for fact in &data.facts {
         let Subject::Change(at) = fact.subject else { continue };
         let value: Value = serde_json::from_str(&fact.value).unwrap_or_default();
         let what = words(&value);
         let short = what.rsplit_once(": ").map_or(&*what, |(_, short)| short).to_owned();
-        let change = Change { at_s: at.nanos() as f64 / 1e9, what, short };
+        let change = LineChange { at_s: at.nanos() as f64 / 1e9, what, short };
         if !changes.contains(&change) {
             changes.push(change);
         }

@@ -2,11 +2,11 @@
 
 use super::{EchoResult, FlowResult, PageResult, Results, Spread, StreamResult};
 use quell_model::CellId;
-use quell_model::metric::{Ends, Metric};
+use quell_model::metric::{Metric, MetricRange};
 
 impl Results {
     /// All values of a metric, with their cell and stream; none where there was nothing to measure.
-    pub fn values(&self, metric: Metric) -> Vec<(&CellId, &str, Option<Ends>)> {
+    pub fn values(&self, metric: Metric) -> Vec<(&CellId, &str, Option<MetricRange>)> {
         self.rows.iter().map(|row| (&row.cell, &*row.stream, row.value(metric))).collect()
     }
 }
@@ -14,7 +14,7 @@ impl Results {
 impl StreamResult {
     /// A value in the metric's unit. Of a flow whose single packets were reported too, the counts are the
     /// flow's and the delays the packets'.
-    pub(crate) fn value(&self, metric: Metric) -> Option<Ends> {
+    pub(crate) fn value(&self, metric: Metric) -> Option<MetricRange> {
         let exact = match metric {
             Metric::Loss => return self.loss_range(),
             Metric::Received => {
@@ -37,7 +37,7 @@ impl StreamResult {
         exact.map(|value| (value, value))
     }
 
-    fn rtt_range(&self, of: fn(&Spread) -> f64) -> Option<Ends> {
+    fn rtt_range(&self, of: fn(&Spread) -> f64) -> Option<MetricRange> {
         let (least, most) = self.echo()?.rtt_range(of)?;
         Some((least / 1e3, most / 1e3))
     }

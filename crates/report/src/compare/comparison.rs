@@ -1,7 +1,7 @@
 //! What is compared, and what came out: groups, and the differences of all that they have in common.
 
-use super::factor::{self, CompareError, Group, Member, Source, Wanted};
-use super::measure::{self, Set};
+use super::factor::{self, CompareError, Group, MeasuredRun, Member, Wanted};
+use super::measure::{self, Set, Verdict};
 use crate::layout::NETWORK_SHARE;
 use quell_model::metric::Metric;
 
@@ -23,13 +23,19 @@ impl<'a> Comparison<'a> {
     /// # Errors
     /// When there is nothing to compare: one group alone, no stream that all have, nothing measured in the same unit, no cell that ran to
     /// its end, or a name that nothing has.
-    pub fn of(sources: &'a [Source<'a>], wanted: &Wanted) -> Result<Self, CompareError> {
+    pub fn of(sources: &'a [MeasuredRun<'a>], wanted: &Wanted) -> Result<Self, CompareError> {
         let factor::Sorted { by, groups, sets, mut notes } = factor::sort(sources, wanted)?;
         let sets = measure::all(&groups, sets, wanted, &mut notes)?;
         notes.extend(of_pages(&groups, &sets));
         let against = sets.iter().flat_map(|s| &s.measures).map(|m| m.against.len());
         let differences = against.sum();
         Ok(Self { by, groups, sets, notes, differences })
+    }
+
+    /// What each difference says.
+    pub(super) fn verdicts(&self) -> impl Iterator<Item = Verdict> {
+        let measures = self.sets.iter().flat_map(|set| &set.measures);
+        measures.flat_map(|measure| &measure.against).map(|against| against.verdict)
     }
 }
 

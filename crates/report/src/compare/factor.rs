@@ -2,10 +2,12 @@
 
 use crate::analysis::series::is_own;
 use crate::analysis::{Results, StreamResult};
+use crate::figures::common::distinct;
+use crate::insight::Pair;
 use quell_model::metric::Metric;
 use quell_model::{CellId, CellRecord, CellStatus};
 use quell_store::{CellData, Run};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
@@ -30,7 +32,7 @@ pub struct Wanted<'a> {
 }
 
 #[derive(Debug)]
-pub struct Source<'a> {
+pub struct MeasuredRun<'a> {
     pub run: &'a Run,
     pub results: &'a Results,
 }
@@ -41,6 +43,8 @@ pub enum By<'a> {
     Run,
     Scenario,
     Probe,
+    /// Scenarios that belong together, as a line as it is and shaped.
+    Pair(&'a [Pair]),
     /// A field: its name, and what it is by the run's number and the scenario.
     Field(&'a str, &'a dyn Fn(usize, &str) -> Option<Value>),
 }
@@ -58,6 +62,7 @@ impl By<'_> {
             By::Run => "run".to_owned(),
             By::Scenario => "scenario".to_owned(),
             By::Probe => "probe".to_owned(),
+            By::Pair(_) => "pair".to_owned(),
             By::Field(name, _) => (*name).to_owned(),
         }
     }
@@ -65,7 +70,6 @@ impl By<'_> {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CompareError {
-    /// There is one group, or none.
     #[error(
         "there is nothing to compare {one} with: by {by} there is no other; name a second run, or another --by"
     )]
@@ -74,19 +78,16 @@ pub enum CompareError {
         /// What tells groups apart.
         by: String,
     },
-    /// No stream was measured in all groups.
     #[error("nothing was measured in all of them by the same probe in the same scenario: {}", have.join("; "))]
     NothingInCommon { have: Vec<String> },
     #[error("nothing that was measured in all of them is of the same kind and unit: {}", have.join("; "))]
     DifferentUnits { have: Vec<String> },
-    /// No cell of a run ran to its end.
     #[error(
         "no measurement of the run {run} ran to its end: {why}; `quell show {run}` shows what there is"
     )]
     NothingWhole { run: String, why: String },
     #[error("there is no {what} {name:?}; there are {}", known.join(", "))]
     Unknown { what: &'static str, name: String, known: Vec<String> },
-    /// A field that no run has.
     #[error(
         "no run has the field {field}: write its path as for --set, as in topology.link.dsl.up.rate, or one of kernel, quell, seed"
     )]
@@ -108,17 +109,20 @@ impl Member<'_> {
     }
 }
 
-pub(super) type Key = (Option<String>, Option<String>, Option<String>);
+/// What the members of a set have in common: scenario, probe and stream, where groups are not told apart by it.
+pub(super) type SetKey = (Option<String>, Option<String>, Option<String>);
+
+type Sets<'a> = Vec<(SetKey, Vec<Vec<Member<'a>>>)>;
 
 pub(super) struct Sorted<'a> {
     pub by: String,
     pub groups: Vec<Group>,
-    pub sets: Vec<(Key, Vec<Vec<Member<'a>>>)>,
+    pub sets: Sets<'a>,
     pub notes: Vec<String>,
 }
 
 pub(super) fn sort<'a>(
-    sources: &'a [Source<'a>],
+    sources: &'a [MeasuredRun<'a>],
     wanted: &Wanted,
 ) -> Result<Sorted<'a>, CompareError> {
     let by = match (&wanted.by, sources) {
@@ -127,15 +131,56 @@ pub(super) fn sort<'a>(
         (None, _) => By::Run,
     };
     let mut notes = Vec::new();
+    let mut sorter = Sorter::default();
+    for (index, member) in members(sources, wanted, &by, &mut notes)? {
+        for (group, key) in places(&by, index, &member) {
+            sorter.add(group, key, member);
+        }
+    }
+    if let (By::Field(field, _), []) = (&by, &sorter.groups[..]) {
+        return Err(CompareError::NoField { field: (*field).to_owned() });
+    }
+    if sorter.twice {
+        let said =
+            "Repeats with the same seed in virtual time are the same packets; they count once.";
+        notes.push(said.to_owned());
+    }
+    if let Some([one, other]) = sorter.mixed {
+        notes.push(format!(
+            "Runs of one group differ in more than {}, as {one} and {other}, whose same seeds are not the same packets: all are taken together.",
+            by.name()
+        ));
+    }
+    let Sorter { groups, mut sets, .. } = sorter;
+    let groups = match by {
+        By::Run => runs(sources),
+        _ => groups.into_iter().map(|label| Group { label, detail: String::new() }).collect(),
+    };
+    if groups.len() < 2 {
+        let name = |g: &Group| if g.detail.is_empty() { &g.label } else { &g.detail }.clone();
+        let one = groups.first().map_or("nothing".to_owned(), name);
+        return Err(CompareError::Alone { one, by: by.name() });
+    }
+    sets.iter_mut().for_each(|(_, of_groups)| of_groups.resize_with(groups.len(), Vec::new));
+    let sets = in_all(&groups, sets, &mut notes)?;
+    Ok(Sorted { by: by.name(), groups, sets, notes })
+}
+
+/// The streams that are compared, with the number of their run, in the order of the file or in the one that was asked for.
+fn members<'a>(
+    sources: &'a [MeasuredRun<'a>],
+    wanted: &Wanted,
+    by: &By,
+    notes: &mut Vec<String>,
+) -> Result<Vec<(usize, Member<'a>)>, CompareError> {
     let mut members: Vec<(usize, Member)> = Vec::new();
     for (index, source) in sources.iter().enumerate() {
-        let found = whole(source, &mut notes)?;
+        let found = whole(source, notes)?;
         members.extend(found.into_iter().map(|member| (index, member)));
     }
     let scenarios = distinct(members.iter().map(|(_, m)| &m.record.id.scenario));
     known("scenario", &wanted.scenarios, &scenarios)?;
     known("stream", &wanted.streams, &distinct(members.iter().map(|(_, m)| &m.row.stream)))?;
-    // The order of the file, or the one that was asked for.
     let order = |scenario: &String| wanted.scenarios.iter().position(|s| s == scenario);
     members.retain(|(_, m)| wanted.scenarios.is_empty() || order(&m.record.id.scenario).is_some());
     members.sort_by_key(|(source, m)| match by {
@@ -147,71 +192,53 @@ pub(super) fn sort<'a>(
         [] => is_measured(m, &mut own),
         streams => streams.contains(&m.row.stream),
     });
-    let mut groups: Vec<String> = Vec::new();
-    let mut sets: Vec<(Key, Vec<Vec<Member>>)> = Vec::new();
-    let mut places: HashMap<Key, usize> = HashMap::new();
-    let mut counted: HashMap<(Key, String, (u32, u64)), Vec<Member>> = HashMap::new();
-    let mut twice = false;
-    let mut mixed: Option<[&str; 2]> = None;
-    for (index, member) in members {
-        let Some((group, key)) = place(&by, index, &member) else { continue };
+    Ok(members)
+}
+
+/// Puts streams into groups and sets, in the order in which they come.
+#[derive(Default)]
+struct Sorter<'a> {
+    groups: Vec<String>,
+    sets: Sets<'a>,
+    places: HashMap<SetKey, usize>,
+    counted: HashMap<(SetKey, String, (u32, u64)), Vec<Member<'a>>>,
+    /// Whether some packets came twice.
+    twice: bool,
+    /// Two runs of one group whose same seeds are not the same packets.
+    mixed: Option<[&'a str; 2]>,
+}
+
+impl<'a> Sorter<'a> {
+    fn add(&mut self, group: String, key: SetKey, member: Member<'a>) {
         // The same seed in virtual time is the same packets, unless the runs differ in something else: they say nothing more a second time.
-        let before = counted.entry((key.clone(), group.clone(), member.start())).or_default();
+        let before = self.counted.entry((key.clone(), group.clone(), member.start())).or_default();
         if member.run.manifest.kernel.virtual_time {
             if before.iter().any(|earlier| earlier.row == member.row) {
-                twice = true;
-                continue;
+                self.twice = true;
+                return;
             }
             if let Some(other) = before.first() {
-                mixed.get_or_insert([&other.run.manifest.run, &member.run.manifest.run]);
+                self.mixed.get_or_insert([&other.run.manifest.run, &member.run.manifest.run]);
             }
         }
         before.push(member);
-        let at = groups.iter().position(|g| *g == group).unwrap_or_else(|| {
-            groups.push(group);
-            groups.len() - 1
+        let at = self.groups.iter().position(|g| *g == group).unwrap_or_else(|| {
+            self.groups.push(group);
+            self.groups.len() - 1
         });
-        let set = *places.entry(key).or_insert_with_key(|key| {
-            sets.push((key.clone(), Vec::new()));
-            sets.len() - 1
+        let set = *self.places.entry(key).or_insert_with_key(|key| {
+            self.sets.push((key.clone(), Vec::new()));
+            self.sets.len() - 1
         });
-        let of_groups = &mut sets[set].1;
+        let of_groups = &mut self.sets[set].1;
         of_groups.resize_with(of_groups.len().max(at + 1), Vec::new);
         of_groups[at].push(member);
     }
-    if let (By::Field(field, _), []) = (&by, &groups[..]) {
-        return Err(CompareError::NoField { field: (*field).to_owned() });
-    }
-    if twice {
-        notes.push(
-            "Repeats with the same seed in virtual time are the same packets; they count once."
-                .to_owned(),
-        );
-    }
-    let by_name = by.name();
-    if let Some([one, other]) = mixed {
-        notes.push(format!(
-            "Runs of one group differ in more than {by_name}, as {one} and {other}, whose same seeds are not the same packets: all are taken together."
-        ));
-    }
-    let groups = match by {
-        By::Run => runs(sources),
-        _ => groups.into_iter().map(|label| Group { label, detail: String::new() }).collect(),
-    };
-    if groups.len() < 2 {
-        let one = groups.first().map_or("nothing".to_owned(), |g| {
-            if g.detail.is_empty() { g.label.clone() } else { g.detail.clone() }
-        });
-        return Err(CompareError::Alone { one, by: by_name });
-    }
-    sets.iter_mut().for_each(|(_, of_groups)| of_groups.resize_with(groups.len(), Vec::new));
-    let sets = in_all(&groups, sets, &mut notes)?;
-    Ok(Sorted { by: by_name, groups, sets, notes })
 }
 
 /// The streams of cells that ran to their end with all of their tasks; what is left out is said.
 fn whole<'a>(
-    source: &Source<'a>,
+    source: &MeasuredRun<'a>,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Member<'a>>, CompareError> {
     let run = source.run;
@@ -264,30 +291,36 @@ fn is_measured(member: &Member, own: &mut HashMap<*const CellRecord, bool>) -> b
     !has_own || is_own(&member.row.stream, probe)
 }
 
-/// The group and the set of a stream; none where it has no part in the comparison.
-fn place(by: &By, source: usize, member: &Member) -> Option<(String, Key)> {
+/// The group and the set of a stream, each; none where it has no part in the comparison.
+fn places(by: &By, source: usize, member: &Member) -> Vec<(String, SetKey)> {
     let CellId { scenario, probe, .. } = &member.record.id;
-    let stream = || Some(member.row.stream.clone());
+    let stream = &member.row.stream;
+    let set =
+        |scenario: &str| (Some(scenario.to_owned()), Some(probe.clone()), Some(stream.clone()));
     match by {
-        By::Run => {
-            Some((source.to_string(), (Some(scenario.clone()), Some(probe.clone()), stream())))
+        By::Run => vec![(source.to_string(), set(scenario))],
+        By::Scenario => vec![(scenario.clone(), (None, Some(probe.clone()), Some(stream.clone())))],
+        By::Pair(pairs) => {
+            let place = |pair: &Pair| {
+                let before = (pair.before == *scenario).then_some("as it is");
+                let after = || (pair.after == *scenario).then(|| pair.word());
+                Some((before.or_else(after)?.to_owned(), set(&pair.name())))
+            };
+            pairs.iter().filter_map(place).collect()
         }
-        By::Scenario => Some((scenario.clone(), (None, Some(probe.clone()), stream()))),
         // Streams that stand for a probe have its name.
-        By::Probe if *probe == CellId::TOGETHER => {
-            Some((member.row.stream.clone(), (Some(scenario.clone()), None, None)))
+        By::Probe if *probe == CellId::TOGETHER || stream == probe => {
+            vec![(stream.clone(), (Some(scenario.clone()), None, None))]
         }
-        By::Probe => (member.row.stream == *probe)
-            .then(|| (probe.clone(), (Some(scenario.clone()), None, None))),
+        By::Probe => Vec::new(),
         By::Field(_, value) => {
-            let Value { value, scenario } = value(source, scenario)?;
-            Some((value, (Some(scenario), Some(probe.clone()), stream())))
+            value(source, scenario).map(|v| (v.value, set(&v.scenario))).into_iter().collect()
         }
     }
 }
 
-fn runs(sources: &[Source]) -> Vec<Group> {
-    let group = |(index, source): (usize, &Source)| {
+fn runs(sources: &[MeasuredRun]) -> Vec<Group> {
+    let group = |(index, source): (usize, &MeasuredRun)| {
         let m = &source.run.manifest;
         let letter = char::from(b'A' + (index % 26) as u8).to_string();
         let label = match index / 26 {
@@ -305,8 +338,6 @@ fn runs(sources: &[Source]) -> Vec<Group> {
     };
     sources.iter().enumerate().map(group).collect()
 }
-
-type Sets<'a> = Vec<(Key, Vec<Vec<Member<'a>>>)>;
 
 /// The sets that the first group and another have; which are left out is said.
 fn in_all<'a>(
@@ -341,7 +372,7 @@ fn in_all<'a>(
     Ok(common)
 }
 
-fn named((scenario, probe, stream): &Key) -> String {
+fn named((scenario, probe, stream): &SetKey) -> String {
     let probe = probe.as_ref().filter(|p| Some(*p) != stream.as_ref());
     let parts: Vec<&str> =
         [scenario.as_ref(), probe, stream.as_ref()].into_iter().flatten().map(|s| &**s).collect();
@@ -355,9 +386,4 @@ fn known(what: &'static str, wanted: &[String], known: &[String]) -> Result<(), 
         }
         None => Ok(()),
     }
-}
-
-fn distinct<'n>(names: impl Iterator<Item = &'n String>) -> Vec<String> {
-    let mut seen = HashSet::new();
-    names.filter(|name| seen.insert((*name).clone())).cloned().collect()
 }

@@ -5,10 +5,9 @@ use super::factor::Member;
 use super::measure::{Measure, Set};
 use super::text::unit;
 use crate::analysis::series::{StreamDelays, goodput_of, stream_delays};
-use crate::figures::common::{five_numbers, times};
-use crate::figures::qq;
+use crate::figures::common::{distribution, five_numbers, grid, times};
 use crate::figures::{Name, PageWidth};
-use quell_chart::{Axis, Bars, Boxes, Ecdf, Figure, Panel, Polyline};
+use quell_chart::{Axis, Bars, Boxes, Figure, Panel, Polyline};
 use quell_model::metric::Metric;
 use quell_store::EchoSeries;
 use std::borrow::Cow;
@@ -17,11 +16,10 @@ const MOST_PANELS: usize = 12;
 
 pub const BAR: &str = "bar";
 
-pub const NAMES: [Name; 6] = [
+pub const NAMES: [Name; 5] = [
     Name { name: "cdf", shows: "distribution of the round-trip time, groups over each other" },
     Name { name: "box", shows: "round-trip time as boxes, groups beside each other" },
     Name { name: BAR, shows: "each figure with its interval, as bars beside each other" },
-    Name { name: "qq", shows: "round-trip time, quantiles of groups against those of the first" },
     Name { name: "time", shows: "round-trip time over time, groups over each other" },
     Name { name: "goodput", shows: "goodput over time, groups over each other" },
 ];
@@ -71,7 +69,6 @@ impl<'a> Delays<'a> {
             "cdf" => self.distribution(shape),
             "box" => self.boxes(shape),
             BAR => bars(self.comparison, shape),
-            "qq" => self.quantiles(shape),
             "time" => self.over_time(shape),
             "goodput" => goodput(self.comparison, self.span, shape),
             _ => None,
@@ -79,29 +76,25 @@ impl<'a> Delays<'a> {
     }
 
     fn distribution(&self, shape: PageWidth) -> Option<Figure> {
-        let panel = |(name, groups): &(String, Vec<Option<StreamDelays>>)| {
-            let y = Axis::linear("Packets answered within").percent().from(0.0).to(1.0);
-            let panel = Panel::new(times(groups.iter().flatten()), y).title(name.clone());
-            self.named(groups).fold(panel, |panel, (label, delays)| {
-                panel.mark(Ecdf::new(label, delays.distribution.iter().copied()))
-            })
-        };
         let how = "share of the packets sent, of all repeats; a line that ends below 100 % shows the loss";
-        self.panels("Distribution of the round-trip time", how, shape, 230, panel)
+        self.panels("Distribution of the round-trip time", how, shape, 230, |groups| {
+            distribution(self.named(groups))
+        })
     }
 
     fn over_time(&self, shape: PageWidth) -> Option<Figure> {
-        let panel = |(name, groups): &(String, Vec<Option<StreamDelays>>)| {
+        let how = "first repeat of each; gaps in a line are lost packets";
+        self.panels("Round-trip time over time", how, shape, 190, |groups| {
             let end = groups.iter().flatten().filter_map(|d| d.over_time.last());
             let end = end.fold(1.0, |end: f64, (t, _)| end.max(t.ceil()));
             let x = Axis::time("Time").from(0.0).to(end);
-            let panel = Panel::new(x, times(groups.iter().flatten())).title(name.clone());
-            self.named(groups).fold(panel, |panel, (label, delays)| {
-                panel.mark(Polyline::with_gaps(label, delays.over_time.iter().copied()))
-            })
-        };
-        let how = "first repeat of each; gaps in a line are lost packets";
-        self.panels("Round-trip time over time", how, shape, 190, panel)
+            self.named(groups).fold(
+                Panel::new(x, times(groups.iter().flatten())),
+                |panel, (label, delays)| {
+                    panel.mark(Polyline::with_gaps(label, delays.over_time.iter().copied()))
+                },
+            )
+        })
     }
 
     fn boxes(&self, shape: PageWidth) -> Option<Figure> {
@@ -122,27 +115,6 @@ impl<'a> Delays<'a> {
         })
     }
 
-    fn quantiles(&self, shape: PageWidth) -> Option<Figure> {
-        let of = |(name, groups): &(String, Vec<Option<StreamDelays>>)| {
-            let (first, others) = groups.split_first()?;
-            let labels = self.comparison.groups.iter().map(|g| g.label.clone());
-            let others = labels.skip(1).zip(others);
-            let others = others.filter_map(|(label, delays)| Some((label, delays.as_ref()?)));
-            let label = &self.comparison.groups.first()?.label;
-            Some(qq::panel((label, first.as_ref()?), others)?.title(name.clone()))
-        };
-        let all: Vec<Panel> = self.sets.iter().filter_map(of).collect();
-        let left_out = all.len().saturating_sub(MOST_PANELS);
-        let panels = all.into_iter().take(MOST_PANELS).collect();
-        let how = "quantiles of answered packets against those of the first group; above the diagonal times are longer";
-        arranged(
-            framed(self.comparison, "Round-trip times, quantile against quantile", how, left_out),
-            panels,
-            shape,
-            330,
-        )
-    }
-
     fn named<'d>(
         &'d self,
         groups: &'d [Option<StreamDelays>],
@@ -157,10 +129,11 @@ impl<'a> Delays<'a> {
         how: &str,
         shape: PageWidth,
         height: u32,
-        panel: impl Fn(&(String, Vec<Option<StreamDelays>>)) -> Panel,
+        panel: impl Fn(&[Option<StreamDelays>]) -> Panel,
     ) -> Option<Figure> {
         let left_out = self.sets.len().saturating_sub(MOST_PANELS);
-        let panels: Vec<Panel> = self.sets.iter().take(MOST_PANELS).map(panel).collect();
+        let some = self.sets.iter().take(MOST_PANELS);
+        let panels = some.map(|(name, groups)| panel(groups).title(name.clone())).collect();
         arranged(framed(self.comparison, title, how, left_out), panels, shape, height)
     }
 }
@@ -284,10 +257,5 @@ fn framed(comparison: &Comparison, title: &str, how: &str, left_out: usize) -> F
 }
 
 fn arranged(figure: Figure, panels: Vec<Panel>, shape: PageWidth, height: u32) -> Option<Figure> {
-    let columns = if panels.len() > 1 { shape.columns(2) } else { 1 };
-    let rows = panels.len().div_ceil(columns) as u32;
-    let height = if rows == 1 { 420 } else { 130 + height * rows };
-    let has_panels = !panels.is_empty();
-    let figure = panels.into_iter().fold(figure.columns(columns), Figure::panel);
-    has_panels.then(|| figure.size(shape.width(980), height))
+    (!panels.is_empty()).then(|| grid(figure, panels, shape, height))
 }

@@ -1,9 +1,9 @@
 //! The differences of each metric, and what they say.
 
-use super::factor::{CompareError, Group, Key, Member, Wanted};
-use crate::analysis::{Clocks, StreamResult};
-use quell_model::metric::{Metric, Unit};
-use quell_stats::{Batch, Difference, Interval, Pooled, Ranged, mean};
+use super::factor::{CompareError, Group, Member, SetKey, Wanted};
+use crate::analysis::{Clocks, FEWEST, StreamResult};
+use quell_model::metric::{Metric, MetricUnit};
+use quell_stats::{Batch, Difference, Interval, Pooled, Ranged, TAIL, mean};
 use std::collections::HashSet;
 
 /// What is compared where nobody says: of each stream what it has.
@@ -18,12 +18,6 @@ const USUAL: [Metric; 9] = [
     Metric::Goodput,
     Metric::Load,
 ];
-
-/// The part of the cases beyond either end of a 95 % interval.
-const TAIL: f64 = 0.025;
-
-/// Fewest repeats that an interval is drawn from.
-const FEWEST: usize = 3;
 
 /// A stream that all groups measured, or the streams that stand for it in each.
 #[derive(Debug)]
@@ -132,7 +126,7 @@ fn is_good(metric: Metric) -> Option<bool> {
 }
 
 /// The streams of a group in one set.
-struct Side<'a> {
+struct GroupStreams<'a> {
     members: &'a [Member<'a>],
     packets: Option<Pooled<'a>>,
 }
@@ -146,7 +140,7 @@ struct Figure {
 
 pub(super) fn all<'a>(
     groups: &[Group],
-    sets: Vec<(Key, Vec<Vec<Member<'a>>>)>,
+    sets: Vec<(SetKey, Vec<Vec<Member<'a>>>)>,
     wanted: &Wanted,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Set<'a>>, CompareError> {
@@ -175,7 +169,8 @@ pub(super) fn all<'a>(
         inexact |= of_groups.iter().flatten().any(|m| is_inexact(m.row));
         let asks = |metric: &Metric| matches!(metric, Metric::RttP50 | Metric::RttP99);
         let pooled = metrics.iter().any(asks);
-        let sides: Vec<Side> = of_groups.iter().map(|members| Side::of(members, pooled)).collect();
+        let sides: Vec<GroupStreams> =
+            of_groups.iter().map(|members| GroupStreams::of(members, pooled)).collect();
         let measure = |metric: &Metric| {
             let others = of(&of_groups, *metric);
             let first = sides[0].figure(*metric, tail)?;
@@ -212,7 +207,7 @@ fn is_second_best(members: &[Member], metric: Metric, wanted: &Wanted) -> bool {
     wanted.metrics.is_empty() && metric == Metric::JitterRtt && has_up()
 }
 
-fn measured(groups: &[Group], sets: &[(Key, Vec<Vec<Member>>)]) -> Vec<String> {
+fn measured(groups: &[Group], sets: &[(SetKey, Vec<Vec<Member>>)]) -> Vec<String> {
     let of_group = |(index, group): (usize, &Group)| {
         let rows = || sets.iter().flat_map(move |(_, of)| &of[index]).map(|m| m.row);
         let has = |metric: &&Metric| rows().any(|row| value(row, **metric).is_some());
@@ -238,10 +233,10 @@ fn is_inexact(row: &StreamResult) -> bool {
 }
 
 fn is_of_packets(metric: Metric) -> bool {
-    matches!(metric.unit(), Unit::Time)
+    matches!(metric.unit(), MetricUnit::Time)
 }
 
-impl<'a> Side<'a> {
+impl<'a> GroupStreams<'a> {
     fn of(members: &'a [Member<'a>], pooled: bool) -> Self {
         let each = || members.iter().filter_map(|m| Some(&*m.row.echo()?.rtt_each_ms));
         Self { members, packets: if pooled { Pooled::new(each()) } else { None } }
@@ -294,7 +289,7 @@ impl<'a> Side<'a> {
 }
 
 fn against(
-    sides: &[Side],
+    sides: &[GroupStreams],
     group: usize,
     metric: Metric,
     first: &Figure,
@@ -332,7 +327,7 @@ fn against(
 }
 
 /// The values of repeats that began alike, where each has its like and only one.
-fn pairs(one: &Side, other: &Side, metric: Metric) -> Option<Vec<(f64, f64)>> {
+fn pairs(one: &GroupStreams, other: &GroupStreams, metric: Metric) -> Option<Vec<(f64, f64)>> {
     let mut seen = HashSet::new();
     if !one.members.iter().all(|member| seen.insert(member.start())) {
         return None;
@@ -362,7 +357,7 @@ fn verdict(
         _ => None,
     };
     // A few small counts that happen to be alike show no spread; that is no proof that there is none.
-    let is_by_luck = metric.unit() == Unit::Count && among.low == among.high;
+    let is_by_luck = metric.unit() == MetricUnit::Count && among.low == among.high;
     match (towards(among).filter(|_| !is_by_luck), towards(difference)) {
         (Some(sure), _) => Verdict::Surely(sure),
         (None, Some(perhaps)) => Verdict::Perhaps(perhaps),

@@ -12,7 +12,6 @@
 //! What is compared is held against the first group. Repeats that began alike (the same seed) are compared pair by pair; else the two
 //! figures' own intervals are taken together. Of many figures some differ by chance: those that differ beyond that are told from those that may.
 
-mod changed;
 mod comparison;
 mod factor;
 pub mod figures;
@@ -21,10 +20,9 @@ mod measure;
 mod page;
 mod text;
 
-pub use changed::sentences as changed;
 pub use comparison::Comparison;
-pub use factor::{By, CompareError, Group, Source, Value, Wanted};
+pub use factor::{By, CompareError, Group, MeasuredRun, Value, Wanted};
 pub use json::render as json;
 pub use measure::{Against, Basis, Measure, Set, Towards, Verdict, Why};
 pub use page::render as page;
-pub use text::{is_all_unknown, render_in as text, sentences as worse, unknown};
+pub use text::{changed, is_all_unknown, render_in as text, sentences as worse, unknown};

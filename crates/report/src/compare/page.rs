@@ -2,14 +2,14 @@
 
 use super::comparison::Comparison;
 use super::figures::{Delays, NAMES};
-use super::measure::{Set, Towards, Verdict};
-use super::text::sentences;
-use super::text::{digits, figure, interval, notes, relative, signed, unit, word};
+use super::measure::{Against, Measure, Set, Towards, Verdict};
+use super::text::{
+    digits, figure, interval, is_decided, notes, relative, sentences, signed, unit, word,
+};
 use crate::figures::PageWidth;
-use crate::html::{document, escape, figure_of_both, stacking};
+use crate::html::tables::{self, cell, head, head_of_figures, row_name};
+use crate::html::{details, document, escape, figure_of_both, list};
 use std::fmt::Write;
-
-const TOLD: usize = 8;
 
 pub fn render(comparison: &Comparison) -> String {
     let labels: Vec<&str> = comparison.groups.iter().map(|g| &*g.label).collect();
@@ -48,89 +48,94 @@ pub fn render(comparison: &Comparison) -> String {
 }
 
 fn conclusion(comparison: &Comparison) -> String {
-    let verdicts = || {
-        let measures = comparison.sets.iter().flat_map(|s| &s.measures);
-        measures.flat_map(|m| &m.against).map(|a| a.verdict)
-    };
-    let count = |is: fn(Verdict) -> bool| verdicts().filter(|v| is(*v)).count();
+    let count = |is: fn(Verdict) -> bool| comparison.verdicts().filter(|v| is(*v)).count();
     let worse = count(|v| v == Verdict::Surely(Towards::Worse));
     let better = count(|v| v == Verdict::Surely(Towards::Better));
-    let unknown = count(|v| matches!(v, Verdict::Unknown(_)));
-    let mut text = format!(
-        "Of {} figures, {worse} got worse and {better} better, beyond what chance gives among so many; of {unknown} it is not known.",
+    let text = format!(
+        "Of {} figures, {better} got better and {worse} worse, beyond what chance gives among so many.",
         comparison.differences
     );
-    if worse > 0 {
-        text += " What got worse:";
-    }
     let class = if worse > 0 { "failed" } else { "held" };
-    let mut html = format!("<p class=\"{class}\">{}</p>\n", escape(&text));
-    let sentences = sentences(comparison);
-    if !sentences.is_empty() {
-        let mut items: String =
-            sentences.iter().take(TOLD).map(|s| format!("<li>{}</li>\n", escape(s))).collect();
-        if let Some(more) = sentences.len().checked_sub(TOLD + 1) {
-            let _ = writeln!(items, "<li>and {} more: see the table</li>", more + 1);
-        }
-        let _ = writeln!(html, "<ul>\n{items}</ul>");
-    }
-    html
+    let mut worse = sentences(comparison);
+    let more = worse.len().saturating_sub(8);
+    worse.truncate(8);
+    worse.extend((more > 0).then(|| format!("and {more} more: see the table")));
+    format!("<p class=\"{class}\">{}</p>\n{}", escape(&text), list(&worse))
 }
 
+/// What is decided; the others are folded away. Each figure has its column's name with it, for screens on which a row is several lines.
 fn table(comparison: &Comparison) -> String {
-    let two = comparison.groups.len() == 2;
-    let first = escape(&comparison.groups[0].label);
-    let other = if two { escape(&comparison.groups[1].label) } else { "other".to_owned() };
-    let group = if two {
-        String::new()
-    } else {
-        format!("<th scope=\"col\">{}</th>", escape(&comparison.by))
+    let decided = rows(comparison, is_decided);
+    let rest = rows(comparison, |verdict| !is_decided(verdict));
+    let heads = heads(comparison);
+    let rest = match rest.len() {
+        0 => String::new(),
+        n => details(
+            &format!("{n} figures that show no difference"),
+            &tables::table("wide stacks", "No difference seen", &heads, rest.into_iter()),
+        ),
     };
-    let mut text = format!(
-        "<thead><tr><th scope=\"col\">Of</th><th scope=\"col\">Figure</th>{group}<th scope=\"col\" class=\"n\">{first}</th>\
-         <th scope=\"col\" class=\"n\">{other}</th><th scope=\"col\" class=\"n\">Difference</th>\
-         <th scope=\"col\" class=\"n\">95 % interval</th><th scope=\"col\">That is</th></tr></thead>\n<tbody>\n"
-    );
-    for set in &comparison.sets {
-        text += &rows(comparison, set, two, [&first, &other]);
-    }
-    let text = text + "</tbody>\n";
-    stacking("By how much they differ", &text)
+    let decided = match decided.is_empty() {
+        true => "<p>No difference is seen.</p>\n".to_owned(),
+        false => {
+            tables::table("wide stacks", "By how much they differ", &heads, decided.into_iter())
+        }
+    };
+    decided + &rest
 }
 
-/// The rows of a set. Each figure has its column's name with it, for screens on which a row is several lines.
-fn rows(comparison: &Comparison, set: &Set, two: bool, [first, other]: [&str; 2]) -> String {
-    let mut text = String::new();
-    for measure in &set.measures {
-        let metric = measure.metric;
-        for against in &measure.against {
-            let digits = digits(metric, against);
-            let group = match two {
-                true => String::new(),
-                false => format!("<td>{}</td>", escape(&comparison.groups[against.group].label)),
-            };
-            let difference = against.difference.value;
-            let class = match against.verdict {
-                Verdict::Surely(Towards::Worse) => "whole failed",
-                Verdict::Surely(Towards::Better) => "whole held",
-                _ => "whole",
-            };
-            let _ = writeln!(
-                text,
-                "<tr><th scope=\"row\">{}</th><td class=\"whole\">{} <small>{}</small></td>{group}\
-                 <td class=\"n\" data-of=\"{first}\">{}</td><td class=\"n\" data-of=\"{other}\">{}</td>\
-                 <td class=\"n\" data-of=\"Difference\">{}<br> <small>{}</small></td><td class=\"n\" data-of=\"95 % interval\">{}</td><td class=\"{class}\">{}</td></tr>",
-                escape(&set.name()),
-                metric.name(),
-                unit(metric).0,
-                figure(metric, measure.first.value, digits),
-                figure(metric, against.figure.value, digits),
-                signed(metric, difference, digits),
-                relative(metric, measure.first.value, difference, digits),
-                interval(metric, against, digits),
-                word(against.verdict)
-            );
+/// The label of the group that is held against the first, where there is one.
+fn other<'a>(comparison: &'a Comparison) -> Option<&'a str> {
+    (comparison.groups.len() == 2).then(|| &*comparison.groups[1].label)
+}
+
+fn heads(comparison: &Comparison) -> Vec<String> {
+    let other = other(comparison);
+    let mut heads = vec![head("Of"), head("Figure")];
+    heads.extend(other.is_none().then(|| head(&comparison.by)));
+    let figures =
+        [&*comparison.groups[0].label, other.unwrap_or("other"), "Difference", "95 % interval"];
+    heads.extend(figures.map(|name| head_of_figures(name, "")));
+    heads.push(head("That is"));
+    heads
+}
+
+fn rows(comparison: &Comparison, is_shown: fn(Verdict) -> bool) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for set in &comparison.sets {
+        for measure in &set.measures {
+            let shown = measure.against.iter().filter(|against| is_shown(against.verdict));
+            rows.extend(shown.map(|against| row(comparison, set, measure, against)));
         }
     }
-    text
+    rows
+}
+
+fn row(comparison: &Comparison, set: &Set, measure: &Measure, against: &Against) -> Vec<String> {
+    let (metric, digits) = (measure.metric, digits(measure.metric, against));
+    let (first, difference) = (measure.first.value, against.difference.value);
+    let group = &*comparison.groups[against.group].label;
+    let of = |name: &str, html: String| {
+        format!("<td class=\"n\" data-of=\"{}\">{html}</td>", escape(name))
+    };
+    let part = relative(metric, first, difference, digits);
+    let class = match against.verdict {
+        Verdict::Surely(Towards::Worse) => "whole failed",
+        Verdict::Surely(Towards::Better) => "whole held",
+        _ => "whole",
+    };
+    let name = format!("{} <small>{}</small>", metric.name(), unit(metric).0);
+    let mut cells = vec![row_name(&set.name()), format!("<td class=\"whole\">{name}</td>")];
+    cells.extend(other(comparison).is_none().then(|| cell("", group)));
+    cells.extend([
+        of(&comparison.groups[0].label, figure(metric, first, digits)),
+        of(other(comparison).unwrap_or("other"), figure(metric, against.figure.value, digits)),
+        of(
+            "Difference",
+            format!("{}<br> <small>{part}</small>", signed(metric, difference, digits)),
+        ),
+        of("95 % interval", interval(metric, against, digits)),
+        cell(class, word(against.verdict)),
+    ]);
+    cells
 }

@@ -1,29 +1,26 @@
 //! The comparison as a table for a terminal: at most 100 columns, and nothing said by colour.
 
 use super::comparison::Comparison;
-use super::measure::{Against, Basis, Measure, Set, Towards, Verdict};
-use crate::table::{WIDEST, clean, cut, wrap};
-use quell_model::metric::{Metric, Unit};
+use super::measure::{Against, Basis, Measure, Set, Towards, Verdict, Why};
+use quell_finding::WIDEST;
+use quell_model::metric::{Metric, MetricUnit};
 use quell_stats::Ranged;
+use quell_units::table::{Align, Table, cut, wrap};
+use quell_wire::text::line as clean;
 use std::fmt::Write;
-
-const NARROWEST: usize = 80;
 
 /// A metric's unit as tables have it, and how many of it the metric's own unit is.
 pub(super) fn unit(metric: Metric) -> (&'static str, f64) {
     match metric.unit() {
-        Unit::Ratio => ("%", 100.0),
-        Unit::Time => ("ms", 1e3),
-        Unit::Rate => ("Mbit/s", 1e-6),
-        Unit::Count => ("", 1.0),
+        MetricUnit::Ratio => ("%", 100.0),
+        MetricUnit::Time => ("ms", 1e3),
+        MetricUnit::Rate => ("Mbit/s", 1e-6),
+        MetricUnit::Count => ("", 1.0),
     }
 }
 
-/// Most digits after the point: a nanosecond in milliseconds.
-const MOST_DIGITS: f64 = 6.0;
-
-/// Digits after the point by which figures and their difference can be told: three at most, unless these would show nothing of what the verdict says to be
-/// there.
+/// Digits after the point by which figures and their difference can be told: three at most, unless these would show nothing of what the verdict
+/// says to be there; then up to a nanosecond's in milliseconds.
 pub(super) fn digits(metric: Metric, against: &Against) -> usize {
     let (_, factor) = unit(metric);
     let Ranged { value, low, high } = against.difference;
@@ -32,11 +29,11 @@ pub(super) fn digits(metric: Metric, against: &Against) -> usize {
         widths.iter().map(|w| w.abs() * factor).filter(|w| *w > 1e-9).fold(f64::INFINITY, f64::min);
     let is_hidden = (value * factor).abs() < 0.5e-3
         && matches!(against.verdict, Verdict::Surely(_) | Verdict::Perhaps(_));
-    let most = if is_hidden { MOST_DIGITS } else { 3.0 };
+    let most = if is_hidden { 6.0 } else { 3.0 };
     match smallest.is_finite() {
         true => (1.0 - smallest.log10().floor()).clamp(1.0, most) as usize,
         // As tables of results have them.
-        false if matches!(metric.unit(), Unit::Time | Unit::Rate) => {
+        false if matches!(metric.unit(), MetricUnit::Time | MetricUnit::Rate) => {
             if against.figure.value * factor < 100.0 { 3 } else { 1 }
         }
         false => 1,
@@ -61,15 +58,14 @@ fn without_nothing(text: String) -> String {
     }
 }
 
-/// The interval, as `+1.2 to +3.4`.
+/// The interval, as `+1.2 to +3.4`; none of fewer than three repeats, whose packets tell nothing of what differs from one measurement to the next.
 pub(super) fn interval(metric: Metric, against: &Against, digits: usize) -> String {
     let end = |end: Option<f64>| end.map(|end| signed(metric, end, digits));
-    let mark = if against.basis == Basis::Packets { "*" } else { "" };
-    match (end(against.difference.low), end(against.difference.high)) {
-        (Some(low), Some(high)) => format!("{low} to {high}{mark}"),
-        (Some(low), None) => format!("≥{low}{mark}"),
-        (None, Some(high)) => format!("≤{high}{mark}"),
-        (None, None) => "–".to_owned(),
+    match (against.basis, end(against.difference.low), end(against.difference.high)) {
+        (Basis::Packets | Basis::None, ..) | (_, None, None) => String::new(),
+        (_, Some(low), Some(high)) => format!("{low} to {high}"),
+        (_, Some(low), None) => format!("≥{low}"),
+        (_, None, Some(high)) => format!("≤{high}"),
     }
 }
 
@@ -77,7 +73,8 @@ pub(super) fn interval(metric: Metric, against: &Against, digits: usize) -> Stri
 /// digits shown: of a jitter of 15 ns, which is 0.000 ms, 10 ns would be "−33 %".
 pub(super) fn relative(metric: Metric, first: f64, difference: f64, digits: usize) -> String {
     let shown = figure(metric, first, digits);
-    if metric.unit() == Unit::Ratio || !shown.bytes().any(|byte| matches!(byte, b'1'..=b'9')) {
+    if metric.unit() == MetricUnit::Ratio || !shown.bytes().any(|byte| matches!(byte, b'1'..=b'9'))
+    {
         return String::new();
     }
     let part = difference / first.abs() * 100.0;
@@ -101,39 +98,33 @@ pub(super) fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Says that a figure got worse, or that nobody can tell; nothing where neither is so.
-pub(super) fn sentence(
-    first: &str,
-    group: &str,
-    set: &str,
-    measure: &Measure,
-    against: &Against,
-) -> Option<String> {
+/// A difference in a sentence, as `loss of bulk · udp: worse, 0.0 % with A, 30.0 with B, +5 to +70 %`.
+fn sentence(comparison: &Comparison, set: &Set, measure: &Measure, against: &Against) -> String {
     let metric = measure.metric;
     let (unit, digits) = (unit(metric).0, digits(metric, against));
-    let values = format!(
-        "{} {unit} in {}, {} in {}",
-        figure(metric, measure.first.value, digits),
-        clean(first),
-        figure(metric, against.figure.value, digits),
-        clean(group)
-    );
-    let name = format!("{} of {}", metric.name(), clean(set));
-    match against.verdict {
-        Verdict::Surely(Towards::Worse) => {
-            let range = interval(metric, against, digits).replace('*', "");
-            Some(format!("{name} got worse: {values}, {range} {unit}"))
-        }
-        Verdict::Unknown(why) => {
-            Some(format!("whether {name} got worse is not known, since {}: {values}", why.words()))
-        }
-        _ => None,
-    }
+    let label = |group: usize| clean(&comparison.groups[group].label);
+    let figure = |value: f64| figure(metric, value, digits);
+    let range = interval(metric, against, digits);
+    let range = if range.is_empty() { range } else { format!(", {range} {unit}") };
+    let why = match against.verdict {
+        Verdict::Unknown(why) => format!(", since {}", why.words()),
+        _ => String::new(),
+    };
+    format!(
+        "{} of {}: {}{why}, {} {unit} with {}, {} with {}{range}",
+        metric.name(),
+        clean(&set.name()),
+        word(against.verdict),
+        figure(measure.first.value),
+        label(0),
+        figure(against.figure.value),
+        label(against.group)
+    )
 }
 
-/// The comparison as a table for a screen of so many columns.
-pub fn render_in(width: usize, comparison: &Comparison) -> String {
-    let width = width.clamp(NARROWEST, WIDEST);
+/// The comparison as a table for a screen of so many columns; what is undecided as a number, unless all is asked for.
+pub fn render_in(width: usize, comparison: &Comparison, all: bool) -> String {
+    let width = width.clamp(80, WIDEST);
     let mut text = String::new();
     for group in comparison.groups.iter().filter(|g| !g.detail.is_empty()) {
         for (index, line) in wrap(&clean(&group.detail), width - 3).into_iter().enumerate() {
@@ -141,15 +132,25 @@ pub fn render_in(width: usize, comparison: &Comparison) -> String {
             let _ = writeln!(text, "{label:<2} {line}");
         }
     }
-    text += &rows(comparison, width);
-    let notes = notes(comparison);
-    if !notes.is_empty() {
-        text.push('\n');
-    }
-    for line in notes.iter().flat_map(|note| wrap(note, width)) {
+    text += &rows(comparison, width, all);
+    text.push('\n');
+    let hidden = if all { None } else { hidden(comparison) };
+    for line in hidden.iter().chain(&notes(comparison)).flat_map(|note| wrap(note, width)) {
         let _ = writeln!(text, "{line}");
     }
     text
+}
+
+/// Whether a row shows something: a difference, or figures of which nobody can say more for want of repeats.
+pub(super) fn is_decided(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Surely(_) | Verdict::Perhaps(_) | Verdict::Unknown(Why::FewRepeats))
+}
+
+/// What is not shown, and how to see it.
+pub(super) fn hidden(comparison: &Comparison) -> Option<String> {
+    let count = comparison.verdicts().filter(|verdict| !is_decided(*verdict)).count();
+    let all = comparison.differences;
+    (count > 0).then(|| format!("{count} of {all} figures show no difference; --all lists them."))
 }
 
 pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
@@ -175,7 +176,9 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
     if let (Some(_), true) = (pairs, any(|a| a.basis == Basis::Repeats)) {
         how += "; of losses and p99 by the packets of all repeats";
     }
-    notes.push(how + ".");
+    if any(|a| !matches!(a.basis, Basis::Packets | Basis::None)) {
+        notes.push(how + ".");
+    }
     if any(|a| matches!(a.verdict, Verdict::Perhaps(_))) {
         notes.push(format!(
             "perhaps: its own interval leaves 0 out, as one in twenty does by chance, and here are {}.",
@@ -184,7 +187,7 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
     }
     if any(|a| a.basis == Basis::Packets) {
         notes.push(
-            "* of fewer than three repeats: it tells of these packets, and nothing of what differs from one measurement to the next."
+            "Intervals need three repeats; a verdict with * tells of these packets alone."
                 .to_owned(),
         );
     }
@@ -203,9 +206,6 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
     notes
 }
 
-/// Columns of the table. The last is on the left, as the first.
-type Cells = Vec<String>;
-
 /// How much of it a table has room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
@@ -216,94 +216,75 @@ enum Form {
     Terse,
 }
 
-fn rows(comparison: &Comparison, width: usize) -> String {
+fn rows(comparison: &Comparison, width: usize, all: bool) -> String {
+    let forms = [Form::Full, Form::WithoutParts, Form::Terse];
+    // Names are cut only where nothing else is left to give up.
+    let whole = forms.iter().map(|form| (usize::MAX, *form));
+    let mut steps = whole.chain([24, 16, 12, 10].map(|longest| (longest, Form::Terse)));
+    let mut table = table_of(comparison, usize::MAX, Form::Full, width, all);
+    while table.width() > width
+        && let Some((longest, form)) = steps.next()
+    {
+        table = table_of(comparison, longest, form, width, all);
+    }
+    if comparison.verdicts().any(|verdict| all || is_decided(verdict)) {
+        format!("\n{table}")
+    } else {
+        String::new()
+    }
+}
+
+fn table_of(comparison: &Comparison, longest: usize, form: Form, width: usize, all: bool) -> Table {
+    use Align::{Left, Right};
     let two = comparison.groups.len() == 2;
-    let grid = |longest: usize, form: Form| {
-        let label = |group: usize| within(&clean(&comparison.groups[group].label), longest);
-        let head = |group: usize| if two { label(group) } else { "other".to_owned() };
-        let first = label(0);
-        let mut cells: Vec<Cells> = vec![vec![
-            String::new(),
-            if two { String::new() } else { within(&clean(&comparison.by), longest) },
-            first,
-            head(1),
-            "difference".to_owned(),
-            String::new(),
-            "95 % interval".to_owned(),
-            String::new(),
-        ]];
-        let mut sets = Vec::new();
-        for set in &comparison.sets {
-            sets.push((cells.len(), cut(&clean(&set.name()), width)));
-            cells.extend(of_set(set, two, &label, form));
-        }
-        (cells, sets)
-    };
-    let steps = [
-        (40, Form::Full),
-        (40, Form::WithoutParts),
-        (24, Form::Full),
-        (24, Form::WithoutParts),
-        (16, Form::WithoutParts),
-        (12, Form::WithoutParts),
+    let label = |group: usize| cut(&clean(&comparison.groups[group].label), longest);
+    let mut table = Table::new([Left, Left, Right, Right, Right, Right, Right, Left]);
+    let texts = [
+        String::new(),
+        if two { String::new() } else { cut(&clean(&comparison.by), longest) },
+        label(0),
+        if two { label(1) } else { "other".to_owned() },
+        "difference".to_owned(),
+        String::new(),
+        "95 % interval".to_owned(),
+        String::new(),
     ];
-    let mut made = steps.iter().map(|(longest, form)| grid(*longest, *form));
-    let fits = |(cells, _): &(Vec<Cells>, _)| {
-        widths(cells).iter().sum::<usize>() + 2 * 7 <= width + 2 * empty(cells)
-    };
-    let (cells, sets) = made.find(fits).unwrap_or_else(|| grid(10, Form::Terse));
-    let widths = widths(&cells);
-    let mut text = String::from("\n");
-    for (index, row) in cells.iter().enumerate() {
-        if let Some((_, name)) = sets.iter().find(|(at, _)| *at == index) {
-            let _ = writeln!(text, "{}{name}", if index > 1 { "\n" } else { "" });
+    table.row(texts.to_vec());
+    let mut is_first = true;
+    for set in &comparison.sets {
+        let rows: Vec<Vec<String>> = of_set(set, two, &label, form, all);
+        if rows.is_empty() {
+            continue;
         }
-        let mut line = String::new();
-        for (column, (cell, room)) in
-            row.iter().zip(&widths).enumerate().filter(|(_, (_, room))| **room > 0)
-        {
-            let fill = " ".repeat(room.saturating_sub(cell.chars().count()));
-            let left = matches!(column, 0 | 1 | 7);
-            line += &if left { format!("{cell}{fill}  ") } else { format!("{fill}{cell}  ") };
+        if !std::mem::take(&mut is_first) {
+            table.text("");
         }
-        let _ = writeln!(text, "{}", line.trim_end());
+        table.text(cut(&clean(&set.name()), width));
+        rows.into_iter().for_each(|row| table.row(row));
     }
-    text
+    table
 }
 
-/// A name cut in its middle: scenarios begin alike, and those of a sweep end in their value.
-fn within(name: &str, most: usize) -> String {
-    let chars: Vec<char> = name.chars().collect();
-    if chars.len() <= most {
-        return name.to_owned();
-    }
-    let end = most / 2;
-    let (first, last) = (&chars[..most - end - 1], &chars[chars.len() - end..]);
-    first.iter().chain(&['…']).chain(last).collect()
-}
-
-fn widths(cells: &[Cells]) -> Vec<usize> {
-    (0..8).map(|c| cells.iter().map(|row| row[c].chars().count()).max().unwrap_or(0)).collect()
-}
-
-/// Columns without anything in them take no room.
-fn empty(cells: &[Cells]) -> usize {
-    widths(cells).iter().filter(|w| **w == 0).count()
-}
-
-fn of_set(set: &Set, two: bool, label: &dyn Fn(usize) -> String, form: Form) -> Vec<Cells> {
-    let mut cells = Vec::new();
+fn of_set(
+    set: &Set,
+    two: bool,
+    label: &dyn Fn(usize) -> String,
+    form: Form,
+    all: bool,
+) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
     for measure in &set.measures {
         let metric = measure.metric;
-        for (index, against) in measure.against.iter().enumerate() {
+        let shown = measure.against.iter().filter(|a| all || is_decided(a.verdict));
+        for (index, against) in shown.enumerate() {
             let digits = digits(metric, against);
-            let name = match (index, unit(metric).0) {
-                (0, "") => format!("  {}", metric.name()),
-                (0, unit) => format!("  {} {unit}", metric.name()),
+            let name = match index {
+                0 => format!("  {} {}", metric.name(), unit(metric).0).trim_end().to_owned(),
                 _ => String::new(),
             };
             let difference = against.difference.value;
-            cells.push(vec![
+            let mark = if against.basis == Basis::Packets { " *" } else { "" };
+            rows.push(vec![
                 name,
                 if two { String::new() } else { label(against.group) },
                 figure(metric, measure.first.value, digits),
@@ -316,12 +297,12 @@ fn of_set(set: &Set, two: bool, label: &dyn Fn(usize) -> String, form: Form) -> 
                 interval(metric, against, digits),
                 match (form, against.verdict) {
                     (Form::Terse, Verdict::NotSeen) => "none seen".to_owned(),
-                    (_, verdict) => word(verdict).to_owned(),
+                    (_, verdict) => word(verdict).to_owned() + mark,
                 },
             ]);
         }
     }
-    cells
+    rows
 }
 
 /// What got worse, a sentence each; none where nothing did. What is neither better nor worse does not count, and of what may differ by chance
@@ -340,18 +321,37 @@ pub fn is_all_unknown(comparison: &Comparison) -> bool {
 }
 
 fn told(comparison: &Comparison, is_meant: impl Fn(Verdict) -> bool) -> Vec<String> {
-    let first = &comparison.groups[0].label;
-    let mut found = Vec::new();
-    for set in &comparison.sets {
-        let name = set.name();
-        let of_pair = |measure: &Measure, against: &Against| {
-            let group = &comparison.groups[against.group].label;
-            sentence(first, group, &name, measure, against)
-        };
-        for measure in &set.measures {
-            let meant = measure.against.iter().filter(|against| is_meant(against.verdict));
-            found.extend(meant.filter_map(|against| of_pair(measure, against)));
-        }
+    let of_set = |set| sentences_of(comparison, set, &is_meant);
+    comparison.sets.iter().flat_map(of_set).collect()
+}
+
+fn sentences_of(
+    comparison: &Comparison,
+    set: &Set,
+    is_meant: &impl Fn(Verdict) -> bool,
+) -> Vec<String> {
+    let pairs = set.measures.iter().flat_map(|m| m.against.iter().map(move |a| (m, a)));
+    let meant = pairs.filter(|(_, against)| is_meant(against.verdict));
+    meant.map(|(measure, against)| sentence(comparison, set, measure, against)).collect()
+}
+
+/// What the other groups changed against the first, for who does not ask for the table: what differs, and of how many figures nothing more is known.
+pub fn changed(comparison: &Comparison) -> Vec<String> {
+    let surely = told(comparison, |v| matches!(v, Verdict::Surely(_)));
+    let perhaps = told(comparison, |v| matches!(v, Verdict::Perhaps(_)));
+    let differ = surely.len() + perhaps.len();
+    let labels: Vec<String> = comparison.groups.iter().map(|g| clean(&g.label)).collect();
+    let count = |is: fn(Verdict) -> bool| comparison.verdicts().filter(|v| is(*v)).count();
+    let mut said = vec![format!(
+        "{} against {}: {differ} of {} figures differ, {} are equal in every repeat",
+        labels[1..].join(", "),
+        labels[0],
+        comparison.differences,
+        count(|v| v == Verdict::Equal)
+    )];
+    said.extend(surely.into_iter().chain(perhaps).take(8));
+    if differ > 8 {
+        said.push(format!("and {} more", differ - 8));
     }
-    found
+    said
 }

@@ -21,9 +21,6 @@ use std::io;
 /// Flent's usual distance of values on its grid, in nanoseconds.
 const STEP_NS: i64 = 200_000_000;
 
-/// Steps over which a ping's line is drawn through without an answer.
-const GAP: i64 = 5;
-
 /// Why a cell is no file of Flent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -289,7 +286,8 @@ fn on_grid(packets: &[&EchoSample], steps: i64) -> Vec<Option<f64>> {
         let before = *answers.get(after.checked_sub(1)?)?;
         let apart = next.0 - before.0;
         let part = (t - before.0) as f64 / apart as f64;
-        (apart <= GAP * STEP_NS).then_some(before.1 + (next.1 - before.1) * part)
+        // Over five steps a line is drawn through without an answer.
+        (apart <= 5 * STEP_NS).then_some(before.1 + (next.1 - before.1) * part)
     };
     (0..steps).map(|x| value(x * STEP_NS)).collect()
 }

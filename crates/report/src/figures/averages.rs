@@ -1,8 +1,7 @@
 //! ping-exp's chart of averages: a bar for each stream with its mean and deviation, and its loss.
 
-use super::common::PageWidth;
 use super::common::{
-    Made, Subject, bound, empty, listed, mark, of_bounds, of_few, series_name, source,
+    Made, PageWidth, Subject, bound, empty, listed, mark, of_bounds, of_few, series_name, source,
 };
 use crate::analysis::series::{StreamDelays, delays};
 use quell_chart::{Axis, Bars, Figure, Legend, Panel};

@@ -1,7 +1,6 @@
 //! What waits in queues over time, and for how long, one scenario after the other.
 
-use super::common::PageWidth;
-use super::common::{Made, Subject, empty, events, part_axis, restarted, source};
+use super::common::{Made, PageWidth, Subject, empty, events, part_axis, restarted, source};
 use crate::analysis::series::{Backlog, Part, backlog};
 use quell_chart::{Axis, Figure, Mark, Panel, Polyline};
 

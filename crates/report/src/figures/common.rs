@@ -1,11 +1,12 @@
 //! What figures share: whose they are, the words around their data, and names few of many.
 
 use crate::analysis::series::{Part, StreamDelays, Which};
-use crate::analysis::timeline::Change;
-use quell_chart::{Axis, Figure, FiveNumbers, Mark, decent};
+use crate::analysis::timeline::LineChange;
+use quell_chart::{Axis, Ecdf, Figure, FiveNumbers, Mark, Panel, decent};
 use quell_model::Manifest;
 use quell_stats::BoxSummary;
 use quell_store::Run;
+use std::collections::HashSet;
 
 /// A figure with data in it, or why there is none.
 pub(super) type Made = Result<Figure, Box<Nothing>>;
@@ -86,6 +87,25 @@ pub(super) fn restarted<T: Clone>(part: &Part<T>, shift: impl Fn(&mut T, f64)) -
     part
 }
 
+/// Panels in two columns where a page is wide, a row as high as said; one row is higher.
+pub(crate) fn grid(figure: Figure, panels: Vec<Panel>, shape: PageWidth, row: u32) -> Figure {
+    let columns = if panels.len() > 1 { shape.columns(2) } else { 1 };
+    let rows = panels.len().div_ceil(columns) as u32;
+    let height = if rows == 1 { 420 } else { 130 + row * rows };
+    let figure = panels.into_iter().fold(figure.columns(columns), Figure::panel);
+    figure.size(shape.width(980), height)
+}
+
+/// Distributions over each other. A line that does not reach the top shows the loss.
+pub(crate) fn distribution<'a>(lines: impl Iterator<Item = (String, &'a StreamDelays)>) -> Panel {
+    let lines: Vec<_> = lines.collect();
+    let y = Axis::linear("Packets answered within").percent().from(0.0).to(1.0);
+    let panel = Panel::new(times(lines.iter().map(|(_, delays)| *delays)), y);
+    lines.into_iter().fold(panel, |panel, (name, delays)| {
+        panel.mark(Ecdf::new(name, delays.distribution.iter().copied()))
+    })
+}
+
 /// The small print of a figure: which run it shows.
 pub(super) fn source(manifest: &Manifest) -> String {
     let partial = if manifest.complete { "" } else { " · partial run" };
@@ -100,7 +120,7 @@ pub(super) fn empty(title: &str, run: &Run, why: &str) -> Made {
 }
 
 /// Marks of what was changed, `from_s` being where the cell begins on the axis. Changes of one time share a mark.
-pub(super) fn events(changes: &[Change], from_s: f64) -> Vec<Mark> {
+pub(super) fn events(changes: &[LineChange], from_s: f64) -> Vec<Mark> {
     let mut marks: Vec<(f64, Vec<&str>)> = Vec::new();
     for change in changes {
         match marks.last_mut() {
@@ -125,14 +145,9 @@ pub(super) fn series_name(scenario: &str, stream: &str, several: bool) -> String
 }
 
 /// Names, each once, in order of appearance.
-pub(super) fn distinct<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
-    let mut distinct: Vec<String> = Vec::new();
-    for name in names {
-        if !distinct.contains(name) {
-            distinct.push(name.clone());
-        }
-    }
-    distinct
+pub(crate) fn distinct<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut known = HashSet::new();
+    names.filter(|name| known.insert(*name)).cloned().collect()
 }
 
 /// The names of the streams that a figure shows, few of many.
@@ -202,9 +217,6 @@ fn apart(sorted: &[f64]) -> Vec<f64> {
     kept
 }
 
-/// From this ratio of the greatest to the least time, equal ratios take equal space: bufferbloat is a matter of factors.
-const WIDE: f64 = 8.0;
-
 pub(super) struct TimeRange {
     low: f64,
     high: f64,
@@ -225,8 +237,10 @@ impl TimeRange {
             .map(|(low, high)| Self { low, high })
             .reduce(|a, b| Self { low: a.low.min(b.low), high: a.high.max(b.high) })
     }
+
+    /// Whether equal ratios take equal space: bufferbloat is a matter of factors.
     fn is_wide(&self) -> bool {
-        self.low > 0.0 && self.high / self.low > WIDE
+        self.low > 0.0 && self.high / self.low > 8.0
     }
 
     pub fn ends(&self) -> (f64, f64) {
@@ -238,20 +252,16 @@ impl TimeRange {
 
     /// As low as a marker can stand there whole.
     pub fn above_ground(&self) -> f64 {
-        const PART: f64 = 0.03;
         let (low, high) = self.ends();
         match self.is_wide() {
-            true => low * (high / low).powf(PART),
-            false => high * PART,
+            true => low * (high / low).powf(0.03),
+            false => high * 0.03,
         }
     }
 
     pub fn axis(&self) -> Axis {
-        self.axis_of("Round-trip time")
-    }
-
-    pub fn axis_of(&self, label: &str) -> Axis {
         let (low, high) = self.ends();
+        let label = "Round-trip time";
         let axis = if self.is_wide() { Axis::log10(label) } else { Axis::linear(label) };
         axis.unit("ms").from(low).to(high)
     }

@@ -1,13 +1,11 @@
 //! Jitter packet by packet, and time between arrivals: how steadily packets come, scenarios over each other.
 
-use super::common::PageWidth;
-use super::common::{Made, Subject, distinct, empty, listed, mark, of_few, series_name, source};
+use super::common::{
+    Made, PageWidth, Subject, distinct, empty, grid, listed, mark, of_few, series_name, source,
+};
 use crate::analysis::Transit;
 use crate::analysis::series::{ScenarioGaps, gapped, gaps};
 use quell_chart::{Axis, Ecdf, Figure, Panel};
-
-/// The part of the pairs that may lie beyond either end of an axis.
-const BEYOND: f64 = 0.01;
 
 type Of = fn(&ScenarioGaps) -> &[(f64, f64)];
 
@@ -56,10 +54,8 @@ pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
             "{}. All repeats; of each line 1 % of the pairs at most lies beyond either end of an axis.{few}{}",
             source(&run.manifest),
             of_few(all.iter().filter(|g| has_pairs(g)).map(|g| (named(g), g.minority())))
-        ))
-        .columns(shape.columns(2));
-    let rows = 2 / shape.columns(2) as u32;
-    Ok(panels.into_iter().fold(figure, Figure::panel).size(shape.width(980), 130 + 290 * rows))
+        ));
+    Ok(grid(figure, panels.into(), shape, 290))
 }
 
 fn has_pairs(gaps: &ScenarioGaps) -> bool {
@@ -69,5 +65,5 @@ fn has_pairs(gaps: &ScenarioGaps) -> bool {
 /// Where a distribution has left its lowest part behind, and where its highest begins.
 fn middle(distribution: &[(f64, f64)]) -> Option<(f64, f64)> {
     let at = |share: f64| distribution.iter().find(|(_, s)| *s >= share).map(|(value, _)| *value);
-    Some((at(BEYOND)?, at(1.0 - BEYOND)?))
+    Some((at(0.01)?, at(0.99)?))
 }

@@ -1,8 +1,9 @@
 //! Goodput over time, stacked by flow, one scenario after the other: the documents' chart of a transfer through six scenarios. Flows of
 //! different directions don't share a line, and don't stand on each other: each way has its panel.
 
-use super::common::PageWidth;
-use super::common::{Made, Subject, distinct, empty, events, listed, part_axis, restarted, source};
+use super::common::{
+    Made, PageWidth, Subject, distinct, empty, events, listed, part_axis, restarted, source,
+};
 use crate::analysis::series::{Course, Goodput, Part, goodput};
 use quell_chart::{Axis, Figure, Mark, Panel, Stack};
 

@@ -1,7 +1,6 @@
 //! One-way delays over time: a panel each way for each scenario, where both ends have one clock.
 
-use super::common::PageWidth;
-use super::common::{Made, Subject, distinct, empty, events, listed, source};
+use super::common::{Made, PageWidth, Subject, distinct, empty, events, listed, source};
 use crate::analysis::series::{OneWayCourse, one_way};
 use quell_chart::{Axis, Figure, Panel, Polyline};
 

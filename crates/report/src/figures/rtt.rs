@@ -1,12 +1,11 @@
 //! Round-trip times: over time, distribution, boxes.
 
-use super::common::PageWidth;
 use super::common::{
-    Made, Subject, TimeRange, bound, distinct, empty, events, five_numbers, listed, mark,
-    of_bounds, of_few, series_name, source,
+    self, Made, PageWidth, Subject, TimeRange, bound, distinct, empty, events, five_numbers,
+    listed, mark, of_bounds, of_few, series_name, source,
 };
 use crate::analysis::series::{ScenarioDelays, StreamDelays, delayed, delays};
-use quell_chart::{Axis, Boxes, Ecdf, Figure, Legend, Panel, Polyline, Scatter};
+use quell_chart::{Axis, Boxes, Figure, Legend, Panel, Polyline, Scatter};
 
 const NOTHING: &str = "No packets with answers were recorded in this run.";
 
@@ -99,21 +98,18 @@ fn panel_title(scenario: &ScenarioDelays) -> String {
     }
 }
 
-/// The distribution, of all repeats. A line that does not reach the top shows the loss.
+/// The distribution, of all repeats.
 pub(super) fn distribution(subject: Subject, shape: PageWidth) -> Made {
     let title = "Distribution of the round-trip time";
     let (run, all) = (subject.run, delays(subject.run, subject.which));
-    let Some(range) = TimeRange::of(streams(&all).map(|(_, stream)| stream)) else {
+    if TimeRange::of(streams(&all).map(|(_, stream)| stream)).is_none() {
         return empty(title, run, NOTHING);
-    };
-    let several = has_several(&all);
-    let y = Axis::linear("Packets answered within").percent().from(0.0).to(1.0);
-    let mut panel = Panel::new(range.axis(), y);
-    for (scenario, stream) in streams(&all) {
-        let name = series_name(&scenario.scenario, &stream.stream, several);
-        let name = name + bound(stream.unsure_part());
-        panel = panel.mark(Ecdf::new(name, stream.distribution.iter().copied()));
     }
+    let several = has_several(&all);
+    let name = |scenario: &ScenarioDelays, stream: &StreamDelays| {
+        series_name(&scenario.scenario, &stream.stream, several) + bound(stream.unsure_part())
+    };
+    let lines = streams(&all).map(|(scenario, stream)| (name(scenario, stream), stream));
     Ok(Figure::new(title)
         .subtitle(format!(
             "{}: share of the packets sent; a line that ends below 100 % shows the loss",
@@ -123,7 +119,7 @@ pub(super) fn distribution(subject: Subject, shape: PageWidth) -> Made {
             "" => source(&run.manifest),
             bounds => format!("{}.{bounds}", source(&run.manifest)),
         })
-        .panel(panel)
+        .panel(common::distribution(lines))
         .size(shape.width(980), 460))
 }
 

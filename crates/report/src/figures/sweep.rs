@@ -1,8 +1,7 @@
 //! What changes with a swept field: each figure over the field's values, a line for each scenario.
 
-use super::common::PageWidth;
-use super::common::{series_name, source};
-use crate::analysis::{Ends, Estimate, Summary, SummaryRow};
+use super::common::{PageWidth, grid, series_name, source};
+use crate::analysis::{Estimate, IntervalEnds, Summary, SummaryRow};
 use quell_chart::{Axis, Band, Figure, Panel, Polyline, Scatter, decent};
 use quell_model::Manifest;
 
@@ -67,13 +66,10 @@ pub fn figure(
         0..3 => "Intervals need three repeats".to_owned(),
         n => format!("The mean of {n} repeats, with its 95 % interval"),
     };
-    let columns = if panels.len() > 1 { shape.columns(2) } else { 1 };
-    let rows = panels.len().div_ceil(columns) as u32;
     let figure = Figure::new(format!("By {}", sweep.field))
         .subtitle(how)
         .note(format!("{}. Streams of probes; those of loads are left out.", source(manifest)));
-    let figure = panels.into_iter().fold(figure.columns(columns), Figure::panel);
-    Some(figure.size(shape.width(980), if rows == 1 { 420 } else { 120 + 220 * rows }))
+    Some(grid(figure, panels, shape, 220))
 }
 
 fn panel(
@@ -117,7 +113,7 @@ fn panel(
             any = true;
             let name = series_name(line, stream, several);
             let ends = |(x, estimate): &(f64, Estimate)| match estimate.interval? {
-                Ends { low: Some(low), high: Some(high) } => {
+                IntervalEnds { low: Some(low), high: Some(high) } => {
                     Some((*x, low * factor, high * factor))
                 }
                 _ => None,

@@ -1,12 +1,9 @@
 //! What TCP itself says of its connections: window, round trip, pacing, delivery, over time.
 
-use super::common::PageWidth;
-use super::common::{Made, Subject, distinct, empty, listed, series_name, source};
+use super::common::{Made, PageWidth, Subject, distinct, empty, grid, listed, series_name, source};
 use crate::analysis::series::{TcpCourse, tcp};
 use quell_chart::{Axis, Figure, Panel, Polyline};
 use quell_model::TcpState;
-
-const MOST_LINES: usize = 12;
 
 /// A panel: what it shows, its unit, and the value; none where the kernel has none.
 type TcpCurve = (&'static str, &'static str, fn(&TcpState) -> Option<f64>);
@@ -28,7 +25,7 @@ pub(super) fn streams_of(subject: Subject) -> Vec<String> {
 pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
     let (run, title) = (subject.run, "What TCP says of its connections");
     let all = tcp(run, subject.which);
-    let shown = &all[..all.len().min(MOST_LINES)];
+    let shown = &all[..all.len().min(12)];
     if shown.is_empty() {
         return empty(title, run, "No TCP connection of a probe was sampled in this run.");
     }
@@ -56,8 +53,5 @@ pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
             "{}. First repeat. Delivery is the kernel's estimate of what arrives.{left_out}",
             source(&run.manifest)
         ));
-    let figure =
-        KINDS.iter().map(panel).fold(figure.columns(shape.columns(2)).share_x(), Figure::panel);
-    let rows = KINDS.len().div_ceil(shape.columns(2)) as u32;
-    Ok(figure.size(shape.width(980), 130 + 220 * rows))
+    Ok(grid(figure.share_x(), KINDS.iter().map(panel).collect(), shape, 220))
 }

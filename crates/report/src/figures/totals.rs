@@ -1,7 +1,8 @@
 //! What all flows carried each way, and the ping meanwhile, in one figure: Flent's `all`, with the line's rate drawn and each direction apart.
 
-use super::common::PageWidth;
-use super::common::{Made, Subject, distinct, empty, listed, series_name, source, times};
+use super::common::{
+    Made, PageWidth, Subject, distinct, empty, listed, series_name, source, times,
+};
 use super::goodput::ways;
 use crate::analysis::series::{Part, delays, goodput};
 use quell_chart::{Axis, Figure, Panel, Polyline};

@@ -1,15 +1,10 @@
 //! What a page waited for: a row for each request of one load, from when the page asked for it to its last byte.
 
-use super::common::PageWidth;
-use super::common::{Made, Subject, distinct, empty, source};
+use super::common::{Made, PageWidth, Subject, distinct, empty, source};
 use crate::analysis::PageResult;
 use crate::layout::NETWORK_SHARE;
 use quell_chart::{Axis, Figure, Mark, Panel, Spans};
 use quell_model::page::{PageEnd, PageLoad, PageRequest};
-
-/// Most loads in one figure, and most rows of each: more can't be read.
-const MOST_LOADS: usize = 2;
-const MOST_ROWS: usize = 120;
 
 /// What a request waits for, and how long it did in milliseconds.
 type RequestPhase = (&'static str, fn(&PageRequest) -> Option<f64>);
@@ -51,11 +46,12 @@ pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
     let Some((_, stream, ..)) = all.first() else {
         return empty(title, run, "No page load that came to its end was recorded in this run.");
     };
-    let left_out = match all.len().saturating_sub(MOST_LOADS) {
+    // More can't be read: neither loads, nor rows of one.
+    let left_out = match all.len().saturating_sub(2) {
         0 => String::new(),
         n => format!(" {n} more scenarios are left out; --scenarios names some."),
     };
-    let shown = &all[..all.len().min(MOST_LOADS)];
+    let shown = &all[..all.len().min(2)];
     let last =
         shown.iter().flat_map(|(_, _, load, _)| load.requests.iter().map(end)).fold(1.0, f64::max);
     let share = match run.manifest.kernel.virtual_time {
@@ -73,7 +69,7 @@ pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
             source(&run.manifest)
         ));
     for (scenario, _, load, of) in shown {
-        let requests = &load.requests[..load.requests.len().min(MOST_ROWS)];
+        let requests = &load.requests[..load.requests.len().min(120)];
         height += 90 + 13 * requests.len() as u32;
         figure = figure.panel(panel(scenario, load, requests, *of, last, shape));
     }

@@ -1,7 +1,7 @@
 //! How a run was measured: kernel, machine, cells, settings, queues, definitions, and the experiment file itself.
 
-use super::tables::scrolling;
-use super::text::escape;
+use super::tables::{cell, head, head_of_figures, row_name, scrolling};
+use super::{details, escape};
 use crate::analysis::definitions;
 use quell_finding::{Finding, WIDEST, lines, worst_first};
 use quell_model::{CellRecord, CellStatus, Manifest, Outcome, Subject, Told};
@@ -9,13 +9,7 @@ use quell_store::Run;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Most lines of output that the page shows of each task.
-const MOST_LINES: usize = 40;
-
-/// Most findings that the page shows.
-const MOST_FOUND: usize = 100;
-
-/// Longest text of one queue or setting that the page shows.
+/// Longest text of one queue, setting or output that the page shows.
 const LONGEST: usize = 20_000;
 
 pub(super) fn section(run: &Run) -> String {
@@ -33,10 +27,6 @@ pub(super) fn section(run: &Run) -> String {
     text += &map("Queues, as the kernel described them", "scenario/when/node:device", &m.queues);
     text += &map("Settings of the kernel (sysctl)", "setting", &m.sysctls);
     text + "</section>\n"
-}
-
-fn details(summary: &str, content: &str) -> String {
-    format!("<details>\n<summary>{}</summary>\n{content}</details>\n", escape(summary))
 }
 
 fn general(m: &Manifest) -> String {
@@ -77,11 +67,14 @@ fn general(m: &Manifest) -> String {
 }
 
 fn cells(m: &Manifest) -> String {
-    let mut text = "<thead><tr><th scope=\"col\">Scenario, probe, repeat</th><th scope=\"col\">State</th>\
-                    <th scope=\"col\" class=\"n\">Seed</th><th scope=\"col\" class=\"n\">Time, s</th>\
-                    <th scope=\"col\">Notes</th></tr></thead>\n<tbody>\n"
-        .to_owned();
-    for record in &m.cells {
+    let heads = [
+        head("Scenario, probe, repeat"),
+        head("State"),
+        head_of_figures("Seed", ""),
+        head_of_figures("Time, s", ""),
+        head("Notes"),
+    ];
+    let rows = m.cells.iter().map(|record| {
         let state = match record.status {
             CellStatus::Complete => "✓ complete",
             CellStatus::Partial => "◐ partial",
@@ -89,25 +82,22 @@ fn cells(m: &Manifest) -> String {
             CellStatus::Planned => "○ not begun",
             CellStatus::Stopped => "■ stopped",
         };
-        let _ = writeln!(
-            text,
-            "<tr><th scope=\"row\">{}</th><td>{state}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
-             <td class=\"note\">{}</td></tr>",
-            escape(&record.id.to_string()),
-            record.seed,
-            record.virtual_s.map_or("–".to_owned(), |s| format!("{s:.1}")),
-            escape(&notes(record))
-        );
-    }
-    text.push_str("</tbody>\n");
-    let table = scrolling("Measurements: each scenario with each probe", &text);
-    if m.complete {
-        format!(
+        let took = record.virtual_s.map_or("–".to_owned(), |s| format!("{s:.1}"));
+        vec![
+            row_name(&record.id.to_string()),
+            cell("", state),
+            cell("n", &record.seed.to_string()),
+            cell("n", &took),
+            cell("note", &notes(record)),
+        ]
+    });
+    let table = scrolling("Measurements: each scenario with each probe", &heads, rows);
+    match m.complete {
+        true => format!(
             "<div id=\"measurements\">{}</div>\n",
             details("Measurements, with their seeds", &table)
-        )
-    } else {
-        format!("<h3 id=\"measurements\">Measurements</h3>\n{table}")
+        ),
+        false => format!("<h3 id=\"measurements\">Measurements</h3>\n{table}"),
     }
 }
 
@@ -127,7 +117,7 @@ fn found(run: &Run) -> String {
     let all = run.iter().flat_map(|(_, data)| &data.facts);
     let told = all.filter(|fact| matches!(&fact.subject, Subject::Stream(_, Told::Found)));
     let mut findings: Vec<Finding> =
-        told.filter_map(|fact| serde_json::from_str(&fact.value).ok()).take(MOST_FOUND).collect();
+        told.filter_map(|fact| serde_json::from_str(&fact.value).ok()).take(100).collect();
     if findings.is_empty() {
         return String::new();
     }
@@ -149,9 +139,14 @@ fn outputs(run: &Run) -> String {
                 data.outputs.iter().filter(|o| o.task == task).map(|o| o.line.as_str()).collect();
             let _ =
                 writeln!(text, "<h4>{} · {}</h4>", escape(&record.id.to_string()), escape(task));
-            let from = lines.len().saturating_sub(MOST_LINES);
+            let from = lines.len().saturating_sub(40);
             if from > 0 {
-                let _ = writeln!(text, "<p>The last {MOST_LINES} of {} lines:</p>", lines.len());
+                let _ = writeln!(
+                    text,
+                    "<p>The last {} of {} lines:</p>",
+                    lines.len() - from,
+                    lines.len()
+                );
             }
             let _ = writeln!(text, "<pre>{}</pre>", escape(&shorten(&lines[from..].join("\n"))));
         }
@@ -177,19 +172,10 @@ fn map(title: &str, key: &str, map: &BTreeMap<String, String>) -> String {
     if map.is_empty() {
         return String::new();
     }
-    let mut text = format!(
-        "<thead><tr><th scope=\"col\">{}</th><th scope=\"col\">value</th></tr></thead>\n<tbody>\n",
-        escape(key)
-    );
-    for (name, value) in map {
-        let _ = writeln!(
-            text,
-            "<tr><th scope=\"row\">{}</th><td><code>{}</code></td></tr>",
-            escape(name),
-            escape(&shorten(value))
-        );
-    }
-    details(title, &scrolling(title, &(text + "</tbody>\n")))
+    let rows = map.iter().map(|(name, value)| {
+        vec![row_name(name), format!("<td><code>{}</code></td>", escape(&shorten(value)))]
+    });
+    details(title, &scrolling(title, &[head(key), head("value")], rows))
 }
 
 fn shorten(text: &str) -> String {

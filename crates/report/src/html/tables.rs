@@ -1,27 +1,65 @@
-//! The page's tables of results. Each scrolls within itself where a screen is narrow.
+//! The page's tables: how they are written, and those of results. Each scrolls within itself where a screen is narrow.
 
-use super::text::escape;
+use super::escape;
 use crate::analysis::{EchoResult, OwnTime, Results, Spread, StreamResult, Summary};
 use crate::layout::{MINORITY, TableLayout};
 use quell_model::{CellId, Manifest};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
-pub(crate) fn scrolling(caption: &str, table: &str) -> String {
-    boxed("wide", caption, table)
-}
-
-/// A table each of whose rows is several lines where a screen is narrow. Its figures name their columns (`data-of`).
-pub(crate) fn stacking(caption: &str, table: &str) -> String {
-    boxed("wide stacks", caption, table)
-}
-
-fn boxed(class: &str, caption: &str, table: &str) -> String {
+/// A table with a column for each head, `class` being that of its box.
+pub(crate) fn table(
+    class: &str,
+    caption: &str,
+    heads: &[String],
+    rows: impl Iterator<Item = Vec<String>>,
+) -> String {
+    let rows: String = rows.map(|cells| format!("<tr>{}</tr>\n", cells.concat())).collect();
     format!(
         "<div class=\"{class}\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\">\n<table>\n<caption><span>{0}</span></caption>\n\
-         {table}</table>\n</div>\n",
-        escape(caption)
+         <thead><tr>{1}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n",
+        escape(caption),
+        heads.concat()
     )
+}
+
+/// A table that scrolls where a screen is narrow.
+pub(crate) fn scrolling(
+    caption: &str,
+    heads: &[String],
+    rows: impl Iterator<Item = Vec<String>>,
+) -> String {
+    table("wide", caption, heads, rows)
+}
+
+/// The head of a column of texts.
+pub(crate) fn head(text: &str) -> String {
+    format!("<th scope=\"col\">{}</th>", escape(text))
+}
+
+/// The head of a column of figures; their unit, or what else is to be said of them, stands below.
+pub(crate) fn head_of_figures(text: &str, unit: &str) -> String {
+    let unit = if unit.is_empty() {
+        String::new()
+    } else {
+        format!("<br><small>{}</small>", escape(unit))
+    };
+    format!("<th scope=\"col\" class=\"n\">{}{unit}</th>", escape(text))
+}
+
+/// The cell that names a row.
+pub(crate) fn row_name(text: &str) -> String {
+    format!("<th scope=\"row\">{}</th>", escape(text))
+}
+
+pub(crate) fn cell(class: &str, text: &str) -> String {
+    let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+    format!("<td{class}>{}</td>", escape(text))
+}
+
+/// A figure, and below it its interval.
+fn figure(value: String, interval: Option<String>) -> String {
+    let below = interval.map_or(String::new(), |i| format!("<br><small>{}</small>", escape(&i)));
+    format!("<td class=\"n\">{}{below}</td>", escape(&value))
 }
 
 pub(super) fn summary(
@@ -31,103 +69,65 @@ pub(super) fn summary(
     published: &BTreeMap<String, String>,
 ) -> String {
     let layout = TableLayout::of(m, results, summary);
-    if layout.rows.iter().all(|r| r.cells.iter().all(Option::is_none)) {
+    if layout.is_empty() {
         return "<p>Nothing was measured.</p>\n".to_owned();
     }
-    let with_streams = layout.rows.iter().any(|r| r.stream.is_some());
-    let with_ways = layout.rows.iter().any(|r| r.way.is_some());
     let with_published = layout.rows.iter().any(|r| published.contains_key(&r.scenario));
-    let mut text = "<thead><tr><th scope=\"col\">Scenario</th>".to_owned();
-    if with_streams {
-        text.push_str("<th scope=\"col\">Stream</th>");
-    }
-    if with_ways {
-        text.push_str("<th scope=\"col\">Way</th>");
-    }
-    for column in &layout.columns {
-        let from = column.from.as_ref().map(|f| format!("{}, ", escape(f))).unwrap_or_default();
-        let _ = write!(
-            text,
-            "<th scope=\"col\" class=\"n\">{} {}<br><small>{from}{}</small></th>",
-            column.name,
-            escape(&column.of),
-            column.unit
-        );
-    }
-    if with_published {
-        text.push_str("<th scope=\"col\">Published</th>");
-    }
-    text.push_str("</tr></thead>\n<tbody>\n");
-    for row in &layout.rows {
-        let _ = write!(text, "<tr><th scope=\"row\">{}</th>", escape(&row.scenario));
-        if let Some((probe, stream)) = &row.stream {
-            let name = if probe == stream || probe == CellId::TOGETHER {
-                stream.clone()
-            } else {
-                format!("{probe}: {stream}")
-            };
-            let _ = write!(text, "<td>{}</td>", escape(&name));
-        }
-        if with_ways {
-            let _ = write!(text, "<td>{}</td>", escape(row.way.as_deref().unwrap_or("–")));
-        }
-        for cell in &row.cells {
-            let figure = match cell {
-                Some(value) => match value.interval() {
-                    Some(interval) => format!("{}<br><small>{interval}</small>", value.figure()),
-                    None => value.figure(),
-                },
-                None => "–".to_owned(),
-            };
-            let _ = write!(text, "<td class=\"n\">{figure}</td>");
-        }
-        if with_published {
-            let note = published.get(&row.scenario).map(String::as_str).unwrap_or_default();
-            let _ = write!(text, "<td class=\"note\">{}</td>", escape(note));
-        }
-        text.push_str("</tr>\n");
-    }
-    text.push_str("</tbody>\n");
-    let marked = layout.rows.iter().flat_map(|r| &r.cells).flatten().any(|v| v.of_a_minority);
-    let repeats = m.cells.iter().map(|c| c.id.repeat).max().unwrap_or(0) + 1;
-    let caption = match repeats {
+    let mut heads = vec![head("Scenario")];
+    heads.extend(layout.has_streams().then(|| head("Stream")));
+    heads.extend(layout.has_ways().then(|| head("Way")));
+    heads.extend(layout.columns.iter().map(|column| {
+        let from = column.from.as_ref().map_or(String::new(), |from| format!("{from}, "));
+        head_of_figures(&format!("{} {}", column.name, column.of), &(from + column.unit))
+    }));
+    heads.extend(with_published.then(|| head("Published")));
+    let rows = layout.rows.iter().map(|row| {
+        let mut cells = vec![row_name(&row.scenario)];
+        cells.extend(row.stream_name().map(|name| cell("", &name)));
+        let way = || cell("", row.way.as_deref().unwrap_or("–"));
+        cells.extend(layout.has_ways().then(way));
+        cells.extend(row.cells.iter().map(|value| match value {
+            Some(value) => figure(value.figure(), value.interval()),
+            None => figure("–".to_owned(), None),
+        }));
+        let note = || cell("note", published.get(&row.scenario).map_or("", String::as_str));
+        cells.extend(with_published.then(note));
+        cells
+    });
+    let mut caption = match m.repeats() {
         1 => "By scenario, one repeat".to_owned(),
         n => format!("By scenario, {}", layout.over(n)),
     };
-    let caption = if marked { format!("{caption}. {MINORITY}") } else { caption };
-    let caption = match layout.of_pages(m) {
-        Some(said) => format!("{caption}. {said}"),
-        None => caption,
-    };
-    scrolling(&caption, &text)
+    let minority = layout.has_minorities().then(|| MINORITY.to_owned());
+    for said in minority.into_iter().chain(layout.of_pages(m)) {
+        caption = format!("{caption}. {said}");
+    }
+    scrolling(&caption, &heads, rows)
 }
 
 /// What loads carried together each way, where the table above has a row for each flow.
 pub(super) fn loads(m: &Manifest, results: &Results, summary: &Summary) -> String {
-    let layout = TableLayout::of(m, results, summary);
-    if layout.rows.iter().all(|r| r.stream.is_none()) || summary.loads.is_empty() {
+    if !TableLayout::of(m, results, summary).has_streams() || summary.loads.is_empty() {
         return String::new();
     }
-    let mut text = "<thead><tr><th scope=\"col\">Scenario</th><th scope=\"col\">Way</th>\
-                    <th scope=\"col\" class=\"n\">all loads<br><small>Mbit/s</small></th></tr></thead>\n<tbody>\n"
-        .to_owned();
-    for row in &summary.loads {
-        let interval = row.carried_mbps.interval.and_then(|i| i.low.zip(i.high));
-        let interval = interval
-            .map_or(String::new(), |(low, high)| format!("<br><small>{low:.3}–{high:.3}</small>"));
+    let heads = [head("Scenario"), head("Way"), head_of_figures("all loads", "Mbit/s")];
+    let rows = summary.loads.iter().map(|row| {
+        let ends = row.carried_mbps.interval.and_then(|ends| ends.low.zip(ends.high));
         let beside = match row.probe == CellId::TOGETHER {
             true => String::new(),
             false => format!(" <small>beside {}</small>", escape(&row.probe)),
         };
-        let _ = writeln!(
-            text,
-            "<tr><th scope=\"row\">{}</th><td>{}{beside}</td><td class=\"n\">{:.3}{interval}</td></tr>",
-            escape(&row.scenario),
-            escape(row.way.as_deref().unwrap_or("not known")),
-            row.carried_mbps.value
-        );
-    }
-    scrolling("What loads carried each way", &(text + "</tbody>\n"))
+        let way = escape(row.way.as_deref().unwrap_or("not known"));
+        vec![
+            row_name(&row.scenario),
+            format!("<td>{way}{beside}</td>"),
+            figure(
+                format!("{:.3}", row.carried_mbps.value),
+                ends.map(|(low, high)| format!("{low:.3}–{high:.3}")),
+            ),
+        ]
+    });
+    scrolling("What loads carried each way", &heads, rows)
 }
 
 /// The claims of the experiment, and whether they held.
@@ -135,23 +135,14 @@ pub(super) fn expectations(m: &Manifest) -> String {
     if m.expectations.is_empty() {
         return String::new();
     }
-    let mut text = "<thead><tr><th scope=\"col\">Expectation</th><th scope=\"col\">Result</th>\
-                    <th scope=\"col\">Found</th></tr></thead>\n<tbody>\n"
-        .to_owned();
-    for e in &m.expectations {
+    let rows = m.expectations.iter().map(|e| {
         let (class, word) = if e.held { ("held", "✓ held") } else { ("failed", "✗ failed") };
-        let _ = writeln!(
-            text,
-            "<tr><td class=\"claim\"><code>{}</code></td><td class=\"{class}\">{word}</td><td>{}</td></tr>",
-            escape(&e.claim),
-            escape(&e.found)
-        );
-    }
-    text.push_str("</tbody>\n");
-    format!(
-        "<h3 id=\"expectations\">Expectations</h3>\n{}",
-        scrolling("What the experiment file expects, and what was found", &text)
-    )
+        let claim = format!("<td class=\"claim\"><code>{}</code></td>", escape(&e.claim));
+        vec![claim, cell(class, word), cell("", &e.found)]
+    });
+    let heads = ["Expectation", "Result", "Found"].map(head);
+    let caption = "What the experiment file expects, and what was found";
+    format!("<h3 id=\"expectations\">Expectations</h3>\n{}", scrolling(caption, &heads, rows))
 }
 
 /// A column of the table of streams: its name, and its text for a stream.
@@ -230,54 +221,34 @@ fn times(s: &Spread) -> String {
 
 /// Every stream of every measurement, loads included. Columns that no stream has are left out.
 pub(super) fn streams(results: &Results) -> String {
-    if results.rows.is_empty() {
-        return String::new();
-    }
-    let (mut echoes, mut flows) = (Vec::new(), Vec::new());
-    for row in &results.rows {
-        if row.echo().is_some() {
-            echoes.push(row);
-        }
-        if row.flow().is_some() {
-            flows.push(row);
-        }
-    }
-    let mut text = "<details>\n<summary>Every stream of every measurement</summary>\n".to_owned();
-    for (rows, caption) in [
+    let of = |is: fn(&StreamResult) -> bool| results.rows.iter().filter(|r| is(r)).collect();
+    let echoes: Vec<&StreamResult> = of(|r| r.echo().is_some());
+    let flows: Vec<&StreamResult> = of(|r| r.flow().is_some());
+    let both = [
         (echoes, "Streams of packets that are answered"),
         (flows, "Flows of data, probes and loads"),
-    ] {
-        if !rows.is_empty() {
-            text += &scrolling(caption, &stream_rows(&rows));
-        }
+    ];
+    let tables = both.into_iter().filter(|(rows, _)| !rows.is_empty());
+    let tables: String = tables.map(|(rows, caption)| stream_rows(caption, &rows)).collect();
+    match tables.is_empty() {
+        true => tables,
+        false => super::details("Every stream of every measurement", &tables),
     }
-    text + "</details>\n"
 }
 
-fn stream_rows(rows: &[&StreamResult]) -> String {
+fn stream_rows(caption: &str, rows: &[&StreamResult]) -> String {
     let shown: Vec<&StreamColumn> =
         STREAM_COLUMNS.iter().filter(|(_, of)| rows.iter().any(|r| of(r).is_some())).collect();
-    let mut text = "<thead><tr><th scope=\"col\">Scenario</th><th scope=\"col\">Probe</th>\
-                    <th scope=\"col\">Stream</th><th scope=\"col\" class=\"n\">Repeat</th>"
-        .to_owned();
-    for (name, _) in &shown {
-        let _ = write!(text, "<th scope=\"col\" class=\"n\">{name}</th>");
-    }
-    text.push_str("</tr></thead>\n<tbody>\n");
-    for row in rows {
-        let _ = write!(
-            text,
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td class=\"n\">{}</td>",
-            escape(&row.cell.scenario),
-            escape(&row.cell.probe),
-            escape(&row.stream),
-            row.cell.repeat
-        );
-        for (_, of) in &shown {
-            let _ =
-                write!(text, "<td class=\"n\">{}</td>", escape(&of(row).unwrap_or("–".to_owned())));
-        }
-        text.push_str("</tr>\n");
-    }
-    text + "</tbody>\n"
+    let mut heads = ["Scenario", "Probe", "Stream"].map(head).to_vec();
+    heads.push(head_of_figures("Repeat", ""));
+    heads.extend(shown.iter().map(|(name, _)| head_of_figures(name, "")));
+    let rows = rows.iter().map(|row| {
+        let id = &row.cell;
+        let mut cells = vec![row_name(&id.scenario), cell("", &id.probe), cell("", &row.stream)];
+        cells.push(figure(id.repeat.to_string(), None));
+        let value = |of: fn(&StreamResult) -> Option<String>| of(row).unwrap_or("–".to_owned());
+        cells.extend(shown.iter().map(|(_, of)| figure(value(*of), None)));
+        cells
+    });
+    scrolling(caption, &heads, rows)
 }

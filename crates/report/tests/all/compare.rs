@@ -5,8 +5,8 @@ use quell_model::CellStatus;
 use quell_model::metric::Metric;
 use quell_report::Results;
 use quell_report::compare::{
-    self, Against, Basis, By, CompareError, Comparison, Source, Towards, Value, Verdict, Wanted,
-    Why,
+    self, Against, Basis, By, CompareError, Comparison, MeasuredRun, Towards, Value, Verdict,
+    Wanted, Why,
 };
 use quell_store::Run;
 
@@ -17,8 +17,8 @@ fn compared<T>(
     told: impl Fn(&Comparison) -> T,
 ) -> Result<T, CompareError> {
     let results: Vec<Results> = runs.iter().map(Results::from).collect();
-    let sources: Vec<Source> =
-        runs.iter().zip(&results).map(|(run, results)| Source { run, results }).collect();
+    let sources: Vec<MeasuredRun> =
+        runs.iter().zip(&results).map(|(run, results)| MeasuredRun { run, results }).collect();
     Comparison::of(&sources, wanted).map(|comparison| told(&comparison))
 }
 
@@ -95,7 +95,7 @@ fn more_loss_is_worse_and_more_goodput_better() {
     assert!(loss.difference.low > Some(0.05) && loss.difference.high < Some(0.7), "{loss:?}");
     assert_eq!(sentences.len(), 1, "{sentences:?}");
     assert!(
-        sentences[0].starts_with("loss of idle · ping got worse: 0.0 % in A, 30.0 in B, +"),
+        sentences[0].starts_with("loss of idle · ping: worse, 0.0 % with A, 30.0 with B, +"),
         "{sentences:?}"
     );
     let tcp = |mbps: f64| {
@@ -123,7 +123,7 @@ fn what_one_repeat_can_t_tell_is_not_known_and_no_check_passes_on_it() {
     .expect("two runs");
     assert_eq!(verdict, Verdict::Unknown(Why::FewRepeats));
     assert!(
-        worse.iter().any(|w| w.contains("goodput of bulk · tcp got worse is not known")),
+        worse.iter().any(|w| w.contains("goodput of bulk · tcp: not known, since there are fewer")),
         "{worse:?}"
     );
     // Of single packets their number tells something, of these packets alone.
@@ -276,7 +276,7 @@ fn the_table_fits_and_says_by_how_much_and_how_sure() {
     let runs = [home_link(4), home_link(4), home_link(3)];
     for width in [80, 100] {
         for wanted in [Wanted::default(), Wanted { by: Some(By::Scenario), ..Wanted::default() }] {
-            let text = compared(&runs[..2], &wanted, |c| compare::text(width, c))
+            let text = compared(&runs[..2], &wanted, |c| compare::text(width, c, true))
                 .expect("they can be compared");
             let widest = text.lines().map(|l| l.chars().count()).max().unwrap_or(0);
             assert!(widest <= width, "{widest} of {width}:\n{text}");
@@ -284,15 +284,17 @@ fn the_table_fits_and_says_by_how_much_and_how_sure() {
     }
     // Long figures and few columns: the words become fewer, and none goes beyond the edge.
     let long = [pinged(20_000.0, 3, 30), pinged(20_000.001, 3, 28)];
-    let text = compared(&long, &Wanted::default(), |c| compare::text(80, c)).expect("two runs");
+    let text =
+        compared(&long, &Wanted::default(), |c| compare::text(80, c, true)).expect("two runs");
     let widest = text.lines().map(|l| l.chars().count()).max().unwrap_or(0);
     assert!(widest <= 80 && text.contains("none seen"), "{widest}:\n{text}");
-    let text =
-        compared(&runs[..1], &Wanted::default(), |c| compare::text(100, c)).expect("two scenarios");
+    let text = compared(&runs[..1], &Wanted::default(), |c| compare::text(100, c, true))
+        .expect("two scenarios");
     assert!(text.contains("unloaded") && text.contains("95 % interval"), "{text}");
     let line = text.lines().find(|l| l.contains("rtt.p50 ms")).expect("a row");
     assert!(line.contains('+') && line.contains(" to ") && line.ends_with("worse"), "{line}");
-    let three = compared(&runs, &Wanted::default(), |c| compare::text(100, c)).expect("three runs");
+    let three =
+        compared(&runs, &Wanted::default(), |c| compare::text(100, c, true)).expect("three runs");
     assert!(three.lines().any(|l| l.starts_with("C ")), "{three}");
 }
 
@@ -303,7 +305,7 @@ fn of_what_is_nothing_in_the_digits_shown_no_part_is_told() {
     let row = |before: f64, after: f64| {
         let runs = [alike(before), alike(after)];
         let text =
-            compared(&runs, &Wanted::default(), |c| compare::text(100, c)).expect("two runs");
+            compared(&runs, &Wanted::default(), |c| compare::text(100, c, true)).expect("two runs");
         text.lines().find(|line| line.contains("rtt.p50")).expect("a row").to_owned()
     };
     let (nothing, little, much) = (row(15e-6, 15e-6), row(15e-6, 10e-6), row(15.0, 10.0));
@@ -317,12 +319,14 @@ fn of_what_is_nothing_in_the_digits_shown_no_part_is_told() {
 fn a_difference_that_is_told_is_seen_in_the_digits() {
     // 5 ns in each repeat: three digits after the point of a millisecond would show two equal figures, of which one is worse.
     let runs = [pinged(20.0, 3, 0), pinged(20.000_005, 3, 0)];
-    let text = compared(&runs, &Wanted::default(), |c| compare::text(100, c)).expect("two runs");
+    let text =
+        compared(&runs, &Wanted::default(), |c| compare::text(100, c, true)).expect("two runs");
     let row = text.lines().find(|line| line.contains("rtt.p50")).expect("a row");
     assert!(row.contains(" +0.000005 ") && row.ends_with("worse"), "{row}");
     // Of what nobody tells to differ three digits are enough.
     let runs = [pinged(20.0, 3, 0), pinged(20.0, 3, 0)];
-    let text = compared(&runs, &Wanted::default(), |c| compare::text(100, c)).expect("two runs");
+    let text =
+        compared(&runs, &Wanted::default(), |c| compare::text(100, c, true)).expect("two runs");
     let row = text.lines().find(|line| line.contains("rtt.p50")).expect("a row");
     assert!(row.contains(" 0.000 ") && row.ends_with("equal"), "{row}");
 }
@@ -363,7 +367,7 @@ fn figures_lay_groups_over_each_other_and_the_page_has_table_and_figures() {
     assert!(
         page.contains("id=\"cdf\"")
             && page.contains("id=\"goodput\"")
-            && page.contains("By how much they differ")
+            && page.contains("No difference seen")
     );
     assert!(!page.contains("<script"), "it needs no script");
     // On a phone a row is several lines: each figure stands there with its column's name.

@@ -5,7 +5,7 @@ use nix::time::{ClockId, clock_gettime};
 use quell_model::{Fact, FlowSample, Side, Subject, Told, When};
 use quell_report::Results;
 use quell_report::analysis::{Summary, series};
-use quell_report::compare::{Comparison, Source, Wanted};
+use quell_report::compare::{Comparison, MeasuredRun, Wanted};
 use quell_store::{CellData, EchoSeries, FlowSeries, Run};
 
 /// So many streams, half of packets and half flows, each with its facts.
@@ -77,7 +77,7 @@ fn four_times_as_many_streams_take_about_four_times_as_long() {
         }),
         ("compare", |run| {
             let results = Results::from(run);
-            let sources = [Source { run, results: &results }];
+            let sources = [MeasuredRun { run, results: &results }];
             assert!(Comparison::of(&sources, &Wanted::default()).is_ok());
         }),
     ];

@@ -3,7 +3,7 @@
 use crate::common::run;
 use quell_model::page::{PageEnd, PageLoad, PageRequest};
 use quell_model::{Fact, Metric, Subject, Told, When};
-use quell_report::compare::{self, Comparison, Source, Wanted};
+use quell_report::compare::{self, Comparison, MeasuredRun, Wanted};
 use quell_report::figures::PageWidth;
 use quell_report::{Results, figures, html, json, table};
 use quell_store::{CellData, Run};
@@ -142,12 +142,12 @@ fn a_comparison_of_page_loads_says_whose_time_it_is_wherever_it_is_shown() {
     let loaded = |ms| run(vec![("unloaded", "page", 0, cell(&[Some(ms), Some(ms + 20.0)]))]);
     let said = |runs: &[Run]| {
         let results: Vec<Results> = runs.iter().map(Results::from).collect();
-        let sources: Vec<Source> =
-            runs.iter().zip(&results).map(|(run, results)| Source { run, results }).collect();
+        let sources: Vec<MeasuredRun> =
+            runs.iter().zip(&results).map(|(run, results)| MeasuredRun { run, results }).collect();
         let comparison = Comparison::of(&sources, &Wanted::default()).expect("both have loads");
         let bars = compare::figures::Delays::of(&comparison).figure("bar", PageWidth::Wide);
         [
-            compare::text(100, &comparison).replace('\n', " "),
+            compare::text(100, &comparison, true).replace('\n', " "),
             compare::page(&comparison).replace("&#39;", "'"),
             compare::json(&comparison).to_string(),
             words(&bars.expect("there are figures").svg()),

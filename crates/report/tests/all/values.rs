@@ -130,32 +130,3 @@ fn a_box_stands_from_quartile_to_quartile() {
     }
     assert_eq!(boxes.len(), 2);
 }
-
-#[test]
-fn each_quantile_stands_where_both_scenarios_have_it() {
-    // As long everywhere, 30 ms longer everywhere, and a tail that is twice as long.
-    let cells = vec![
-        ("first", "ping", 0, pinged(|n| 100.0 + n)),
-        ("later", "ping", 0, pinged(|n| 130.0 + n)),
-        ("tailed", "ping", 0, pinged(|n| if n < 50.0 { 100.0 + n } else { 50.0 + 2.0 * n })),
-    ];
-    let drawn = drawn(&run(cells), "rtt-qq");
-    assert!(drawn.says("Quantiles of first") && drawn.says("199 quantiles of each scenario"));
-    assert!(drawn.says("later") && drawn.says("tailed"));
-    let [plane] = &drawn.panels[..] else { panic!("one panel") };
-    let (_, alike) = &plane.lines[0];
-    let is_diagonal = alike.len() == 2 && alike.iter().all(|(x, y)| (x - y).abs() < 1.0);
-    assert!(is_diagonal && alike[0].0 < 1.0 && alike[1].0 > 248.0, "{alike:?}");
-    let wanted: [fn(f64) -> f64; 2] =
-        [|first| first + 30.0, |first| if first < 150.0 { first } else { 2.0 * first - 150.0 }];
-    assert_eq!(plane.dots.len(), 2, "a series each: {:?}", plane.dots);
-    for ((_, dots), wanted) in plane.dots.iter().zip(wanted) {
-        for (first, other) in dots {
-            assert!((other - wanted(*first)).abs() < 1.5, "{other} ms beside {first} ms");
-        }
-        // From the first of its hundred times to the last, and nearly all of them seen between.
-        let (ends, count) = ([dots[0].0, dots[dots.len() - 1].0], dots.len());
-        assert!((ends[0] - 100.0).abs() < 1.0 && (ends[1] - 199.0).abs() < 1.0, "{ends:?}");
-        assert!(count >= 90, "{count} dots");
-    }
-}
