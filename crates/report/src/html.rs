@@ -1,13 +1,15 @@
 //! The page of a run: one file without scripts and without the network. What it shows in a few sentences, the experiment's own words, tables,
 //! figures, then how it was measured.
 
+pub(crate) mod markup;
 mod measured;
-pub(crate) mod tables;
+mod tables;
 
 use crate::analysis::{Results, Summary};
 use crate::figures::sweep::Sweep;
 use crate::figures::{self, Capacity, Name, PageWidth};
 use crate::insight::{self, Pair};
+use markup::{document, escape, figure_of_both, list};
 use quell_chart::Figure;
 use quell_model::{CellStatus, Manifest};
 use quell_store::Run;
@@ -87,35 +89,6 @@ fn conclusion(m: &Manifest, summary: &Summary, pairs: &[Pair]) -> String {
     }
 }
 
-/// Sentences as a list; nothing of none.
-pub(crate) fn list(sentences: &[String]) -> String {
-    let items: String = sentences.iter().map(|s| format!("<li>{}</li>\n", escape(s))).collect();
-    if items.is_empty() { items } else { format!("<ul>\n{items}</ul>\n") }
-}
-
-/// What is folded away until it is asked for.
-pub(crate) fn details(summary: &str, content: &str) -> String {
-    format!("<details>\n<summary>{}</summary>\n{content}</details>\n", escape(summary))
-}
-
-/// Text for HTML, in elements and in quoted attributes alike. Characters that would turn the direction of reading, or that HTML does not
-/// allow, are shown by their number.
-pub(crate) fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            '\n' | '\t' => safe.push(c),
-            c => quell_wire::text::put(&mut safe, c),
-        }
-    }
-    safe
-}
-
 /// The experiment's own words: paragraphs, and what is drawn with spaces as it is.
 fn about(text: &str) -> String {
     let text = text.trim_matches('\n').trim_end();
@@ -130,19 +103,6 @@ fn about(text: &str) -> String {
     let parts: String =
         text.split("\n\n").filter(|part| !part.trim().is_empty()).map(paragraph).collect();
     format!("<section id=\"about\">\n{parts}</section>\n")
-}
-
-/// A page with this title around a body: one file, without scripts and without the network.
-pub(crate) fn document(title: &str, body: &str) -> String {
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n{body}</body>\n</html>\n",
-        escape(title),
-        include_str!("html/page.css")
-    )
 }
 
 fn header(m: &Manifest, title: &str) -> String {
@@ -204,22 +164,6 @@ fn figure_section(run: &Run, summary: &Summary, given: &Given) -> String {
         text.push_str("<p>Nothing was measured that a figure could show.</p>\n");
     }
     text + "</section>\n"
-}
-
-/// A figure twice, laid out for either width, unless it has one shape only and scrolls.
-pub(crate) fn figure_of_both(name: Name, wide: &Figure, narrow: &Figure) -> String {
-    let (wide, narrow) = (wide.svg(), narrow.svg());
-    let both = wide != narrow;
-    let class = if both { "wide desk" } else { "wide" };
-    let label = escape(name.shows);
-    let mut text = format!(
-        "<figure id=\"{}\">\n<div class=\"{class}\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\">{wide}</div>\n",
-        escape(name.name)
-    );
-    if both {
-        let _ = writeln!(text, "<div class=\"phone\">{narrow}</div>");
-    }
-    text + "</figure>\n"
 }
 
 /// The page's figures. Dots would make it several times as large and show what the lines show.

@@ -12,7 +12,7 @@
 use crate::analysis::series::is_of_line;
 use crate::analysis::timeline;
 use crate::analysis::way::Ways;
-use crate::html::escape;
+use crate::html::markup::escape;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use quell_model::{EchoSample, EchoStatus, Side};

@@ -7,8 +7,9 @@ use super::text::{
     digits, figure, interval, is_decided, notes, relative, sentences, signed, unit, word,
 };
 use crate::figures::PageWidth;
-use crate::html::tables::{self, cell, head, head_of_figures, row_name};
-use crate::html::{details, document, escape, figure_of_both, list};
+use crate::html::markup::{
+    self, cell, details, document, escape, figure_of_both, head, head_of_figures, list, row_name,
+};
 use std::fmt::Write;
 
 pub fn render(comparison: &Comparison) -> String {
@@ -72,13 +73,13 @@ fn table(comparison: &Comparison) -> String {
         0 => String::new(),
         n => details(
             &format!("{n} figures that show no difference"),
-            &tables::table("wide stacks", "No difference seen", &heads, rest.into_iter()),
+            &markup::table("wide stacks", "No difference seen", &heads, rest.into_iter()),
         ),
     };
     let decided = match decided.is_empty() {
         true => "<p>No difference is seen.</p>\n".to_owned(),
         false => {
-            tables::table("wide stacks", "By how much they differ", &heads, decided.into_iter())
+            markup::table("wide stacks", "By how much they differ", &heads, decided.into_iter())
         }
     };
     decided + &rest

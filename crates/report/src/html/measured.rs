@@ -1,7 +1,6 @@
 //! How a run was measured: kernel, machine, cells, settings, queues, definitions, and the experiment file itself.
 
-use super::tables::{cell, head, head_of_figures, row_name, scrolling};
-use super::{details, escape};
+use super::markup::{cell, details, escape, head, head_of_figures, row_name, scrolling};
 use crate::analysis::definitions;
 use quell_finding::{Finding, WIDEST, lines, worst_first};
 use quell_model::{CellRecord, CellStatus, Manifest, Outcome, Subject, Told};

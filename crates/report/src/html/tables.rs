@@ -1,66 +1,10 @@
-//! The page's tables: how they are written, and those of results. Each scrolls within itself where a screen is narrow.
+//! The page's tables of results. Each scrolls within itself where a screen is narrow.
 
-use super::escape;
+use super::markup::{cell, details, escape, figure, head, head_of_figures, row_name, scrolling};
 use crate::analysis::{EchoResult, OwnTime, Results, Spread, StreamResult, Summary};
 use crate::layout::{MINORITY, TableLayout};
 use quell_model::{CellId, Manifest};
 use std::collections::BTreeMap;
-
-/// A table with a column for each head, `class` being that of its box.
-pub(crate) fn table(
-    class: &str,
-    caption: &str,
-    heads: &[String],
-    rows: impl Iterator<Item = Vec<String>>,
-) -> String {
-    let rows: String = rows.map(|cells| format!("<tr>{}</tr>\n", cells.concat())).collect();
-    format!(
-        "<div class=\"{class}\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\">\n<table>\n<caption><span>{0}</span></caption>\n\
-         <thead><tr>{1}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n",
-        escape(caption),
-        heads.concat()
-    )
-}
-
-/// A table that scrolls where a screen is narrow.
-pub(crate) fn scrolling(
-    caption: &str,
-    heads: &[String],
-    rows: impl Iterator<Item = Vec<String>>,
-) -> String {
-    table("wide", caption, heads, rows)
-}
-
-/// The head of a column of texts.
-pub(crate) fn head(text: &str) -> String {
-    format!("<th scope=\"col\">{}</th>", escape(text))
-}
-
-/// The head of a column of figures; their unit, or what else is to be said of them, stands below.
-pub(crate) fn head_of_figures(text: &str, unit: &str) -> String {
-    let unit = if unit.is_empty() {
-        String::new()
-    } else {
-        format!("<br><small>{}</small>", escape(unit))
-    };
-    format!("<th scope=\"col\" class=\"n\">{}{unit}</th>", escape(text))
-}
-
-/// The cell that names a row.
-pub(crate) fn row_name(text: &str) -> String {
-    format!("<th scope=\"row\">{}</th>", escape(text))
-}
-
-pub(crate) fn cell(class: &str, text: &str) -> String {
-    let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
-    format!("<td{class}>{}</td>", escape(text))
-}
-
-/// A figure, and below it its interval.
-fn figure(value: String, interval: Option<String>) -> String {
-    let below = interval.map_or(String::new(), |i| format!("<br><small>{}</small>", escape(&i)));
-    format!("<td class=\"n\">{}{below}</td>", escape(&value))
-}
 
 pub(super) fn summary(
     m: &Manifest,
@@ -232,7 +176,7 @@ pub(super) fn streams(results: &Results) -> String {
     let tables: String = tables.map(|(rows, caption)| stream_rows(caption, &rows)).collect();
     match tables.is_empty() {
         true => tables,
-        false => super::details("Every stream of every measurement", &tables),
+        false => details("Every stream of every measurement", &tables),
     }
 }
 
