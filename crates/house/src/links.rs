@@ -25,6 +25,33 @@ pub fn problems(files: &[File]) -> Vec<String> {
     problems
 }
 
+/// Documents that the list of the book's pages (`docs/SUMMARY.md`) lacks; and links of these pages that lead out of the book.
+pub fn out_of_the_book(files: &[File]) -> Vec<String> {
+    let is_page = |path: &str| path.starts_with("docs/") && path.ends_with(".md");
+    let pages = || files.iter().filter(|f| is_page(&f.path) && f.path != "docs/SUMMARY.md");
+    let summary = files.iter().find(|f| f.path == "docs/SUMMARY.md");
+    let listed: Vec<String> = summary
+        .iter()
+        .flat_map(|summary| links(&summary.text))
+        .filter_map(|(_, target)| resolve("docs/SUMMARY.md", target))
+        .collect();
+    let missing = pages().filter(|page| !listed.contains(&page.path));
+    let mut problems: Vec<String> =
+        missing.map(|page| format!("docs/SUMMARY.md does not list {}", page.path)).collect();
+    for page in pages() {
+        for (line, target) in links(&page.text).into_iter().filter(|(_, t)| !t.contains("://")) {
+            let path = target.split('#').next().unwrap_or_default();
+            let place = resolve(&page.path, path).unwrap_or_default();
+            let in_book = place.starts_with("docs/")
+                && place.rsplit('/').next().is_some_and(|n| n.contains('.'));
+            if !path.is_empty() && !in_book {
+                problems.push(format!("{}:{line}: `{target}` is no page of the book", page.path));
+            }
+        }
+    }
+    problems
+}
+
 /// Each link's target with its line. What stands in a block of code is no link.
 fn links(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
@@ -160,6 +187,22 @@ mod tests {
         );
         let found = found_in("\nsee `experiments/y.toml`\n");
         assert!(found.len() == 1 && found[0].starts_with("docs/a.md:2:"), "{found:?}");
+    }
+
+    #[test]
+    fn a_page_that_the_book_lacks_and_a_link_out_of_it_are_found() {
+        let book = |page: &str| {
+            let summary = File::new("docs/SUMMARY.md", "- [A](a.md)\n");
+            out_of_the_book(&[File::new("docs/a.md", page), summary])
+        };
+        assert_eq!(
+            book("[a](a.md#x) [web](https://example.org) [svg](p/x.svg)\n"),
+            Vec::<String>::new()
+        );
+        assert_eq!(book("[up](../README.md) [folder](how/)\n").len(), 2);
+        let found =
+            out_of_the_book(&[File::new("docs/b.md", ""), File::new("docs/SUMMARY.md", "")]);
+        assert!(found.len() == 1 && found[0].ends_with("docs/b.md"), "{found:?}");
     }
 
     #[test]

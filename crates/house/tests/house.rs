@@ -83,6 +83,7 @@ fn a_kind_of_probe_or_load_is_told_of_in_its_own_file() {
 #[test]
 fn links_in_documents_lead_somewhere() {
     none("links", &links::problems(&files()));
+    none("the book", &links::out_of_the_book(&files()));
 }
 
 #[test]
