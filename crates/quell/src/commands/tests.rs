@@ -89,7 +89,10 @@ fn documents() -> Vec<(String, String)> {
         let pages = std::fs::read_dir(root.join(folder)).expect("there are documents");
         pages.map(|page| page.expect("an entry").path())
     });
-    let pages = pages.filter(|page| page.extension().is_some_and(|e| e == "md"));
+    // The list of the book's pages has titles of decisions.
+    let pages = pages.filter(|page| {
+        page.extension().is_some_and(|e| e == "md") && !page.ends_with("SUMMARY.md")
+    });
     let all = pages.chain([root.join("README.md")]);
     let read = |path: std::path::PathBuf| {
         let text = std::fs::read_to_string(&path).expect("it can be read");
