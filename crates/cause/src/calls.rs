@@ -133,21 +133,14 @@ pub struct CallFacts {
     pub again_here: Retransmissions,
     /// As the server says.
     pub again_there: Retransmissions,
-    /// Calls in which a SYN was sent again though the first had arrived.
-    pub syns_late: u64,
     /// Packets overtook each other, or came twice more often than they were sent again: a DSACK proves nothing.
     pub disordered: bool,
-    /// Calls of a silent server that took 200 ms longer than the median, with nothing seen here.
-    pub late: u64,
 }
 
 impl CallFacts {
     /// What most calls waited for; none where nothing is wrong.
     pub fn diagnosis(&self) -> Option<Diagnosis> {
         use Endpoint::{Here, There};
-        if self.early > 0 {
-            return None;
-        }
         if self.no_delay.effect == CallEffect::Sooner {
             return Some(self.held_here());
         }
@@ -174,8 +167,7 @@ impl CallFacts {
             self.is_common(calls) && experiment.effect == CallEffect::Unknown
         };
         let is_open = open(self.no_delay, self.held) || open(self.quick_ack_here, self.paused);
-        let unknown = is_open || self.syns_late > 0 || self.late > 0 || self.is_slow();
-        unknown.then(Diagnosis::unknown)
+        (is_open || self.is_slow()).then(Diagnosis::unknown)
     }
 
     /// So many calls are a third of all or more: worth an experiment.
@@ -286,13 +278,6 @@ impl CallFacts {
                 seen.push(Evidence::count(name, segments.into(), source).in_words(words));
             }
         }
-        if self.late > 0 {
-            let words = format!(
-                "{} calls took 200 ms more than the median, and the server says nothing",
-                self.late
-            );
-            seen.push(part("late", self.late, words));
-        }
         seen
     }
 }
@@ -345,8 +330,6 @@ mod tests {
                 ("retransmission-timeout", Some(There), true),
             ),
             (CallFacts { again_here: lost, disordered: true, ..plain }, ("unknown", None, false)),
-            (CallFacts { late: 3, ..plain }, ("unknown", None, false)),
-            (CallFacts { early: 1, again_here: lost, ..plain }, ("", None, true)),
             (plain, ("", None, true)),
         ] {
             assert_eq!(said(facts), cause, "{facts:?}");

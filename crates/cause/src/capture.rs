@@ -17,10 +17,6 @@ use serde::Serialize;
 /// An ACK that takes so much longer than the path was delayed: 40 ms on Linux, 20 ms once.
 const DELAYED_MS: f64 = 15.0;
 
-/// A window that was full more seldom, or with data under way for less, limits nothing that somebody would notice.
-const FULL_TIMES: u64 = 5;
-const FULL_MS: f64 = 200.0;
-
 /// It was full for a third of the time in which data was under way.
 const FULL_SHARE: f64 = 1.0 / 3.0;
 
@@ -81,9 +77,7 @@ impl CaptureFacts {
 
     /// Zero windows, or a window that was full for much of the time.
     pub fn is_window_limited(&self) -> bool {
-        let full = self.full_windows >= FULL_TIMES
-            && self.busy_ms >= FULL_MS
-            && self.full_window_ms >= self.busy_ms * FULL_SHARE;
+        let full = self.full_window_ms > 0.0 && self.full_window_ms >= self.busy_ms * FULL_SHARE;
         full || self.zero_window_ms > 0.0
     }
 
@@ -114,11 +108,7 @@ impl CaptureFacts {
             let ms = self.zero_window_ms + self.full_window_ms;
             found.push((Diagnosis::sure(Cause::ReceiverWindow, end), ms));
         }
-        // A black hole explains the silence; else the longest wait is told first.
-        found.sort_by(|(a, a_ms), (b, b_ms)| {
-            let first = |it: &Diagnosis| it.cause == Cause::MtuBlackHole;
-            first(b).cmp(&first(a)).then(b_ms.total_cmp(a_ms))
-        });
+        found.sort_by(|(_, a_ms), (_, b_ms)| b_ms.total_cmp(a_ms));
         found
     }
 

@@ -44,9 +44,7 @@ impl ConnectionFacts {
             && self.queueing_us >= self.eight_segments_us.min(1_000_000);
         Some(match self {
             f if f.timeouts >= TIMEOUTS && f.large_unacknowledged => Cause::MtuBlackHole,
-            f if f.looks >= 4 && f.held_back >= 2 && f.held_back * 3 >= f.looks => {
-                Cause::DelayedAck
-            }
+            f if f.held_back >= 2 && f.held_back * 3 >= f.looks => Cause::DelayedAck,
             f if f.receive_buffer_full => Cause::ReceiverWindow,
             f if queue && f.own_queue => Cause::OwnQueue,
             _ if queue => Cause::PathQueue,
@@ -73,7 +71,7 @@ impl LossFacts {
     /// How losses were met, where there are enough of them: one in a hundred of 1000 segments, one in ten of fewer, or 20 timers that ran out.
     pub fn cause(&self) -> Option<Cause> {
         let Self { sent, again, timers } = *self;
-        let lossy = sent >= 1000 && again * 100 > sent || again >= 20 && again * 10 >= sent;
+        let lossy = again >= 20 && again * 100 > sent;
         let mostly_timers = timers * 2 >= again;
         match lossy {
             true if mostly_timers => Some(Cause::RetransmissionTimeout),

@@ -28,16 +28,14 @@ const BUSY: f64 = 0.95;
 const REACHED: f64 = 0.95;
 /// By this part of the idle round trip it grows where more stands on the path than a window's own bursts.
 const GROWN: f64 = 0.25;
-/// Milliseconds that a host may take longer to answer.
-const WAKES_MS: f64 = 0.2;
 /// Fewer losses than these tell of nothing.
 const LOSSES: u64 = 10;
 /// A policer drops this part of the segments at least.
 const POLICED: f64 = 0.005;
 /// A policer's rate stays: its standard deviation is no more than this part of it.
 const STEADY: f64 = 0.1;
-/// So often large segments are sent again, and so many pings are answered meanwhile, where their size is why they do not arrive.
-const VANISHED: (u64, u64) = (3, 10);
+/// So often large segments are sent again, while nine of ten pings are answered, where their size is why they do not arrive.
+const VANISHED: u64 = 3;
 
 /// Facts about the sender of a flow: parts of the time from 0 to 1, round trips in milliseconds, rates in bits a second.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
@@ -141,20 +139,16 @@ impl SenderFacts {
         let grown = self.queue_ms();
         let pair_ms = 2.0 * self.segment_ms.unwrap_or(0.0);
         let idle_ms = self.idle_rtt_ms.unwrap_or(0.0);
-        let some_ms = pair_ms.max(WAKES_MS);
-        let stands = grown.is_some_and(|ms| ms > some_ms);
+        let stands = grown.is_some_and(|ms| ms > pair_ms);
         // A window's bursts make a queue for a moment, which pings meet now and then.
-        let meets = self.low_ping_ms.is_some_and(|ms| ms - idle_ms > some_ms);
+        let meets = self.low_ping_ms.is_some_and(|ms| ms - idle_ms > pair_ms);
         let is_long = stands && (meets || grown.is_some_and(|ms| ms > GROWN * idle_ms));
         let shares = [
             (Cause::SenderIdle, self.idle_share, sender),
             (Cause::ReceiverWindow, self.window_share, receiver),
             (Cause::SendBuffer, self.buffer_share, sender),
         ];
-        let [_, window, buffer] = shares;
-        let in_turn = window.1 + buffer.1 > NEARLY_ALL;
-        let longer = in_turn.then_some(if window.1 >= buffer.1 { window } else { buffer });
-        let most = shares.into_iter().find(|(_, share, _)| *share > MOST).or(longer);
+        let most = shares.into_iter().find(|(_, share, _)| *share > MOST);
         // What has nothing to send makes no queue that stands.
         let is_plain = |cause| cause == Cause::SenderIdle || grown.is_some() && !is_long;
         if let Some((cause, share, end)) = most.filter(|(cause, ..)| is_plain(*cause)) {
@@ -198,10 +192,10 @@ impl SenderFacts {
     }
 
     fn large_segments_vanish(&self) -> bool {
-        let again = self.retransmits.is_some_and(|again| again >= VANISHED.0);
+        let again = self.retransmits.is_some_and(|again| again >= VANISHED);
         self.arrived_bytes == 0
             && (again || self.results_vanished)
-            && self.pings_answered >= VANISHED.1
+            && self.pings_answered > 0
             && self.pings_answered * 10 >= self.pings * 9
     }
 
@@ -334,7 +328,7 @@ mod tests {
             ),
             (window(0.97), Cause::ReceiverWindow, receiver, true, "64 kB of window"),
             (buffer(0.75), Cause::SendBuffer, sender, false, "64 kB of buffer"),
-            (in_turn(0.45, 0.5), Cause::SendBuffer, sender, false, "both in turn"),
+            (in_turn(0.45, 0.5), Cause::Unknown, None, false, "both in turn"),
             (in_turn(0.3, 0.3), Cause::Unknown, None, false, "both, and something else"),
             (rtt(24.0, window(0.97)), Cause::ReceiverWindow, receiver, true, "a window's bursts"),
             (

@@ -109,8 +109,6 @@ pub struct Call {
     pub again: Retransmissions,
     /// What the server sent again, as it said in this call: of the time since its last report.
     pub again_there: Retransmissions,
-    /// A SYN was sent again though the first had arrived.
-    pub syn_late: bool,
     /// Packets were seen to overtake each other, or to come twice though sent once.
     pub disordered: bool,
     /// Why no reply came.
@@ -319,7 +317,6 @@ impl Caller {
                 self.connection =
                     ConnectionCounters { again: self.syns_again.syns, ..Default::default() };
                 call.connecting_ns = monotonic_ns().saturating_sub(start_ns);
-                call.syn_late = self.syns_again.syns > 0 && self.syns_again.first_arrived;
                 if self.syns_again.syns > 0 && !self.syns_again.first_arrived {
                     call.again = Retransmissions { segments: 1, needless: 0, timers: 1 };
                 }

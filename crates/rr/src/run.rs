@@ -30,9 +30,6 @@ const CHANGED_NS: u64 = 10_000_000_000;
 /// What is less of a call than this share, nobody asks for.
 const LEAST_SHARE: f64 = 0.05;
 
-/// What a lost packet costs at least (`TCP_RTO_MIN`, include/net/tcp.h).
-const LEAST_TIMER_MS: f64 = 200.0;
-
 /// What to change for a second run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -419,12 +416,7 @@ fn facts(calls: &[Call], handshake_ns: Option<u64>) -> CallFacts {
         held: count(&|call| call.held > 0),
         held_bytes: calls.iter().map(|call| call.held).max().unwrap_or(0),
         paused: count(&is_paused),
-        syns_late: count(&|call| call.syn_late),
         disordered: calls.iter().any(|call| call.disordered),
-        late: count(&|call| {
-            let quiet = call.report.is_none() && call.again.segments == 0;
-            quiet && call.latency_ns.is_some_and(|ns| ms(ns) >= median_ms + LEAST_TIMER_MS)
-        }),
         ..CallFacts::default()
     };
     for call in calls {
