@@ -95,7 +95,7 @@ kinds! {
         "tcp-ping" => TcpPing(TcpPingProbe): "the time from a SYN to its answer: a connection, reset at once, or with `listens = false` a refusal",
         "udp" => Udp(UdpProbe): "a reflected stream: one-way delays, loss with direction, order, jitter",
         "tcp" => Tcp(TcpFlow): "goodput over time",
-        "rr" => Rr(RrProbe): "request and response over TCP: the time of each call, as `rtt`",
+        "rr" => Rr(RrProbe): "request and response over TCP: the time of each call (`rtt`)",
         "page" => Page(PageProbe): "loads of the lab's own page in Chromium: when it was read, painted and all there",
     }
 }
