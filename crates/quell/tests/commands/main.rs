@@ -3,7 +3,6 @@
 mod bad_input;
 mod columns;
 mod compare;
-mod data_examples;
 mod doctor;
 mod documents;
 mod every;

@@ -8,6 +8,7 @@ mod left_out;
 
 mod captures;
 mod confusion;
+mod data_examples;
 mod days;
 mod diagnosing;
 mod doctor;
