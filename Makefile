@@ -25,7 +25,7 @@ LEFT_OUT := $(TARGET)/tests-left-out
 RUNS ?= runs
 # How long `make fuzz` gives each target, in seconds.
 FUZZ_TIME ?= 600
-# Options for `quell kernel build`, as KERNEL_OPTIONS="--source linux-6.1.tar.xz".
+# Options for `quell lab kernel build`, as KERNEL_OPTIONS="--source linux-6.1.tar.xz".
 KERNEL_OPTIONS ?=
 
 # Quell has a program for the kernel's BPF machine in it, which clang compiles.
@@ -56,7 +56,7 @@ test: cargo ## Run all tests, those in the lab's kernel included (installs what 
 	@tools/need-packages chromium || echo "The tests with a real browser are left out."
 	@tools/need-packages qemu-system-x86 mmdebstrap e2fsprogs && tools/debian --make || echo "The tests on a real Debian machine are left out."
 	$(CARGO) build --locked --workspace --all-targets
-	@$(TARGET)/debug/quell kernel path $(KERNEL_OPTIONS) >/dev/null 2>&1 || $(TARGET)/debug/quell kernel build $(KERNEL_OPTIONS)
+	@$(TARGET)/debug/quell lab kernel path $(KERNEL_OPTIONS) >/dev/null 2>&1 || $(TARGET)/debug/quell lab kernel build $(KERNEL_OPTIONS)
 	@rm -f "$(LEFT_OUT)"
 	@export QUELL_TESTS_LEFT_OUT="$(abspath $(LEFT_OUT))" QUELL_TEST_PYTHON="$(abspath $(TARGET))/python/bin/python3"; \
 	tools/tests $(CARGO); status=$$?; tools/left-out "$(LEFT_OUT)" || status=1; exit $$status
@@ -128,7 +128,7 @@ builds: cargo ## Try what `make deb`, `make static` and `make arm64` bring, in s
 install: ## Copy quell to $(DESTDIR)$(PREFIX)/bin; its service, manual pages and completions
 	@test -x "$(QUELL)" || $(MAKE) build
 	install -D -m 755 "$(QUELL)" "$(DESTDIR)$(PREFIX)/bin/quell"
-	$(QUELL) man "$(SHARE)/man/man1" >/dev/null
+	$(QUELL) man --folder "$(SHARE)/man/man1" >/dev/null
 	chmod 644 "$(SHARE)"/man/man1/quell*.1
 	install -d "$(SHARE)/bash-completion/completions" "$(SHARE)/zsh/site-functions" "$(SHARE)/fish/vendor_completions.d"
 	$(QUELL) completions bash >"$(SHARE)/bash-completion/completions/quell"

@@ -1,7 +1,7 @@
 //! How fast large runs are opened, drawn and compared.
 //!
 //! ```text
-//!   two runs of a million pings each, invented ──► quell compare A B --json, and with a figure
+//!   two runs of a million pings each, invented ──► quell show A B --json, and with a figure
 //!                                              ──► quell plot A, each figure that shows all of them
 //!   wall time and CPU time, medians
 //! ```
@@ -39,9 +39,9 @@ pub fn bench(options: &BenchOptions) -> Result<(), String> {
     let (before, after) = (before?, after?);
     println!("two runs of {PACKETS} pings compared, medians of {rounds} rounds");
     let drawn = out.join("figure.svg").display().to_string();
-    let table = vec!["compare", &before, &after, "--json"];
-    let figure = vec!["compare", &before, &after, "--figure", "cdf", "-o", &drawn];
-    for (name, arguments) in [("table", table), ("table and figure", figure)] {
+    let table = vec!["show", &before, &after, "--json"];
+    let figure = vec!["plot", &before, &after, "--figure", "cdf", "-o", &drawn];
+    for (name, arguments) in [("table", table), ("figure", figure)] {
         round(quell, name, &arguments, rounds)?;
     }
     println!("one of them drawn");

@@ -15,7 +15,7 @@ pub enum ForeignError {
     #[error("byte {at} is no text in UTF-8")]
     NoText { at: usize },
     /// It is the file of another of these programs.
-    #[error("this is a file of {found}, not of {wanted}; `quell import {}` reads it", found.word())]
+    #[error("this is a file of {found}, not of {wanted}; `quell data import {}` reads it", found.word())]
     OtherTool { wanted: Tool, found: Tool },
     /// Nobody's.
     #[error(

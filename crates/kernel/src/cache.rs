@@ -342,9 +342,9 @@ pub enum NotFound {
     NoCache,
     #[error(transparent)]
     NotReady(#[from] NotReady),
-    #[error("the lab kernel {} is damaged: {why}; build it again with `quell kernel build --force`", .path.display())]
+    #[error("the lab kernel {} is damaged: {why}; build it again with `quell lab kernel build --force`", .path.display())]
     Damaged { path: PathBuf, why: String },
-    #[error("the kernel's description {}: {why}; build it again with `quell kernel build --force`", .path.display())]
+    #[error("the kernel's description {}: {why}; build it again with `quell lab kernel build --force`", .path.display())]
     Info { path: PathBuf, why: String },
 }
 

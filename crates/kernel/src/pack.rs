@@ -75,7 +75,7 @@ fn pack(kernel: &[u8], key: &str, known: Info) -> io::Result<Vec<u8>> {
 fn unpack(file: impl Read) -> Result<(String, Info, Vec<u8>), String> {
     let broken = |e: io::Error| {
         format!(
-            "it is no file of `quell kernel export`, or is damaged: {}",
+            "it is no file of `quell lab kernel export`, or is damaged: {}",
             printable(&e.to_string(), 200)
         )
     };
@@ -95,9 +95,9 @@ fn unpack(file: impl Read) -> Result<(String, Info, Vec<u8>), String> {
             _ => {}
         }
     }
-    let (about, kernel) = about
-        .zip(kernel)
-        .ok_or("it does not hold info.json and linux, as a file of `quell kernel export` does")?;
+    let (about, kernel) = about.zip(kernel).ok_or(
+        "it does not hold info.json and linux, as a file of `quell lab kernel export` does",
+    )?;
     let known: Info = serde_json::from_slice(&about)
         .map_err(|e| format!("its info.json can't be read: {}", printable(&e.to_string(), 200)))?;
     let key = known.built.as_ref().map(|built| built.key.clone()).unwrap_or_default();
@@ -114,7 +114,7 @@ fn unpack(file: impl Read) -> Result<(String, Info, Vec<u8>), String> {
     if !Series::ALL.into_iter().any(is_of) {
         return Err(format!(
             "another version of Quell built its kernel ({key}), with other edits or options: export it with this version, \
-             or build one with `quell kernel build`"
+             or build one with `quell lab kernel build`"
         ));
     }
     if known.size != kernel.len() as u64 || known.crc32 != Some(crc32fast::hash(&kernel)) {

@@ -30,7 +30,7 @@ pub enum NotReady {
     NoKernel { path: PathBuf, why: String },
     #[error(
         "the kernel {} ({version}) has no virtual time: build it with CONFIG_UML_TIME_TRAVEL_SUPPORT=y, \
-         or let Quell build one with `quell kernel build`", .path.display()
+         or let Quell build one with `quell lab kernel build`", .path.display()
     )]
     NoVirtualTime { path: PathBuf, version: String },
 }

@@ -1,4 +1,4 @@
-//! `quell check`: whether an experiment could be run, and what it would put in place.
+//! `quell lab check`: whether an experiment could be run, and what it would put in place.
 
 use crate::failure::Failure;
 use crate::options::Json;
@@ -10,7 +10,7 @@ use quell_lab::cell::{CellPlan, ChangeWhat, PlacedQueue};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-/// What `quell check` checks.
+/// What `quell lab check` checks.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     /// Name of a built-in experiment, or a file
@@ -25,7 +25,7 @@ pub struct CheckArgs {
     pub json: Json,
 }
 
-/// `quell check`.
+/// `quell lab check`.
 pub fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let ready = prepare(&args.experiment, &args.changes, &[])?;
     let length: f64 = ready.plans.iter().map(|p| p.length().as_secs_f64()).sum();

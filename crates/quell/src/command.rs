@@ -111,7 +111,7 @@ macro_rules! calls_with_table {
 pub(crate) use calls_with_table;
 
 /// Columns of names in help.
-const NAME: usize = 15;
+const NAME: usize = 11;
 
 /// Says what the program is.
 const ABOUT: &str = "Quell makes a Linux network fast under load, and proves it";
@@ -121,15 +121,60 @@ const START: &str = "Start with `quell run home-link`: what a full uplink does t
 pub const REFUSED: &str = "A refusal is a sentence on standard error, with --json too; standard output then holds what was \
                            measured, or nothing. A second Ctrl-C ends at once, with 130.";
 
+/// A command that only holds others.
+pub struct Parent {
+    /// What is typed behind `quell`.
+    pub name: &'static str,
+    pub about: &'static str,
+    /// In which groups help shows what it holds; none where it is few.
+    pub groups: &'static [(&'static str, &'static [&'static str])],
+}
+
+const fn parent(name: &'static str, about: &'static str) -> Parent {
+    Parent { name, about, groups: &[] }
+}
+
 /// Commands that only hold others.
-pub const PARENTS: [(&str, &str); 6] = [
-    ("shape", "Queues on a real interface, with a way back"),
-    ("tune", "Kernel settings from rate, round-trip time and role"),
-    ("kernel", "Build or find the lab's guest kernel"),
-    ("lab", "Run any program in a network of the lab"),
-    ("import", "Make a run of what another program measured"),
-    ("export", "A run as files that other programs read"),
+pub const PARENTS: [Parent; 6] = [
+    Parent {
+        groups: &[
+            ("Every day", &["try", "plan", "apply", "confirm", "status", "off"]),
+            (
+                "For the rest",
+                &["change", "prove", "persist", "hold", "recipe", "import", "recover"],
+            ),
+        ],
+        ..parent("shape", "Queues on a real interface, with a way back")
+    },
+    parent("tune", "Kernel settings from rate, round-trip time and role"),
+    parent("lab", "Experiments, their networks and the lab's kernel"),
+    parent("lab kernel", "Build, find or carry the lab's guest kernel"),
+    parent("data", "Runs from and for other programs"),
+    parent("data export", "A run as files that other programs read"),
 ];
+
+/// Names that commands had, and what is typed instead.
+pub const RENAMED: [(&str, &str); 11] = [
+    ("compare", "quell show RUN RUN"),
+    ("runs", "quell show --list"),
+    ("report", "quell open"),
+    ("view", "quell open"),
+    ("import", "quell data import"),
+    ("export", "quell data export"),
+    ("list", "quell lab list"),
+    ("show-experiment", "quell lab show"),
+    ("check", "quell lab check"),
+    ("kernel", "quell lab kernel"),
+    ("rpm", "quell flow HOST --rpm"),
+];
+
+/// Refuses a name that a command had, with the new one.
+pub fn refuse_old_name(first: Option<&str>) -> Result<(), Failure> {
+    let renamed = RENAMED.iter().find(|(old, _)| Some(*old) == first);
+    renamed.map_or(Ok(()), |(old, new)| {
+        Err(Failure::usage(format!("there is no `quell {old}` any more: type `{new}`")))
+    })
+}
 
 impl Command {
     /// Its exit codes, each with its meaning here.
@@ -195,7 +240,7 @@ pub fn told(commands: &[Command]) -> impl Iterator<Item = &Command> {
 
 fn parser_of(commands: &[&Command]) -> Parser {
     let codes = EXIT_CODES.map(|(code, what)| (code.to_string(), what.to_owned()));
-    let mut whole = Parser::new("quell")
+    let whole = Parser::new("quell")
         .version(crate::version::SHORT)
         .about(ABOUT)
         .max_term_width(100)
@@ -206,31 +251,73 @@ fn parser_of(commands: &[&Command]) -> Parser {
             groups(commands)
         ))
         .after_help(format!("{START}\n\nExit codes: {}. {REFUSED}", sentence(&codes)));
-    for (name, about) in PARENTS {
-        let own = commands
-            .iter()
-            .filter_map(|c| Some((c, c.name.strip_prefix(name)?.strip_prefix(' ')?)));
-        let own: Vec<Parser> = own.map(|(command, own)| command.parser(own)).collect();
-        if own.is_empty() {
-            continue;
+    whole.subcommands(below(commands, "").into_iter().map(|name| node(commands, name)))
+}
+
+/// The commands directly below one, each once, in the table's order; those at the top below none.
+pub fn below(commands: &[&Command], name: &str) -> Vec<&'static str> {
+    let start = if name.is_empty() { String::new() } else { format!("{name} ") };
+    let mut found = Vec::new();
+    for command in commands {
+        let Some(rest) = command.name.strip_prefix(&start) else { continue };
+        let end = rest.find(' ').map_or(command.name.len(), |at| start.len() + at);
+        let child = &command.name[..end];
+        if !found.contains(&child) {
+            found.push(child);
         }
-        let parent = match commands.iter().find(|c| c.name == name) {
-            // What is a command too: its arguments, or one of those below it.
-            Some(itself) => itself
-                .parser(name)
-                .args_conflicts_with_subcommands(true)
-                .subcommand_negates_reqs(true)
-                .arg_required_else_help(true),
-            None => {
-                let parent = Parser::new(name).about(about);
-                parent.subcommand_required(true).arg_required_else_help(true)
-            }
-        };
-        whole = whole.subcommand(parent.subcommands(own));
     }
-    let is_parent = |name: &str| PARENTS.iter().any(|(parent, _)| *parent == name);
-    let single = commands.iter().filter(|c| !c.name.contains(' ') && !is_parent(c.name));
-    whole.subcommands(single.map(|command| command.parser(command.name)))
+    found
+}
+
+/// A command's last word.
+fn own_name(name: &'static str) -> &'static str {
+    name.rsplit(' ').next().unwrap_or(name)
+}
+
+/// A command with all that is below it.
+fn node(commands: &[&Command], name: &'static str) -> Parser {
+    if let Some(command) = commands.iter().find(|c| c.name == name) {
+        return command.parser(own_name(name));
+    }
+    let held = below(commands, name);
+    let parent = parent_of(name);
+    let parser = Parser::new(own_name(name)).about(parent.map_or("", |parent| parent.about));
+    let parser = parser.subcommand_required(true).arg_required_else_help(true);
+    let groups = parent.map_or(&[][..], |parent| parent.groups);
+    let parser = match groups.is_empty() {
+        true => parser,
+        false => parser.help_template(format!(
+            "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{}\nOptions:\n{{options}}",
+            held_by_group(commands, name, groups)
+        )),
+    };
+    parser.subcommands(held.into_iter().map(|name| node(commands, name)))
+}
+
+fn parent_of(name: &str) -> Option<&'static Parent> {
+    PARENTS.iter().find(|parent| parent.name == name)
+}
+
+/// What a command is about that may only hold others.
+pub fn about(commands: &[&Command], name: &str) -> &'static str {
+    let own = commands.iter().find(|c| c.name == name).map(|c| c.about);
+    own.or_else(|| Some(parent_of(name)?.about)).unwrap_or_default()
+}
+
+fn held_by_group(
+    commands: &[&Command],
+    parent: &str,
+    groups: &[(&str, &'static [&'static str])],
+) -> String {
+    let mut text = String::new();
+    for (title, names) in groups {
+        text += &format!("\n{title}:\n");
+        for name in *names {
+            let about = about(commands, &format!("{parent} {name}"));
+            text += &format!("  {name:<NAME$}  {about}\n");
+        }
+    }
+    text
 }
 
 /// The list of commands by group.
@@ -238,15 +325,10 @@ fn groups(commands: &[&Command]) -> String {
     let mut text = String::new();
     for (group, title) in GROUPS {
         text += &format!("\n{title}:\n");
-        let mut told = Vec::new();
-        for command in commands.iter().filter(|c| c.group == group) {
-            let parent =
-                PARENTS.iter().find(|(name, _)| command.name.starts_with(&format!("{name} ")));
-            let (name, about) = parent.copied().unwrap_or((command.name, command.about));
-            if !told.contains(&name) {
-                text += &format!("  {name:<NAME$}  {about}\n");
-                told.push(name);
-            }
+        let of_group: Vec<&Command> =
+            commands.iter().copied().filter(|c| c.group == group).collect();
+        for name in below(&of_group, "") {
+            text += &format!("  {name:<NAME$}  {}\n", about(commands, name));
         }
     }
     text

@@ -1,12 +1,13 @@
 //! The table of commands: everything that `quell` can be told to do. Parsing, help, manual pages and completions come from it.
 
-use crate::command::{Command, Fails, Group, Prints, calls, calls_with_table};
+use crate::command::{Call, Command, Fails, Group, Prints, calls, calls_with_table};
 use crate::documents::{self, CompletionsArgs, ManArgs};
 use crate::failure::Failure;
+use crate::flow::FlowArgs;
 use crate::options::Json;
 use crate::{
-    check, compare, doctor, export, flow, import, kernel, lab, page, path, ping, plot, results,
-    rpm, rr, run, serve, shape, show, trace, tree, tune, view,
+    check, doctor, export, import, kernel, lab, open, page, path, ping, plot, rpm, rr, run, serve,
+    shape, show, trace, tree, tune,
 };
 use clap::Args;
 use std::path::PathBuf;
@@ -63,11 +64,15 @@ quell flow 192.0.2.7 --bidir -t 30 -O 3
 quell flow 192.0.2.7 -u -b 20M --dscp EF
 quell flow 192.0.2.7 -P 2 -C cubic,bbr
 quell flow 192.0.2.7 --save           (then: quell show, quell plot)
-quell flow 192.0.2.7 --json=iperf3    (as iperf3 -J prints it)",
+quell flow 192.0.2.7 --json=iperf3    (as iperf3 -J prints it)
+quell flow 192.0.2.7 --rpm            (responsiveness, both directions)
+quell flow https://example.org --rpm",
         notes: "There runs quell serve or iperf3 -s. Options that iperf3 has too mean the same. Ctrl-C ends it and sums up, \
-                a second one ends at once. What was measured until a test broke off is shown.",
+                a second one ends at once. What was measured until a test broke off is shown.\n\n\
+                --rpm measures responsiveness, in round trips a minute under load: first down, then up. The server is `quell serve \
+                --web`, or any of draft-ietf-ippm-responsiveness. docs/web.md tells more.",
         fails: Fails::When("the test broke off or nothing got through"),
-        call: calls!(flow::FlowArgs, flow::flow),
+        call: Call { options: FlowArgs::augment_args, run: |typed, _| rpm::flow_or_rpm(typed) },
     },
     Command {
         name: "rr",
@@ -82,26 +87,6 @@ quell rr 192.0.2.7 --pattern write-write-read --fix nodelay",
         notes: "A call of which nothing moves for 5 s is lost, and one without its whole reply within a minute.",
         fails: Fails::When("a call was lost or none was over when it was stopped"),
         call: calls!(rr::RrArgs, rr::rr),
-    },
-    Command {
-        name: "rpm",
-        about: "Measure responsiveness: round trips a minute under load",
-        group: Group::Measure,
-        prints: Prints::Report,
-        examples: "\
-quell serve --web --bind 192.0.2.7          (at the other end)
-quell rpm 192.0.2.7
-quell rpm http://example.org:8080 --time 30
-quell rpm https://example.org
-quell rpm https://192.0.2.7:5201 --insecure
-quell rpm 192.0.2.7 --secret-file key
-quell rpm 192.0.2.7 --save            (then: quell show, quell plot)
-quell rpm 192.0.2.7 --json | jq .rpm",
-        notes: "Against any server of draft-ietf-ippm-responsiveness: its /.well-known/nq says what is loaded. Down first, then \
-                up, each until goodput and responsiveness are stable. Over https (TLS and HTTP/2) \
-                requests go into the full connections as well; over http TCP's own round-trip time stands for that, as the draft allows. docs/web.md tells more.",
-        fails: Fails::When("a direction broke off before it had a figure"),
-        call: calls!(rpm::RpmArgs, rpm::rpm),
     },
     Command {
         name: "page",
@@ -380,49 +365,41 @@ quell shape import libreqos ShapedDevices.csv > policy.toml",
     tune::commands::REVERT,
     tune::commands::EXPLAIN,
     tune::commands::RECOVER,
+    RUN,
     Command {
-        name: "run",
-        about: "Run an experiment: built in by name, or a file",
-        group: Group::Experiment,
-        prints: Prints::Report,
-        examples: "\
-quell run home-link
-quell run home-link --duration 5s --seed 2
-quell run home-link --set topology.link.dsl.up.rate=1Mbit --set expect=[]
-quell run mine.toml --repeat 5 --out runs
-sudo quell run home-link --kernel host      (this kernel, in real time)",
-        notes: "",
-        fails: Fails::When("an expectation or a task failed or it was stopped"),
-        call: calls!(run::RunArgs, run::run),
+        name: "lab run",
+        about: "The same as `quell run`",
+        examples: "quell lab run home-link",
+        ..RUN
     },
     Command {
-        name: "list",
+        name: "lab list",
         about: "Name the built-in experiments",
         group: Group::Experiment,
         prints: Prints::Report,
-        examples: "quell list\nquell list --json | jq -r .[].name",
+        examples: "quell lab list\nquell lab list --json | jq -r .[].name",
         notes: "",
         fails: Fails::Never,
         call: calls!(Json, run::list),
     },
     Command {
-        name: "show-experiment",
+        name: "lab show",
         about: "Print a built-in experiment's file, to copy and change",
         group: Group::Experiment,
         prints: Prints::Text,
-        examples: "quell show-experiment home-link > mine.toml",
+        examples: "quell lab show home-link > mine.toml",
         notes: "",
         fails: Fails::Never,
         call: calls!(run::ShowExperimentArgs, run::show_experiment),
     },
     Command {
-        name: "check",
+        name: "lab check",
         about: "Check an experiment file without running it",
         group: Group::Experiment,
         prints: Prints::Report,
         examples: "\
-quell check my.toml
-quell check home-link --tc --set topology.link.dsl.up.rate=5Mbit",
+quell lab check my.toml
+quell lab check home-link --tc --set topology.link.dsl.up.rate=5Mbit",
         notes: "",
         fails: Fails::Never,
         call: calls!(check::CheckArgs, check::check),
@@ -456,232 +433,155 @@ quell lab exec home-link a --with 'server: python3 -m http.server' \\
         call: calls!(lab::ExecArgs, lab::exec),
     },
     Command {
-        name: "kernel build",
+        name: "lab kernel build",
         about: "Build it, unless it is there already",
         group: Group::Experiment,
         prints: Prints::Text,
-        examples: "quell kernel build\nquell kernel build --source linux-6.1.tar.xz",
+        examples: "quell lab kernel build\nquell lab kernel build --source linux-6.1.tar.xz",
         notes: "It prints the kernel's path.",
         fails: Fails::Never,
         call: calls!(kernel::BuildArgs, kernel::build),
     },
     Command {
-        name: "kernel info",
+        name: "lab kernel info",
         about: "Tell about it: version, options, size, when it was built",
         group: Group::Experiment,
         prints: Prints::Report,
-        examples: "quell kernel info\nquell kernel info --json | jq .version",
+        examples: "quell lab kernel info\nquell lab kernel info --json | jq .version",
         notes: "",
         fails: Fails::When("there is none"),
         call: calls!(kernel::InfoArgs, kernel::info),
     },
     Command {
-        name: "kernel path",
+        name: "lab kernel path",
         about: "Print its path",
         group: Group::Experiment,
         prints: Prints::Text,
-        examples: "quell kernel path || quell kernel build",
+        examples: "quell lab kernel path || quell lab kernel build",
         notes: "",
         fails: Fails::When("there is none"),
         call: calls!(kernel::Source, kernel::path),
     },
     Command {
-        name: "kernel export",
+        name: "lab kernel export",
         about: "Pack it into a file, to carry it to other machines",
         group: Group::Experiment,
         prints: Prints::Text,
-        examples: "quell kernel export lab.kernel\nquell kernel import lab.kernel          (on another machine)",
+        examples: "quell lab kernel export lab.kernel\nquell lab kernel import lab.kernel          (on another machine)",
         notes: "Built once, it serves a whole class: the same version of Quell on the same kind of machine takes it. The same kernel \
                 gives the same bytes.",
         fails: Fails::Never,
         call: calls!(kernel::ExportArgs, kernel::export),
     },
     Command {
-        name: "kernel import",
+        name: "lab kernel import",
         about: "Take one that was packed elsewhere",
         group: Group::Experiment,
         prints: Prints::Text,
-        examples: "quell kernel import lab.kernel && quell run home-link",
+        examples: "quell lab kernel import lab.kernel && quell run home-link",
         notes: "Its checksums, architecture and key are looked at before anything is touched. That guards against damage and mistakes: a \
                 kernel is a program that runs with your rights, so take it only from those whose programs you would run.",
         fails: Fails::When(
-            "the file is none of `quell kernel export`, damaged, or not for this machine or version",
+            "the file is none of `quell lab kernel export`, damaged, or not for this machine or version",
         ),
         call: calls!(kernel::ImportArgs, kernel::import),
     },
     Command {
-        name: "runs",
-        about: "List the runs in a folder",
-        group: Group::Results,
-        prints: Prints::Report,
-        examples: "quell runs\nquell runs --out /var/lib/runs --json",
-        notes: "",
-        fails: Fails::Never,
-        call: calls!(results::RunsArgs, results::runs),
-    },
-    Command {
         name: "show",
-        about: "Show a run's results as tables",
+        about: "Show a run as tables; compare runs or scenarios; list runs",
         group: Group::Results,
         prints: Prints::Report,
         examples: "\
 quell show                    (the latest run)
-quell show 20261121T101503-home-link --json
+quell show --list             (which runs there are)
+quell show before after       (compared: by how much, and how sure)
+quell show --by scenario      (the scenarios of the latest run, compared)
+quell show old new --by kernel --metric rtt.p99,goodput
+quell show main branch --expect-no-worse=loss,rtt.p99
 quell show --follow           (while it runs)",
-        notes: "With --follow it ends when the run is over, or when the program that wrote it is gone. Ctrl-C ends the following, \
-                not the run.",
-        fails: Fails::Never,
+        notes: "A run is named by its folder, its name, a part of the name, or `last`. Each run or scenario is compared with the first. \
+                Repeats of the same seed are compared in pairs; an interval needs three repeats (`quell run --repeat 3`). \
+                docs/comparing.md has the method.\n\n\
+                --follow ends with the run, or when the program that writes it is gone. Ctrl-C ends the following, not the run.",
+        fails: Fails::When("with --expect-no-worse something got worse, or may have"),
         call: calls!(show::ShowArgs, show::show),
     },
     Command {
-        name: "plot",
-        about: "Draw a figure of a run",
+        name: "open",
+        about: "Open runs as one page: summary, comparison, every packet",
         group: Group::Results,
         prints: Prints::Text,
         examples: "\
-quell plot                    (names the figures)
+quell open                    (the latest run)
+quell open before after       (compared)
+quell open 20261121T101503-ping -o ping.html --no-open",
+        notes: "It prints the file's path. The page is one file, needs no network and can be sent to others.",
+        fails: Fails::Never,
+        call: calls!(open::OpenArgs, open::open),
+    },
+    Command {
+        name: "plot",
+        about: "Draw a figure of a run, or of runs beside each other",
+        group: Group::Results,
+        prints: Prints::Text,
+        examples: "\
+quell plot -o run.png         (the figure that suits the latest run best)
+quell plot --list             (the figures that this run has data for)
 quell plot --figure rtt-cdf -o cdf.png
-quell plot --figure totals -o totals.pdf
 quell plot ping --figure rtt-scatter --streams voip --log -o voip.svg
 quell plot --figure goodput-time --scenarios bulk --from 5s --to 12s -o g.svg
+quell plot before after --figure cdf -o cdf.pdf
 quell plot --figure rtt-box --size 600x300 --dpi 300 --title '' -o b.png",
-        notes: "",
+        notes: "Without -o the figure is an SVG in the run's folder. It prints the file's path.",
         fails: Fails::Never,
         call: calls!(plot::PlotArgs, plot::plot),
     },
     Command {
-        name: "compare",
-        about: "Compare runs or scenarios: by how much, and how sure",
-        group: Group::Results,
-        prints: Prints::Report,
-        examples: "\
-quell compare before after            (names, parts of names, folders)
-quell compare last                    (the scenarios of one run)
-quell compare last --scenarios bulk,bulk-shaped -o page.html
-quell compare old new --by kernel --metric rtt.p99,goodput
-quell compare main branch --expect-no-worse=loss,rtt.p99
-quell compare old new --figure cdf -o cdf.svg",
-        notes: "Each group is held against the first. Repeats that share their seed are compared pair by pair. Better and worse are said of \
-                what differs beyond what chance gives among so many figures; an interval needs three repeats (`quell run --repeat 3`). \
-                docs/comparing.md tells how.",
-        fails: Fails::When("with --expect-no-worse something got worse, or may have"),
-        call: calls!(compare::CompareArgs, compare::compare),
-    },
-    Command {
-        name: "report",
-        about: "Write a run's report: one HTML file, figures and tables",
-        group: Group::Results,
-        prints: Prints::Text,
-        examples: "quell report                  (of the latest run)\nquell report ping -o ping.html",
-        notes: "It prints the file's path.",
-        fails: Fails::Never,
-        call: calls!(results::ReportArgs, results::report),
-    },
-    Command {
-        name: "view",
-        about: "Look into a run: one zoomable page, every packet in it",
-        group: Group::Results,
-        prints: Prints::Text,
-        examples: "\
-quell view                    (the latest run)
-quell view 20261121T101503-ping -o ping.html --no-open",
-        notes: "Wheel, pinch or + and - zoom, dragging or the arrow keys move, Shift and dragging zooms to a box, 0 shows \
-                everything; 1 to 9 hide and show streams. The page needs no network and can be sent to others.",
-        fails: Fails::Never,
-        call: calls!(view::ViewArgs, view::view),
-    },
-    Command {
-        name: "import",
+        name: "data import",
         about: "Make a run of what another program measured",
         group: Group::Results,
         prints: Prints::Report,
         examples: "\
-quell import rrul_be-2026-11-22.flent.gz calls.json
-quell import irtt calls.json.gz             (for those of one program)
+quell data import rrul_be-2026-11-22.flent.gz calls.json
+quell data import --from irtt calls.json.gz
+iperf3 -c 192.0.2.7 -R -J > down.json; quell data import down.json
 quell show calls; quell plot calls --figure rtt-cdf -o cdf.png",
-        notes: "Whose a file is, is found out: Flent, irtt (-o), iperf3 (-J, --json-stream) or ping-exp (-w). What is in \
-                a file and not in its run is told. An imported run is as old as its measurement: name it.",
+        notes: "It reads files of Flent (.flent.gz), irtt (-o), iperf3 (-J, --json-stream) and ping-exp (-w), and finds out which it \
+                is. Nothing in a file is executed. What the run leaves out is said. docs/from-flent.md tells more.",
         fails: Fails::Never,
-        call: calls!(import::FilesArgs, import::any),
+        call: calls!(import::ImportArgs, import::import),
     },
     Command {
-        name: "import flent",
-        about: "Data files of Flent (.flent.gz)",
-        group: Group::Results,
-        prints: Prints::Report,
-        examples: "quell import flent rrul_be-2026-11-22T101503.flent.gz",
-        notes: "Pings become packets, rates become flows. docs/from-flent.md tells more.",
-        fails: Fails::Never,
-        call: calls!(import::FilesArgs, import::flent),
-    },
-    Command {
-        name: "import irtt",
-        about: "What irtt's client wrote with -o",
-        group: Group::Results,
-        prints: Prints::Report,
-        examples: "\
-irtt client -d 30s -i 20ms -o calls.json.gz 192.0.2.7
-quell import irtt calls.json.gz",
-        notes: "",
-        fails: Fails::Never,
-        call: calls!(import::FilesArgs, import::irtt),
-    },
-    Command {
-        name: "import iperf3",
-        about: "What iperf3 printed with -J or --json-stream",
-        group: Group::Results,
-        prints: Prints::Report,
-        examples: "\
-iperf3 -c 192.0.2.7 -R -J > down.json
-quell import iperf3 down.json",
-        notes: "",
-        fails: Fails::Never,
-        call: calls!(import::FilesArgs, import::iperf3),
-    },
-    Command {
-        name: "import pingexp",
-        about: "A file that ping-exp wrote with -w (nothing is executed)",
-        group: Group::Results,
-        prints: Prints::Report,
-        examples: "\
-quell import pingexp vpn-2009.pickle
-quell plot vpn-2009 --figure rtt-averages -o vpn.png
-quell view vpn-2009",
-        notes: "",
-        fails: Fails::Never,
-        call: calls!(import::FilesArgs, import::pingexp),
-    },
-    Command {
-        name: "export csv",
+        name: "data export csv",
         about: "A table of a run as comma-separated values",
         group: Group::Results,
         prints: Prints::Text,
         examples: "\
-quell export csv -o packets.csv                    (of the latest run)
-quell export csv 20261121T101503-home-link --table queues | head",
+quell data export csv -o packets.csv                    (of the latest run)
+quell data export csv 20261121T101503-home-link --table queues | head",
         notes: "docs/data.md tells what the columns mean and how to read the tables themselves, which are Parquet.",
         fails: Fails::Never,
         call: calls!(export::CsvArgs, export::csv),
     },
     Command {
-        name: "export flent",
+        name: "data export flent",
         about: "A measurement of a run as a data file of Flent",
         group: Group::Results,
         prints: Prints::Text,
         examples: "\
 quell run rrul_be
-quell export flent --measurement cake.all.0 -o cake.flent.gz
+quell data export flent --measurement cake.all.0 -o cake.flent.gz
 flent -p all_scaled -o cake.png cake.flent.gz",
         notes: "",
         fails: Fails::Never,
         call: calls!(export::FlentArgs, export::flent),
     },
     Command {
-        name: "export prometheus",
+        name: "data export prometheus",
         about: "A run's results as metrics, Prometheus or OpenMetrics",
         group: Group::Results,
         prints: Prints::Text,
-        examples: "quell export prometheus -o /var/lib/prometheus/node-exporter/quell.prom",
+        examples: "quell data export prometheus -o /var/lib/prometheus/node-exporter/quell.prom",
         notes: "In seconds, bytes and ratios. The file suits the text file collector of node_exporter.",
         fails: Fails::Never,
         call: calls!(export::PlainArgs, export::prometheus),
@@ -701,13 +601,27 @@ quell completions fish > ~/.config/fish/completions/quell.fish",
     },
     Command {
         name: "man",
-        about: "Print the manual page, or write one for each command",
+        about: "Print the manual page of a command",
         group: Group::Program,
         prints: Prints::Text,
-        examples: "quell man | man -l -\nquell man ~/.local/share/man/man1",
-        notes: "`make install` puts them where man(1) looks.",
+        examples: "\
+quell man ping
+quell man shape apply
+quell man ping > quell-ping.1               (as man(1) reads it)
+quell man --folder ~/.local/share/man/man1  (all pages)",
+        notes: "`make install` puts all pages where man(1) looks.",
         fails: Fails::Never,
         call: calls_with_table!(ManArgs, documents::man),
+    },
+    Command {
+        name: "version",
+        about: "Print the version, and what a report of a fault needs",
+        group: Group::Program,
+        prints: Prints::Text,
+        examples: "quell version",
+        notes: "",
+        fails: Fails::Never,
+        call: calls!(Nothing, version),
     },
     inner("agent", "Carry out tasks that come on standard input", calls!(Nothing, agent)),
     inner("host-cell", "Outer process of a measurement on the host", calls!(DeskArgs, host_cell)),
@@ -723,6 +637,23 @@ quell completions fish > ~/.config/fish/completions/quell.fish",
         calls!(Nothing, host_lacks),
     ),
 ];
+
+/// `quell run`, which is `quell lab run` too.
+const RUN: Command = Command {
+    name: "run",
+    about: "Run an experiment: built in by name, or a file",
+    group: Group::Experiment,
+    prints: Prints::Report,
+    examples: "\
+quell run home-link
+quell run home-link --duration 5s --seed 2
+quell run home-link --set topology.link.dsl.up.rate=1Mbit --set expect=[]
+quell run mine.toml --repeat 5 --out runs
+sudo quell run home-link --kernel host      (this kernel, in real time)",
+    notes: "",
+    fails: Fails::When("an expectation or a task failed or it was stopped"),
+    call: calls!(run::RunArgs, run::run),
+};
 
 /// A command that only Quell starts.
 const fn inner(name: &'static str, about: &'static str, call: crate::command::Call) -> Command {
@@ -747,6 +678,11 @@ struct Nothing {}
 struct DeskArgs {
     /// The cell's folder
     folder: PathBuf,
+}
+
+fn version(_: &Nothing) -> Result<ExitCode, Failure> {
+    print!("{}", crate::version::long());
+    Ok(ExitCode::SUCCESS)
 }
 
 fn agent(_: &Nothing) -> Result<ExitCode, Failure> {

@@ -1,18 +1,23 @@
 //! `quell man`, `quell completions`: what comes from the table of commands beside help.
 
-use crate::command::{Command, GROUPS, PARENTS, Prints, REFUSED, told, told_parser};
+use crate::command::{Command, GROUPS, PARENTS, Prints, REFUSED, below, told, told_parser};
 use crate::failure::{EXIT_CODES, Failure};
 use clap::{Args, ValueEnum};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
+use quell_experiment::nearest;
 use quell_sys::reader;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{ExitCode, Stdio};
 
 /// Options of `quell man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// Folder to write all pages into, made where it is absent; the page of quell itself is printed without one
+    /// The command, for example ping or shape apply; quell itself where absent
+    pub command: Vec<String>,
+    /// Write all pages into this folder instead, made where it is absent
+    #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
     pub folder: Option<PathBuf>,
 }
 
@@ -56,7 +61,13 @@ fn completion(shell: Shell, commands: &[Command]) -> Vec<u8> {
 pub fn man(args: &ManArgs, commands: &[Command]) -> Result<ExitCode, Failure> {
     let pages = pages(commands).map_err(Failure::system)?;
     let Some(folder) = &args.folder else {
-        return print(&pages[0].1);
+        let name = args.command.join(" ");
+        let wanted = if name.is_empty() { "quell.1".to_owned() } else { file(&name) };
+        let page = pages.iter().find(|(name, _)| *name == wanted).ok_or_else(|| {
+            let names: Vec<&str> = told(commands).map(|c| c.name).collect();
+            Failure::usage(format!("there is no command `{name}`{}", nearest::hint(&name, &names)))
+        })?;
+        return show(&page.1);
     };
     let failed = |what: &std::path::Path, e: std::io::Error| {
         Failure::system(format!("writing {}: {e}", what.display()))
@@ -70,6 +81,22 @@ pub fn man(args: &ManArgs, commands: &[Command]) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A page for a person by man(1); in a pipe, and where there is no man(1), as it is.
+fn show(page: &[u8]) -> Result<ExitCode, Failure> {
+    if std::io::stdout().is_terminal() {
+        let man = std::process::Command::new("man").args(["-l", "-"]).stdin(Stdio::piped()).spawn();
+        if let Ok(mut man) = man {
+            if let Some(mut input) = man.stdin.take() {
+                // Who leaves the pager reads no further.
+                let _ = input.write_all(page);
+            }
+            man.wait().map_err(Failure::system)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    print(page)
+}
+
 fn print(bytes: &[u8]) -> Result<ExitCode, Failure> {
     let written = reader::print(std::io::stdout().lock(), bytes);
     written.map_err(|e| Failure::system(format!("writing to standard output: {e}")))?;
@@ -81,14 +108,12 @@ fn pages(commands: &[Command]) -> std::io::Result<Vec<(String, Vec<u8>)>> {
     let mut whole = told_parser(commands).disable_help_subcommand(true);
     whole.build();
     let mut pages = vec![("quell.1".to_owned(), first_page(&whole, commands)?)];
-    let is_command = |name: &str| commands.iter().any(|c| c.name == name);
-    let parents =
-        PARENTS.iter().filter(|(name, _)| !is_command(name)).map(|(name, _)| (*name, None));
+    let parents = PARENTS.iter().map(|parent| (parent.name, None));
     for (name, command) in parents.chain(told(commands).map(|c| (c.name, Some(c)))) {
         let parser = name.split(' ').try_fold(&whole, |at, word| at.find_subcommand(word));
         // Parents without commands are no commands.
         let Some(parser) = parser else { continue };
-        pages.push((file(name), page(parser, command, commands)?));
+        pages.push((file(name), page(parser, name, command, commands)?));
     }
     Ok(pages)
 }
@@ -132,6 +157,7 @@ fn first_page(whole: &clap::Command, commands: &[Command]) -> std::io::Result<Ve
 
 fn page(
     parser: &clap::Command,
+    name: &str,
     command: Option<&Command>,
     commands: &[Command],
 ) -> std::io::Result<Vec<u8>> {
@@ -143,9 +169,7 @@ fn page(
     man.render_description_section(&mut page)?;
     let mut rest = Roff::new();
     let Some(command) = command else {
-        let own = format!("{} ", parser.get_name());
-        let own: Vec<&str> =
-            commands.iter().map(|c| c.name).filter(|name| name.starts_with(&own)).collect();
+        let own = below(&commands.iter().collect::<Vec<_>>(), name);
         man.render_subcommands_section(&mut page)?;
         see_also(&mut rest, own.into_iter());
         rest.to_writer(&mut page)?;
@@ -217,11 +241,11 @@ mod tests {
     /// A table of two commands, one of them below another.
     const TABLE: &[Command] = &[
         Command {
-            name: "kernel build",
+            name: "lab build",
             about: "Build it",
             group: Group::Measure,
             prints: Prints::Text,
-            examples: "quell kernel build\n.hidden 'first'",
+            examples: "quell lab build\n.hidden 'first'",
             notes: "One.\n\nTwo.",
             fails: Fails::When("it is wrong"),
             call: Call {
@@ -249,10 +273,10 @@ mod tests {
             .map(|(name, page)| (name, String::from_utf8(page).expect("text")))
             .collect();
         let names: Vec<&str> = pages.keys().map(String::as_str).collect();
-        assert_eq!(names, ["quell-kernel-build.1", "quell-kernel.1", "quell.1"]);
-        let page = &pages["quell-kernel-build.1"];
+        assert_eq!(names, ["quell-lab-build.1", "quell-lab.1", "quell.1"]);
+        let page = &pages["quell-lab-build.1"];
         for words in [
-            "quell\\-kernel\\-build \\- Build it",
+            "quell\\-lab\\-build \\- Build it",
             ".PP\nOne.\n.PP\nTwo.",
             "\\-\\-deep",
             "How deep",
@@ -270,7 +294,7 @@ mod tests {
     fn completions_know_commands_and_options_and_no_inner_ones() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let script = String::from_utf8(completion(shell, TABLE)).expect("text");
-            for word in ["kernel", "build", "deep"] {
+            for word in ["lab", "build", "deep"] {
                 assert!(script.contains(word), "{shell:?}: {word}");
             }
             assert!(!script.contains("secret"), "{shell:?}: {script}");

@@ -1,8 +1,8 @@
-//! `quell export`: a run as files that other programs read.
+//! `quell data export`: a run as files that other programs read.
 
 use crate::failure::Failure;
 use crate::options::RunName;
-use crate::results::{read_named, shown, write};
+use crate::results::{folder_of, read, shown, write};
 use crate::text::hand_out;
 use clap::{Args, ValueEnum};
 use quell_model::{CellId, CellRecord};
@@ -19,7 +19,7 @@ pub struct Output {
     pub output: Option<PathBuf>,
 }
 
-/// Options of `quell export csv`.
+/// Options of `quell data export csv`.
 #[derive(Debug, Args)]
 pub struct CsvArgs {
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub enum TableName {
     Facts,
 }
 
-/// Options of `quell export prometheus`.
+/// Options of `quell data export prometheus`.
 #[derive(Debug, Args)]
 pub struct PlainArgs {
     #[command(flatten)]
@@ -55,7 +55,7 @@ pub struct PlainArgs {
     pub output: Output,
 }
 
-/// Options of `quell export flent`.
+/// Options of `quell data export flent`.
 #[derive(Debug, Args)]
 pub struct FlentArgs {
     #[command(flatten)]
@@ -68,9 +68,14 @@ pub struct FlentArgs {
     pub output: PathBuf,
 }
 
-/// `quell export csv`.
+/// The run that was named, as it is stored; the latest where none was.
+fn named(name: &RunName) -> Result<Run, Failure> {
+    read(&folder_of(&name.place, name.run.as_deref())?)
+}
+
+/// `quell data export csv`.
 pub fn csv(args: &CsvArgs) -> Result<ExitCode, Failure> {
-    let run = read_named(&args.run)?;
+    let run = named(&args.run)?;
     let table = match args.table {
         TableName::Samples => Table::Samples,
         TableName::Flows => Table::Flows,
@@ -83,16 +88,16 @@ pub fn csv(args: &CsvArgs) -> Result<ExitCode, Failure> {
     put(args.output.output.as_deref(), &text)
 }
 
-/// `quell export prometheus`.
+/// `quell data export prometheus`.
 pub fn prometheus(args: &PlainArgs) -> Result<ExitCode, Failure> {
-    let run = read_named(&args.run)?;
+    let run = named(&args.run)?;
     let text = export::prometheus(&run.manifest, &Results::from(&run));
     put(args.output.output.as_deref(), text.as_bytes())
 }
 
-/// `quell export flent`.
+/// `quell data export flent`.
 pub fn flent(args: &FlentArgs) -> Result<ExitCode, Failure> {
-    let run = read_named(&args.run)?;
+    let run = named(&args.run)?;
     let (record, data) = cell(&run, args.cell.as_deref())?;
     let file = export::flent(&run.manifest, record, data, zero(&run)?);
     put(Some(&args.output), &file.map_err(Failure::unusable)?)

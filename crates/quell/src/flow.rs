@@ -172,11 +172,20 @@ pub struct FlowArgs {
     /// Nothing on the wire but iperf3's own protocol
     #[arg(long, conflicts_with = "secret_file")]
     pub iperf3: bool,
-    /// Keep it as a run, for `quell show`, `plot` and `report`
+    /// Keep it as a run, for `quell show`, `plot` and `open`
     #[arg(long)]
     pub save: bool,
     #[command(flatten)]
     pub place: Place,
+    /// Measure responsiveness instead: round trips a minute while the line is full. HOST may be http://HOST or https://HOST
+    #[arg(long)]
+    pub rpm: bool,
+    /// With --rpm: believe the server of this certificate, or those that this authority vouches for (PEM)
+    #[arg(long, value_name = "FILE", requires = "rpm", conflicts_with = "insecure")]
+    pub ca: Option<PathBuf>,
+    /// With --rpm: believe any certificate, as that of `quell serve --web`
+    #[arg(long, requires = "rpm")]
+    pub insecure: bool,
     /// Send the figures to the page of the server (`quell serve --web`), where they stand among those of browsers
     #[arg(long)]
     pub web: bool,

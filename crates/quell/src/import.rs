@@ -1,4 +1,4 @@
-//! `quell import`: what other programs measured, as runs of Quell.
+//! `quell data import`: what other programs measured, as runs of Quell.
 //!
 //! ```text
 //!   FILE … ──quell_foreign──► streams, what is known beside them, what is left out ──► a run each, for show, plot, compare, view
@@ -7,7 +7,7 @@
 use crate::failure::Failure;
 use crate::options::{Json, Place};
 use crate::text::{columns, lines, say};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use quell_foreign::{FlowDirection, Imported, MOST_BYTES, Stream, Tool};
 use quell_model::{Event, Fact, Subject, Told, When};
 use quell_store::{About, End, Keep, Origin};
@@ -20,45 +20,44 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Packets in one event: a frame stays small.
 const BATCH: usize = 4096;
 
-/// Options of `quell import` and of those of its commands that need no more.
+/// Options of `quell data import`.
 #[derive(Debug, Args)]
-pub struct FilesArgs {
+pub struct ImportArgs {
     /// The files; each becomes a run
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// Which program wrote them; found out where absent
+    #[arg(long, value_enum, value_name = "PROGRAM")]
+    pub from: Option<ToolName>,
     #[command(flatten)]
     pub place: Place,
     #[command(flatten)]
     pub json: Json,
 }
 
-/// `quell import FILE…`: whose the files are is found out.
-pub fn any(args: &FilesArgs) -> Result<ExitCode, Failure> {
-    import(args, None)
+/// A program that measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ToolName {
+    /// Flent (.flent.gz): pings become packets, rates become flows
+    Flent,
+    /// irtt's client (-o)
+    Irtt,
+    /// iperf3 (-J or --json-stream)
+    Iperf3,
+    /// ping-exp (-w); nothing in it is executed
+    Pingexp,
 }
 
-/// `quell import flent`.
-pub fn flent(args: &FilesArgs) -> Result<ExitCode, Failure> {
-    import(args, Some(Tool::Flent))
-}
-
-/// `quell import irtt`.
-pub fn irtt(args: &FilesArgs) -> Result<ExitCode, Failure> {
-    import(args, Some(Tool::Irtt))
-}
-
-/// `quell import iperf3`.
-pub fn iperf3(args: &FilesArgs) -> Result<ExitCode, Failure> {
-    import(args, Some(Tool::Iperf3))
-}
-
-/// `quell import pingexp`.
-pub fn pingexp(args: &FilesArgs) -> Result<ExitCode, Failure> {
-    import(args, Some(Tool::PingExp))
-}
-
+/// `quell data import`.
+///
 /// Imports each file. One that is refused does not keep the others out, and is told at the end.
-fn import(args: &FilesArgs, tool: Option<Tool>) -> Result<ExitCode, Failure> {
+pub fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
+    let tool = args.from.map(|from| match from {
+        ToolName::Flent => Tool::Flent,
+        ToolName::Irtt => Tool::Irtt,
+        ToolName::Iperf3 => Tool::Iperf3,
+        ToolName::Pingexp => Tool::PingExp,
+    });
     let (mut documents, mut refused) = (Vec::new(), Vec::new());
     for file in &args.files {
         let read = contents(file, MOST_BYTES).and_then(|bytes| {

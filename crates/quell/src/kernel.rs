@@ -1,4 +1,4 @@
-//! `quell kernel`: building, finding and describing the lab's guest kernel.
+//! `quell lab kernel`: building, finding and describing the lab's guest kernel.
 
 use crate::failure::Failure;
 use crate::interrupt;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Options of `quell kernel build`.
+/// Options of `quell lab kernel build`.
 #[derive(Debug, Args)]
 pub struct BuildArgs {
     #[command(flatten)]
@@ -23,7 +23,7 @@ pub struct BuildArgs {
     pub force: bool,
 }
 
-/// Options of `quell kernel export`.
+/// Options of `quell lab kernel export`.
 #[derive(Debug, Args)]
 pub struct ExportArgs {
     /// Where to: a file's name
@@ -36,17 +36,17 @@ pub struct ExportArgs {
     pub version: Option<Series>,
 }
 
-/// Options of `quell kernel import`.
+/// Options of `quell lab kernel import`.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// What `quell kernel export` wrote
+    /// What `quell lab kernel export` wrote
     pub file: PathBuf,
     /// Take it even if the same is there
     #[arg(long)]
     pub force: bool,
 }
 
-/// Options of `quell kernel info`.
+/// Options of `quell lab kernel info`.
 #[derive(Debug, Args)]
 pub struct InfoArgs {
     #[command(flatten)]
@@ -69,7 +69,7 @@ pub struct Source {
     pub kernel_file: Option<PathBuf>,
 }
 
-/// `quell kernel path`.
+/// `quell lab kernel path`.
 pub fn path(source: &Source) -> Result<ExitCode, Failure> {
     let found = kernel::find(&options(source)).map_err(Failure::check)?;
     println!("{}", found.path.display());
@@ -101,8 +101,8 @@ pub fn found(kernel_file: Option<&Path>, series: Option<Series>) -> Result<Kerne
     let options = KernelOptions { kernel_file, series, ..KernelOptions::default() };
     let found = kernel::find(&options).and_then(|k| kernel::info(&k)).map_err(|e| {
         let next = match series {
-            Some(series) => format!("build it once with `quell kernel build --version {series}` (some minutes)"),
-            None => "build the lab's kernel once with `quell kernel build` (some minutes), or run on this kernel with --kernel host".to_owned(),
+            Some(series) => format!("build it once with `quell lab kernel build --version {series}` (some minutes)"),
+            None => "build the lab's kernel once with `quell lab kernel build` (some minutes), or run on this kernel with --kernel host".to_owned(),
         };
         Failure::system(format!("{e}\n{next}"))
     })?;
@@ -110,7 +110,7 @@ pub fn found(kernel_file: Option<&Path>, series: Option<Series>) -> Result<Kerne
     Ok(KernelFile { path: found.path, version: found.version, key })
 }
 
-/// `quell kernel build`.
+/// `quell lab kernel build`.
 pub fn build(args: &BuildArgs) -> Result<ExitCode, Failure> {
     let mut options = options(&args.source);
     options.force = args.force;
@@ -149,7 +149,7 @@ pub fn build(args: &BuildArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `quell kernel info`.
+/// `quell lab kernel info`.
 pub fn info(args: &InfoArgs) -> Result<ExitCode, Failure> {
     let found = kernel::find(&options(&args.source)).map_err(Failure::check)?;
     let info = kernel::info(&found).map_err(Failure::system)?;
@@ -167,7 +167,7 @@ pub fn info(args: &InfoArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `quell kernel export`.
+/// `quell lab kernel export`.
 pub fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     let options = KernelOptions {
         source: args.source.clone(),
@@ -175,7 +175,7 @@ pub fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
         ..KernelOptions::default()
     };
     let found = kernel::find(&options).map_err(|e| {
-        Failure::system(format!("{e}\nbuild it once with `quell kernel build`, then export it"))
+        Failure::system(format!("{e}\nbuild it once with `quell lab kernel build`, then export it"))
     })?;
     let bytes = kernel::export(&found).map_err(Failure::system)?;
     quell_store::write_output(&args.file, &bytes)
@@ -184,7 +184,7 @@ pub fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `quell kernel import`.
+/// `quell lab kernel import`.
 pub fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
     let options = KernelOptions { force: args.force, ..KernelOptions::default() };
     let imported = kernel::import(&args.file, &options).map_err(|e| match e {

@@ -17,25 +17,9 @@ pub struct Part {
     /// Only these scenarios, in this order
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub scenarios: Vec<String>,
-    /// In figures only what was sent from this time of the measurement on
-    #[arg(long, value_name = "TIME")]
-    pub from: Option<Span>,
-    /// In figures only what was sent before this time of the measurement
-    #[arg(long, value_name = "TIME")]
-    pub to: Option<Span>,
 }
 
 impl Part {
-    /// From when to when, in seconds.
-    pub fn span(&self) -> Result<(f64, Option<f64>), Failure> {
-        let from = self.from.map_or(0.0, |from| from.as_secs_f64());
-        let to = self.to.map(|to| to.as_secs_f64());
-        match to.is_some_and(|to| to <= from) {
-            true => Err(Failure::usage("--to must be after --from")),
-            false => Ok((from, to)),
-        }
-    }
-
     /// The streams that were named: one by one, or with commas between them. A stream's own name may have a comma.
     pub fn named<'a>(&self, runs: impl IntoIterator<Item = &'a Run> + Clone) -> Vec<String> {
         let known = |name: &str| {
@@ -49,6 +33,29 @@ impl Part {
             false => name.split(',').map(str::to_owned).collect(),
         };
         self.streams.iter().flat_map(parts).collect()
+    }
+}
+
+/// Which time of the measurement a figure shows.
+#[derive(Debug, Args)]
+pub struct Period {
+    /// Only what was sent from this time of the measurement on
+    #[arg(long, value_name = "TIME")]
+    pub from: Option<Span>,
+    /// Only what was sent before this time of the measurement
+    #[arg(long, value_name = "TIME")]
+    pub to: Option<Span>,
+}
+
+impl Period {
+    /// From when to when, in seconds.
+    pub fn span(&self) -> Result<(f64, Option<f64>), Failure> {
+        let from = self.from.map_or(0.0, |from| from.as_secs_f64());
+        let to = self.to.map(|to| to.as_secs_f64());
+        match to.is_some_and(|to| to <= from) {
+            true => Err(Failure::usage("--to must be after --from")),
+            false => Ok((from, to)),
+        }
     }
 }
 
@@ -93,12 +100,6 @@ fn size(text: &str) -> Result<(u32, u32), String> {
 }
 
 impl Look {
-    /// Whether it is as it looks where nobody says how.
-    pub fn is_usual(&self) -> bool {
-        let Self { title, legend, size, log, dpi } = self;
-        (title, legend, size) == (&None, &None, &None) && !log && *dpi == USUAL_DPI
-    }
-
     /// The figure as it is to look.
     pub fn of(&self, mut figure: Figure) -> Result<Figure, Failure> {
         if self.log {

@@ -16,6 +16,7 @@ mod lab;
 mod lacking;
 mod look;
 mod mark;
+mod open;
 mod options;
 mod pace;
 mod page;
@@ -38,7 +39,7 @@ mod tree;
 mod tune;
 mod unanswered;
 mod version;
-mod view;
+mod what_is_wrong;
 mod words;
 
 use commands::COMMANDS;
@@ -60,8 +61,13 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let typed = || command::parser(COMMANDS).get_matches();
-    let ended =
-        rr::asks_to_serve(std::env::args()).and_then(|()| command::carry_out(COMMANDS, &typed()));
+    let first = std::env::args().nth(1);
+    let ended = match first {
+        None if what_is_wrong::can_ask() => what_is_wrong::ask(),
+        first => command::refuse_old_name(first.as_deref())
+            .and_then(|()| rr::asks_to_serve(std::env::args()))
+            .and_then(|()| command::carry_out(COMMANDS, &typed())),
+    };
     match ended {
         Ok(code) => code,
         Err(failure) => {

@@ -73,6 +73,16 @@ pub struct RunName {
     pub place: Place,
 }
 
+/// Which runs.
+#[derive(Debug, Args)]
+pub struct RunNames {
+    /// The runs: names or folders; the latest where absent
+    #[arg(value_name = "RUN")]
+    pub runs: Vec<String>,
+    #[command(flatten)]
+    pub place: Place,
+}
+
 /// Machine-readable output.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Json {

@@ -99,7 +99,7 @@ pub struct PathArgs {
     /// How long an answer is awaited [default: 3s, or twice the longest RTT so far, up to 60s]
     #[arg(short = 'W', long, value_name = "TIME", value_parser = seconds)]
     pub wait: Option<Span>,
-    /// Keep every probe as a run, for `quell show`, `plot` and `report`
+    /// Keep every probe as a run, for `quell show`, `plot` and `open`
     #[arg(long)]
     pub save: bool,
     /// The same, and call the run so

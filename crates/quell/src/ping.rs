@@ -93,7 +93,7 @@ pub struct PingArgs {
     /// How long a reply is awaited; what comes later is late, not lost [default: 3s, or twice the longest RTT so far, up to 60s]
     #[arg(short = 'W', long, value_name = "TIME", value_parser = seconds)]
     pub wait: Option<Span>,
-    /// Keep every packet as a run, for `quell show`, `plot` and `report`
+    /// Keep every packet as a run, for `quell show`, `plot` and `open`
     #[arg(long)]
     pub save: bool,
     /// The same, and call the run so

@@ -1,15 +1,17 @@
-//! `quell plot`: figures of a run.
+//! `quell plot`: a figure of a run, or of runs beside each other.
 
+use crate::compare::{self, Comparing};
 use crate::failure::Failure;
-use crate::look::{Format, Look, Part, USUAL_DPI, write_figure};
-use crate::options::RunName;
-use crate::results::read_named;
+use crate::look::{Format, Look, Period, USUAL_DPI, write_figure};
+use crate::options::RunNames;
+use crate::results::{self, shown};
 use clap::Args;
 use quell_chart::Figure;
 use quell_experiment::nearest;
 use quell_experiment::results::{capacities, experiment_of, swept};
 use quell_report::Results;
 use quell_report::analysis::Summary;
+use quell_report::compare::{Comparison, figures as compared};
 use quell_report::figures::{self, PageWidth};
 use quell_store::Run;
 use std::path::{Path, PathBuf};
@@ -19,70 +21,136 @@ use std::process::ExitCode;
 #[derive(Debug, Args)]
 pub struct PlotArgs {
     #[command(flatten)]
-    pub run: RunName,
-    /// Which figure; without it, they are listed
+    pub runs: RunNames,
+    /// Which figure; the one that suits the run best where absent
     #[arg(long)]
     pub figure: Option<String>,
+    /// List the figures that there is data for
+    #[arg(short, long, conflicts_with_all = ["figure", "output"])]
+    pub list: bool,
     #[command(flatten)]
-    pub part: Part,
+    pub comparing: Comparing,
+    #[command(flatten)]
+    pub period: Period,
     #[command(flatten)]
     pub look: Look,
-    /// File to write: .png, .svg or .pdf
-    #[arg(short, long)]
+    /// File to write: .png, .svg or .pdf; an SVG in the run's folder where absent
+    #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
 /// The figure of what was swept; the others need no experiment's file.
-const SWEEP: &str = "sweep";
-
-const NO_OUTPUT: &str = "say where to write the figure: -o FILE.png, FILE.svg or FILE.pdf";
+const SWEEP: figures::Name =
+    figures::Name { name: "sweep", shows: "what changes with a swept field, by scenario" };
 
 /// `quell plot`.
 pub fn plot(args: &PlotArgs) -> Result<ExitCode, Failure> {
-    let PlotArgs { figure, part, output, look, .. } = args;
-    let Some(wanted) = figure.as_deref() else {
-        let line = |n: figures::Name| format!("{:15} {}\n", n.name, n.shows);
-        let swept =
-            figures::Name { name: SWEEP, shows: "what changes with a swept field, by scenario" };
-        let list = figures::NAMES.map(line).concat() + &line(swept);
-        if output.is_some() || !part.streams.is_empty() {
-            let text = format!("say which figure, with --figure NAME; there are\n{list}");
-            return Err(Failure::usage(text.trim_end()));
-        }
-        print!("{list}");
-        return Ok(ExitCode::SUCCESS);
-    };
-    let names: Vec<&str> = figures::NAMES.iter().map(|n| n.name).chain([SWEEP]).collect();
-    if !names.contains(&wanted) {
-        let hint = nearest::hint(wanted, &names);
-        return Err(Failure::usage(format!("there is no figure `{wanted}`{hint}")));
-    }
-    let output = output.as_deref().ok_or_else(|| Failure::usage(NO_OUTPUT))?;
-    let format = Format::of(output)?;
-    let span = part.span()?;
-    let run = figures::only(read_named(&args.run)?, &part.scenarios).map_err(Failure::unusable)?;
-    let figure = if wanted == SWEEP {
-        if span != (0.0, None) || !part.streams.is_empty() {
-            return Err(Failure::usage(
-                "the figure sweep is of whole runs and of all probes: --from, --to and --streams have no place in it",
-            ));
-        }
-        swept_figure(&run)?
+    let RunNames { runs, place } = &args.runs;
+    let format = args.output.as_deref().map_or(Ok(Format::Svg), Format::of)?;
+    let (figure, usual) = if runs.len() > 1 || args.comparing.is_asked() {
+        let metrics = compare::metrics(args.comparing.metrics.iter())?;
+        let drawn = args.comparing.of(place, runs, metrics, |c| of_comparison(args, c))?;
+        let Some((figure, name)) = drawn else { return Ok(ExitCode::SUCCESS) };
+        (figure, place.base.join(format!("{name}.svg")))
     } else {
-        let text = &run.manifest.experiment_text;
-        let capacities = experiment_of(&run).map_or(Vec::new(), |e| capacities(text, &e));
-        let wish = figures::Wanted { streams: &part.named([&run]), capacities: &capacities, span };
-        figures::figure_with(run, wanted, &wish).map_err(Failure::unusable)?
+        let folder = results::folder_of(place, runs.first().map(String::as_str))?;
+        let Some((figure, name)) = of_run(args, results::read(&folder)?)? else {
+            return Ok(ExitCode::SUCCESS);
+        };
+        (figure, folder.join(format!("{name}.svg")))
     };
-    write_figure(&look.of(figure)?, output, format, look.dpi)?;
-    println!("{}", output.display());
+    let output = args.output.as_deref().unwrap_or(&usual);
+    write_figure(&args.look.of(figure)?, output, format, args.look.dpi)?;
+    println!("{}", shown(output));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Draws a figure of a run into a file.
-pub fn draw(run: &Run, figure: &str, output: &Path, format: Format) -> Result<(), Failure> {
-    let figure = figures::figure(run, figure).map_err(Failure::usage)?;
-    write_figure(&figure, output, format, USUAL_DPI)
+/// A figure of this name, or a word on names that are like it.
+fn known<'a>(wanted: &str, names: &[figures::Name]) -> Result<&'a str, Failure> {
+    let all: Vec<&str> = names.iter().map(|n| n.name).collect();
+    let found = names.iter().find(|n| n.name == wanted).map(|n| n.name);
+    found.ok_or_else(|| {
+        let hint = nearest::hint(wanted, &all);
+        Failure::usage(format!("there is no figure `{wanted}`{hint}; there are {}", all.join(", ")))
+    })
+}
+
+/// A figure of a run with its name; none where figures were to be listed.
+fn of_run(args: &PlotArgs, run: Run) -> Result<Option<(Figure, &'static str)>, Failure> {
+    let part = &args.comparing.part;
+    let run = figures::only(run, &part.scenarios).map_err(Failure::unusable)?;
+    let names: Vec<figures::Name> = figures::NAMES.iter().copied().chain([SWEEP]).collect();
+    if args.list {
+        for figures::Name { name, shows } in names {
+            if drawn(args, run.clone(), name).is_ok() {
+                println!("{name:15} {shows}");
+            }
+        }
+        return Ok(None);
+    }
+    if let Some(wanted) = &args.figure {
+        let name = known(wanted, &names)?;
+        return Ok(Some((drawn(args, run, name)?, name)));
+    }
+    for name in std::iter::once(SWEEP.name).chain(figures::best_first(&run)) {
+        if let Ok(figure) = drawn(args, run.clone(), name) {
+            return Ok(Some((figure, name)));
+        }
+    }
+    Err(Failure::check(format!("{} holds nothing that a figure shows", run.manifest.run)))
+}
+
+fn drawn(args: &PlotArgs, run: Run, name: &str) -> Result<Figure, Failure> {
+    let part = &args.comparing.part;
+    let span = args.period.span()?;
+    if name == SWEEP.name {
+        if span != (0.0, None) || !part.streams.is_empty() {
+            return Err(Failure::usage(
+                "the figure sweep is of whole runs and of all probes: leave out --from, --to and --streams",
+            ));
+        }
+        return swept_figure(&run);
+    }
+    let text = &run.manifest.experiment_text;
+    let capacities = experiment_of(&run).map_or(Vec::new(), |e| capacities(text, &e));
+    let streams = part.named([&run]);
+    let wanted = figures::Wanted { streams: &streams, capacities: &capacities, span };
+    figures::figure_with(run, name, &wanted).map_err(Failure::unusable)
+}
+
+/// A figure of a comparison with its name; none where figures were to be listed.
+fn of_comparison(
+    args: &PlotArgs,
+    comparison: &Comparison,
+) -> Result<Option<(Figure, &'static str)>, Failure> {
+    let span = args.period.span()?;
+    let delays = compared::Delays::within(comparison, span);
+    let figure = |name: &str| delays.figure(name, PageWidth::Wide);
+    if args.list {
+        for figures::Name { name, shows } in compared::NAMES {
+            if figure(name).is_some() {
+                println!("{name:15} {shows}");
+            }
+        }
+        return Ok(None);
+    }
+    let Some(wanted) = &args.figure else {
+        let best = compared::NAMES.iter().find_map(|n| Some((figure(n.name)?, n.name)));
+        let none = || Failure::check("these runs hold nothing that a figure shows");
+        return best.map(Some).ok_or_else(none);
+    };
+    let name = known(wanted, &compared::NAMES)?;
+    if name == compared::BAR && span != (0.0, None) {
+        return Err(Failure::usage(
+            "the figure bar is of whole measurements: leave out --from and --to",
+        ));
+    }
+    let none = || {
+        Failure::usage(format!(
+            "the figure {name} would be empty: nothing that it shows was measured"
+        ))
+    };
+    Ok(Some((figure(name).ok_or_else(none)?, name)))
 }
 
 /// The figure of the first swept field of a run.
@@ -103,4 +171,10 @@ fn swept_figure(run: &Run) -> Result<Figure, Failure> {
     figure.ok_or_else(|| {
         Failure::usage(format!("the figure sweep would be empty: nothing was measured in {name}"))
     })
+}
+
+/// Draws a figure of a run into a file.
+pub fn draw(run: &Run, figure: &str, output: &Path, format: Format) -> Result<(), Failure> {
+    let figure = figures::figure(run, figure).map_err(Failure::usage)?;
+    write_figure(&figure, output, format, USUAL_DPI)
 }

@@ -1,10 +1,9 @@
-//! `quell runs`, `quell show`, `quell report`, and what a run prints when it is over.
+//! Runs by name, what they show, and what a run prints when it is over.
 
 use crate::failure::Failure;
-use crate::options::{Json, Place, RunName};
+use crate::options::{Json, Place};
 use crate::progress::words;
 use crate::text::{columns, fitted, lines, say};
-use clap::Args;
 use quell_experiment::results::JudgedRun;
 use quell_experiment::run::Finished;
 use quell_experiment::spec::Experiment;
@@ -19,25 +18,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Options of `quell runs`.
-#[derive(Debug, Args)]
-pub struct RunsArgs {
-    #[command(flatten)]
-    pub place: Place,
-    #[command(flatten)]
-    pub json: Json,
-}
-
-/// Options of `quell report`.
-#[derive(Debug, Args)]
-pub struct ReportArgs {
-    #[command(flatten)]
-    pub run: RunName,
-    /// File to write; report.html in the run's folder where absent
-    #[arg(short, long)]
-    pub output: Option<PathBuf>,
-}
-
 /// What it shows, in the sentences that open it, and an empty line.
 fn opening(judged: &JudgedRun) -> String {
     let manifest = &judged.run.manifest;
@@ -51,37 +31,49 @@ fn open(folder: &Path) -> Result<JudgedRun, Failure> {
     Ok(JudgedRun::of(read(folder)?))
 }
 
-fn open_named(name: &RunName) -> Result<JudgedRun, Failure> {
-    open(&folder_of(name)?)
-}
-
 /// The run in a folder, as it is stored. It may be large, and what is worked out of it comes and goes by many megabytes.
 pub fn read(folder: &Path) -> Result<Run, Failure> {
     memory::keep_freed();
     Run::read(folder).map_err(Failure::unreadable)
 }
 
-/// The run that was named, as it is stored; the latest where none was.
-pub fn read_named(name: &RunName) -> Result<Run, Failure> {
-    read(&folder_of(name)?)
+/// The folder of the run that was named; of the latest where none was.
+pub fn folder_of(place: &Place, run: Option<&str>) -> Result<PathBuf, Failure> {
+    match run {
+        Some(wanted) => located(&place.base, wanted),
+        None => latest(&place.base),
+    }
 }
 
-/// The folder of the run that was named; of the latest where none was.
-pub fn folder_of(name: &RunName) -> Result<PathBuf, Failure> {
-    let base = &name.place.base;
-    if let Some(wanted) = &name.run {
-        return located(base, wanted);
-    }
+/// The folder of the latest run. One that was stopped or broke off stands behind all others, and that is said.
+pub fn latest(base: &Path) -> Result<PathBuf, Failure> {
     let runs = quell_store::list(base).map_err(Failure::usage)?;
     // They come oldest first.
-    let latest = runs.iter().rev().find(|r| !matches!(r.state, RunState::Unreadable(_)));
-    let latest = latest.ok_or_else(|| {
+    let readable = || runs.iter().rev().filter(|r| !matches!(r.state, RunState::Unreadable(_)));
+    let newest = readable().next().ok_or_else(|| {
         Failure::usage(format!(
             "there is no run in {}; make one with `quell run home-link`",
             base.display()
         ))
     })?;
-    Ok(latest.folder.clone())
+    // What had no end planned, as a ping without a count, is whole when it is stopped.
+    let planned = |r: &RunSummary| {
+        r.manifest.iter().flat_map(|m| &m.cells).any(|cell| cell.window_ns.is_some())
+    };
+    let ended = |r: &&RunSummary| match r.state {
+        RunState::Complete | RunState::Running { .. } => true,
+        RunState::Stopped { .. } => !planned(r),
+        _ => false,
+    };
+    let Some(run) = readable().find(ended).filter(|run| run.name != newest.name) else {
+        return Ok(newest.folder.clone());
+    };
+    eprintln!(
+        "The latest run, {}, did not come to its end. This is {}, the latest that did.",
+        printable(&newest.name, 100),
+        printable(&run.name, 100)
+    );
+    Ok(run.folder.clone())
 }
 
 /// Says what the published figures are, below the table.
@@ -261,20 +253,18 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         .map_err(|e| Failure::system(format!("writing {}: {e}", path.display())))
 }
 
-/// `quell runs`.
-pub fn runs(args: &RunsArgs) -> Result<ExitCode, Failure> {
-    let base = &args.place.base;
+/// `quell show --list`.
+pub fn list(place: &Place, as_json: Json) -> Result<ExitCode, Failure> {
+    let base = &place.base;
     let runs = quell_store::list(base).map_err(Failure::usage)?;
-    if args.json.json {
+    if as_json.json {
         let list: Vec<_> = runs.iter().map(run_json).collect();
         println!("{}", crate::text::document(&serde_json::Value::Array(list)));
-        return Ok(ExitCode::SUCCESS);
-    }
-    if runs.is_empty() {
+    } else if runs.is_empty() {
         println!("no runs in {}; make one with `quell run home-link`", base.display());
-        return Ok(ExitCode::SUCCESS);
+    } else {
+        print!("{}", table::runs_in(columns(), &runs));
     }
-    print!("{}", table::runs_in(columns(), &runs));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -321,19 +311,11 @@ pub fn whole(run: Run, form: Json) -> Result<String, Failure> {
     Ok(out)
 }
 
-/// `quell report`.
-pub fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
-    let opened = open_named(&args.run)?;
-    let page = opened.page();
-    let usual = || opened.run.folder.join("report.html");
-    let place = args.output.clone().unwrap_or_else(usual);
-    write(&place, page.as_bytes())?;
-    println!("{}", shown(&place));
-    Ok(ExitCode::SUCCESS)
-}
-
 /// The folder of a run; where several have the name, which one it is stands on standard error.
 pub fn located(base: &Path, wanted: &str) -> Result<PathBuf, Failure> {
+    if wanted == "last" && !base.join(wanted).exists() {
+        return latest(base);
+    }
     let folder = quell_store::locate(base, wanted).map_err(Failure::unusable)?;
     let same = quell_store::namesakes(base, wanted).len();
     if same > 1 && folder != base.join(wanted) {

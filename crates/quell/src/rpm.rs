@@ -1,11 +1,12 @@
-//! `quell rpm`: responsiveness under working conditions.
+//! `quell flow --rpm`: responsiveness under working conditions.
 
 use crate::failure::Failure;
+use crate::flow::{self, FlowArgs};
 use crate::host::{self, Usual};
-use crate::options::{Family, Json, Place};
 use crate::results;
 use crate::text::say;
-use clap::Args;
+use clap::ArgMatches;
+use clap::parser::ValueSource;
 use quell_rpm::{Figures, LoadDirection, RpmError, RpmPlan, RpmReport, measure};
 use quell_store::End;
 use quell_sys::wait::Bell;
@@ -14,44 +15,64 @@ use quell_web::rpm::{Confidence, word};
 use quell_web::url::Url;
 use std::fmt::Write;
 use std::io::IsTerminal;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 /// The port of `quell serve`.
 const PORT: u16 = quell_wire::iperf3::PORT;
 
-/// Options of `quell rpm`.
-#[derive(Debug, Args)]
-pub struct RpmArgs {
-    /// The server: HOST, HOST:PORT, or http://HOST[:PORT]; https://HOST[:PORT] over TLS and HTTP/2
-    #[arg(value_name = "URL")]
-    pub url: String,
-    /// Most seconds for each direction
-    #[arg(short, long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u16).range(4..=120))]
-    pub time: u16,
-    /// Believe the server of this certificate, or those that this authority vouches for (PEM), instead of whom the system believes
-    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
-    pub ca: Option<PathBuf>,
-    /// Believe any certificate: for a server that made its own, as `quell serve --web` does
-    #[arg(long)]
-    pub insecure: bool,
-    /// Keep every probe and what was carried as a run, for `quell show`, `plot` and `report`
-    #[arg(long)]
-    pub save: bool,
-    #[command(flatten)]
-    pub place: Place,
-    #[command(flatten)]
-    pub family: Family,
-    #[command(flatten)]
-    pub json: Json,
-    #[command(flatten)]
-    pub secret: crate::secret::SecretFile,
+/// Options of `quell flow` that mean something with `--rpm`.
+const TAKEN: [&str; 12] = [
+    "rpm",
+    "host",
+    "client",
+    "time",
+    "ca",
+    "insecure",
+    "save",
+    "base",
+    "ipv4",
+    "ipv6",
+    "json",
+    "secret_file",
+];
+
+/// How long each direction takes at most, in seconds.
+const USUAL: u16 = 20;
+const LEAST: u16 = 4;
+const MOST: u16 = 120;
+
+/// `quell flow`, and what it becomes with `--rpm`.
+pub fn flow_or_rpm(typed: &ArgMatches) -> Result<ExitCode, Failure> {
+    let args: FlowArgs = crate::command::read(typed);
+    if !args.rpm {
+        return flow::flow(&args);
+    }
+    let is_typed = |name: &str| typed.value_source(name) == Some(ValueSource::CommandLine);
+    // Beside options there are groups of them, named as types are.
+    let mut names = typed.ids().map(clap::Id::as_str);
+    let other =
+        names.find(|n| !n.starts_with(char::is_uppercase) && is_typed(n) && !TAKEN.contains(n));
+    if let Some(other) = other {
+        let other = other.replace('_', "-");
+        return Err(Failure::usage(format!("--rpm has no place for --{other}: leave one out")));
+    }
+    if args.json == Some(flow::Schema::Iperf3) {
+        return Err(Failure::usage("iperf3 has no JSON for --rpm: give --json alone"));
+    }
+    let seconds = if is_typed("time") { args.time.as_secs_f64() } else { USUAL.into() };
+    if !(f64::from(LEAST)..=f64::from(MOST)).contains(&seconds) {
+        return Err(Failure::usage(format!(
+            "--rpm measures each direction for {LEAST} to {MOST} s: give another --time"
+        )));
+    }
+    rpm(&args, seconds.ceil() as u16)
 }
 
-/// `quell rpm`.
-pub fn rpm(args: &RpmArgs) -> Result<ExitCode, Failure> {
-    let (name, port, tls) = server(&args.url)?;
+fn rpm(args: &FlowArgs, seconds: u16) -> Result<ExitCode, Failure> {
+    let url = args.host.as_ref().or(args.client.as_ref());
+    let url = url.ok_or_else(|| Failure::usage("the server is missing: quell flow HOST --rpm"))?;
+    let (name, port, tls) = server(url)?;
     let usual =
         Usual { family: args.family.or_that_of(None), own: None, port: Some(port), device: None };
     let found = host::resolve(&name, usual).map_err(Failure::usage)?;
@@ -62,7 +83,7 @@ pub fn rpm(args: &RpmArgs) -> Result<ExitCode, Failure> {
         (None, false) => Trust::System,
     };
     let secret = args.secret.read()?;
-    let plan = RpmPlan { to: found.to, authority, tls, trust, secret, most: args.time.into() };
+    let plan = RpmPlan { to: found.to, authority, tls, trust, secret, most: seconds.into() };
     if args.save {
         args.place.can_be_written()?;
     }
@@ -88,7 +109,7 @@ pub fn rpm(args: &RpmArgs) -> Result<ExitCode, Failure> {
         Some(Err(failure)) => (None, Some(failure)),
         kept => (kept.and_then(Result::ok), None),
     };
-    match args.json.json {
+    match args.json.is_some() {
         true => {
             println!("{}", crate::text::document(&outcome.document(&plan, run.as_deref())));
         }
@@ -97,7 +118,7 @@ pub fn rpm(args: &RpmArgs) -> Result<ExitCode, Failure> {
     if let Some(failure) = unkept {
         return Err(failure.into());
     }
-    if let Some(run) = run.filter(|_| !args.json.json) {
+    if let Some(run) = run.filter(|_| args.json.is_none()) {
         say(&format!("\nkept as {}\n", results::shown(&run)));
     }
     match broke {

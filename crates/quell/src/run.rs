@@ -1,4 +1,4 @@
-//! `quell run`, `quell list`, `quell show-experiment`.
+//! `quell run`, `quell lab list`, `quell lab show`.
 
 use crate::failure::Failure;
 use crate::lacking::{self, INSTEAD};
@@ -63,7 +63,7 @@ pub struct RunArgs {
     pub json: Json,
 }
 
-/// Options of `quell show-experiment`.
+/// Options of `quell lab show`.
 #[derive(Debug, Args)]
 pub struct ShowExperimentArgs {
     /// Its name
@@ -363,7 +363,7 @@ pub fn guest_options(guest: &Guest, plans: &[CellPlan]) -> Result<GuestOptions, 
     })
 }
 
-/// `quell list`.
+/// `quell lab list`.
 pub fn list(json: &Json) -> Result<ExitCode, Failure> {
     let mut rows = Vec::new();
     for (name, text) in builtin::ALL {
@@ -385,13 +385,11 @@ pub fn list(json: &Json) -> Result<ExitCode, Failure> {
     for (name, experiment) in &rows {
         say(&format!("{name:width$}  {}\n", experiment.title));
     }
-    say(
-        "\nRun one with `quell run NAME`; copy and change one with `quell show-experiment NAME`.\n",
-    );
+    say("\nRun one with `quell run NAME`; copy and change one with `quell lab show NAME`.\n");
     Ok(ExitCode::SUCCESS)
 }
 
-/// `quell show-experiment`.
+/// `quell lab show`.
 pub fn show_experiment(args: &ShowExperimentArgs) -> Result<ExitCode, Failure> {
     let name = &args.name;
     let names = builtin::ALL.map(|(n, _)| n);

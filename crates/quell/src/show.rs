@@ -1,4 +1,4 @@
-//! `quell show`: a run's results as tables; with `--follow`, while it is written.
+//! `quell show`: a run's results as tables, with `--follow` while it is written; runs or scenarios compared; the list of runs.
 //!
 //! ```text
 //!   follower ──readable──► read ──► terminal: the tables so far, in place      at most four times a second, and
@@ -7,9 +7,11 @@
 //!   Ctrl-C, the run's end, its writer's end ──► all that `quell show` prints
 //! ```
 
+use crate::compare::{self, Comparing};
 use crate::failure::Failure;
-use crate::options::{Json, RunName};
+use crate::options::{Json, RunNames};
 use crate::screen::{self, Screen};
+use crate::text::columns;
 use crate::{interrupt, results};
 use clap::Args;
 use quell_model::{CellRecord, CellStatus};
@@ -28,11 +30,22 @@ use std::sync::Arc;
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     #[command(flatten)]
-    pub run: RunName,
+    pub runs: RunNames,
+    /// List the runs
+    #[arg(short, long, conflicts_with_all = ["runs", "follow", "by", "metrics", "expect_no_worse"])]
+    pub list: bool,
     /// Show it while it is being written, until it is over: on a terminal tables that grow, in a pipe a line for each measurement that ends, with --json
     /// an object a line
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with_all = ["by", "metrics", "expect_no_worse"])]
     pub follow: bool,
+    /// Show each expectation, and of a comparison also what does not differ
+    #[arg(long)]
+    pub all: bool,
+    #[command(flatten)]
+    pub comparing: Comparing,
+    /// Fail where something got worse; of metrics named here also where it is unknown
+    #[arg(long, value_name = "METRICS", value_delimiter = ',', num_args = 0.., require_equals = true)]
+    pub expect_no_worse: Option<Vec<String>>,
     #[command(flatten)]
     pub json: Json,
 }
@@ -42,11 +55,55 @@ const PAUSE_NS: u64 = 250_000_000;
 
 /// `quell show`.
 pub fn show(args: &ShowArgs) -> Result<ExitCode, Failure> {
-    if args.follow {
-        return follow(&results::folder_of(&args.run)?, args.json);
+    let RunNames { runs, place } = &args.runs;
+    if args.list {
+        return results::list(place, args.json);
     }
-    print!("{}", results::whole(results::read_named(&args.run)?, args.json)?);
+    let Comparing { part, .. } = &args.comparing;
+    let is_part = !part.streams.is_empty() || !part.scenarios.is_empty();
+    if runs.len() > 1 || is_part || args.comparing.is_asked() || args.expect_no_worse.is_some() {
+        return compared(args);
+    }
+    let folder = results::folder_of(place, runs.first().map(String::as_str))?;
+    if args.follow {
+        return follow(&folder, args.json);
+    }
+    print!("{}", results::whole(results::read(&folder)?, args.json)?);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs or scenarios beside each other.
+fn compared(args: &ShowArgs) -> Result<ExitCode, Failure> {
+    if args.follow {
+        return Err(Failure::usage("--follow shows one run, and all of it: leave one out"));
+    }
+    let checked = args.expect_no_worse.as_deref().unwrap_or_default();
+    if !checked.is_empty() && !args.comparing.metrics.is_empty() {
+        return Err(Failure::usage(
+            "name metrics with --metric or with --expect-no-worse=, not with both",
+        ));
+    }
+    let metrics = compare::metrics(checked.iter().chain(&args.comparing.metrics))?;
+    let worse = args.comparing.of(&args.runs.place, &args.runs.runs, metrics, |comparison| {
+        if args.json.json {
+            println!("{}", crate::text::document(&quell_report::compare::json(comparison)));
+        } else {
+            print!("{}", quell_report::compare::text(columns(), comparison, args.all));
+        }
+        if args.expect_no_worse.is_none() {
+            return Ok(Vec::new());
+        }
+        let mut worse = quell_report::compare::worse(comparison);
+        // What was asked for by name, and a check of nothing, must not pass because it is unknown.
+        if !checked.is_empty() || quell_report::compare::is_all_unknown(comparison) {
+            worse.extend(quell_report::compare::unknown(comparison));
+        }
+        Ok(worse)
+    })?;
+    match worse.is_empty() {
+        true => Ok(ExitCode::SUCCESS),
+        false => Err(Failure::check(worse.join("\n"))),
+    }
 }
 
 /// Follows the run in this folder to its end.

@@ -51,7 +51,7 @@ fn lab_kernel() -> String {
             let key = known.built.map_or(String::new(), |built| format!(", {}", built.key));
             format!("{}{key}", known.version)
         }
-        Err(kernel::NotFound::NotBuilt { .. }) => "none yet (`quell kernel build`)".into(),
+        Err(kernel::NotFound::NotBuilt { .. }) => "none yet (`quell lab kernel build`)".into(),
         Err(error) => error.to_string(),
     }
 }

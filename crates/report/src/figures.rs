@@ -119,6 +119,23 @@ pub const NAMES: [Name; ALL.len()] = {
     names
 };
 
+/// The figures, first the one that suits what a run holds best.
+pub fn best_first(run: &Run) -> impl Iterator<Item = &'static str> {
+    let packets = run.cells.iter().any(|cell| !cell.echoes.is_empty());
+    let flows = run.cells.iter().any(|cell| !cell.flows.is_empty());
+    let scenario = |at: usize| run.manifest.cells.get(at).map(|cell| &cell.id.scenario);
+    let several = (1..run.manifest.cells.len()).any(|at| scenario(at) != scenario(0));
+    let best = match (packets, flows) {
+        (true, _) if several => "rtt-box",
+        (true, true) => "totals",
+        (true, false) => "rtt-time",
+        (false, true) => "goodput-time",
+        (false, false) => "page-waterfall",
+    };
+    let rest = NAMES.into_iter().map(|n| n.name).filter(move |name| *name != best);
+    std::iter::once(best).chain(rest)
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no figure {name:?}; there are {}", list())]
 pub struct UnknownFigure {

@@ -273,7 +273,7 @@ impl<'a> StreamRow<'a> {
     }
 }
 
-/// The words of `quell runs --json` for how a run came to its end.
+/// The words of `quell show --list --json` for how a run came to its end.
 fn state(manifest: &Manifest) -> &'static str {
     match manifest.complete {
         true => "complete",

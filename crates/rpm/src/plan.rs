@@ -1,4 +1,4 @@
-//! What `quell rpm` is asked to do.
+//! What `quell flow --rpm` is asked to do.
 
 use quell_tls::trust::Trust;
 use quell_wire::auth::Secret;

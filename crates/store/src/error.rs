@@ -97,7 +97,7 @@ fn first(fit: &[String]) -> String {
 
 fn nearest(near: &[String]) -> String {
     match near {
-        [] => "`quell runs` lists those that there are".to_owned(),
+        [] => "`quell show --list` lists those that there are".to_owned(),
         names => format!("the nearest are {}", names.join(", ")),
     }
 }

@@ -56,7 +56,7 @@ pub fn read_file(path: &Path) -> Result<String, ReadError> {
 fn words(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => {
-            "there is no such file; `quell list` names the built-in experiments".into()
+            "there is no such file; `quell lab list` names the built-in experiments".into()
         }
         std::io::ErrorKind::IsADirectory => "this is a folder; name a file in it".into(),
         std::io::ErrorKind::PermissionDenied => "you may not read it; see `ls -l`".into(),

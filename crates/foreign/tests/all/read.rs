@@ -317,7 +317,7 @@ fn what_is_wrong_is_told_with_its_place() {
     }
     let other = read(IRTT, Some(Tool::Flent)).expect_err("it is irtt's");
     assert_eq!(other, ForeignError::OtherTool { wanted: Tool::Flent, found: Tool::Irtt });
-    assert!(other.to_string().contains("quell import irtt"), "{other}");
+    assert!(other.to_string().contains("quell data import irtt"), "{other}");
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn kernel() -> PathBuf {
     let series = series();
     match kernel::find(&KernelOptions { series: Some(series), ..KernelOptions::default() }) {
         Ok(kernel) => kernel.path,
-        Err(error) => panic!("{error}; build it with `quell kernel build --version {series}`"),
+        Err(error) => panic!("{error}; build it with `quell lab kernel build --version {series}`"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What holds for every row of the table.
 
 use super::*;
-use crate::command::{GROUPS, PARENTS, parser};
+use crate::command::{GROUPS, PARENTS, RENAMED, below, parser, refuse_old_name};
 
 /// Longest text about a command.
 const WIDEST_ABOUT: usize = 60;
@@ -56,7 +56,7 @@ fn what_reports_does_so_for_programs_too_and_nothing_else_has_the_option() {
 
 #[test]
 fn every_option_is_explained_and_every_text_about_a_command_fits_its_line() {
-    let parents = PARENTS.iter().map(|(name, about)| (*name, *about));
+    let parents = PARENTS.iter().map(|parent| (parent.name, parent.about));
     for (name, about) in COMMANDS.iter().map(|c| (c.name, c.about)).chain(parents) {
         assert!((1..=WIDEST_ABOUT).contains(&about.chars().count()), "{name}: {about}");
     }
@@ -65,6 +65,30 @@ fn every_option_is_explained_and_every_text_about_a_command_fits_its_line() {
         for option in of(command.name).get_arguments().filter(|option| !option.is_hide_set()) {
             assert!(option.get_help().is_some(), "{} {}", command.name, option.get_id());
         }
+    }
+}
+
+#[test]
+fn an_old_name_is_refused_with_one_that_there_is() {
+    for (old, new) in RENAMED {
+        assert!(COMMANDS.iter().all(|c| c.name != old), "{old} is a command");
+        let refused = refuse_old_name(Some(old)).expect_err(old);
+        assert_eq!(refused.code(), 2);
+        assert!(refused.to_string().contains(&format!("`{new}`")), "{refused}");
+        assert!(faults(old, &format!("`{new}`")).is_empty(), "{new}");
+    }
+    assert!(refuse_old_name(Some("ping")).is_ok() && refuse_old_name(None).is_ok());
+}
+
+#[test]
+fn help_of_a_parent_shows_each_of_its_commands_once_in_its_groups() {
+    for parent in PARENTS {
+        let help = of(parent.name).render_help().to_string();
+        for name in below(&COMMANDS.iter().collect::<Vec<_>>(), parent.name) {
+            let own = name.rsplit(' ').next().unwrap_or_default();
+            assert_eq!(help.matches(&format!("\n  {own} ")).count(), 1, "{name}: {help}");
+        }
+        parent.groups.iter().for_each(|(title, _)| assert!(help.contains(title), "{help}"));
     }
 }
 
@@ -86,7 +110,7 @@ fn help_names_every_group_and_every_command_once() {
 fn documents() -> Vec<(String, String)> {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let pages = ["docs", "docs/start", "docs/how"].into_iter().flat_map(|folder| {
-        let pages = std::fs::read_dir(root.join(folder)).expect("there are documents");
+        let pages = std::fs::read_dir(root.join(folder)).into_iter().flatten();
         pages.map(|page| page.expect("an entry").path())
     });
     // The list of the book's pages has titles of decisions.
@@ -175,7 +199,7 @@ fn what_documents_tell_to_type_there_is() {
     assert!(count > 200, "only {count} calls in all documents");
     assert!(found.is_empty(), "{found:#?}");
     // It can be seen to fail.
-    let wrong = "```\n$ quell compare a b --figure cdf --dots 7\n```\nand `quell cmopare a`";
+    let wrong = "```\n$ quell show a b --figure cdf --dots 7\n```\nand `quell cmopare a`";
     assert_eq!(faults("x", wrong).len(), 2);
 }
 

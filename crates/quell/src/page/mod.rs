@@ -47,7 +47,7 @@ pub struct PageArgs {
     /// Have pages come by this version of HTTP and no other: 1.1, 2 or 3; what browser and server agree on where absent
     #[arg(long, value_name = "VERSION")]
     pub http: Option<HttpVersion>,
-    /// Keep every load with its requests as a run, for `quell show`, `compare`, `plot` and `report`
+    /// Keep every load with its requests as a run, for `quell show`, `compare`, `plot` and `open`
     #[arg(long)]
     pub save: bool,
     /// Also take addresses that are neither http: nor https:, as file:

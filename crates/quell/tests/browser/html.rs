@@ -45,7 +45,7 @@ fn a_report_fits_every_screen_in_light_and_dark_and_asks_nobody() {
         return;
     }
     let folder = two_runs();
-    folder.quell(&["report", "-o", "report.html"]).fine();
+    folder.quell(&["open", "--no-open", "-o", "report.html"]).fine();
     let (mut tab, url) = opened(&folder.path("report.html"));
     is_fine_on_every_screen(&mut tab, "report");
     // Each figure is there once, in the shape for the screen.
@@ -64,8 +64,8 @@ fn a_comparison_fits_every_screen_in_light_and_dark_and_asks_nobody() {
     }
     let folder = two_runs();
     let [before, after] = &runs(&folder)[..] else { panic!("two runs") };
-    let by_run = ["compare", before, after, "-o", "runs.html"];
-    let by_scenario = ["compare", before, "-o", "scenarios.html"];
+    let by_run = ["open", before, after, "--no-open", "-o", "runs.html"];
+    let by_scenario = ["open", before, "--by", "scenario", "--no-open", "-o", "scenarios.html"];
     for (asked, page) in [(&by_run[..], "runs"), (&by_scenario, "scenarios")] {
         folder.quell(asked).fine();
         let (mut tab, url) = opened(&folder.path(&format!("{page}.html")));
@@ -108,7 +108,7 @@ fn the_view_opens_on_the_worst_measurement_and_fits_every_screen() {
         return;
     }
     let folder = two_runs();
-    folder.quell(&["view", "--no-open", "-o", "view.html"]).fine();
+    folder.quell(&["open", "--explore", "--no-open", "-o", "view.html"]).fine();
     let (mut tab, url) = opened(&folder.path("view.html"));
     let chosen = "document.getElementById('cell').selectedOptions[0].textContent";
     let chosen = tab.value(chosen);
@@ -152,7 +152,7 @@ fn the_view_is_zoomed_by_keys_and_wheel_lays_two_over_each_other_and_saves_what_
         return;
     }
     let folder = two_runs();
-    folder.quell(&["view", "--no-open", "-o", "view.html"]).fine();
+    folder.quell(&["open", "--explore", "--no-open", "-o", "view.html"]).fine();
     let (mut tab, url) = opened(&folder.path("view.html"));
     let (whole, all) = (drawn(&mut tab), span(&mut tab));
     tab.run("document.getElementById('canvas').focus()");

@@ -550,9 +550,9 @@ fn page_loads_are_kept_shown_compared_and_exported_as_runs() {
     let text = folder.quell(&["show", first]).fine();
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("the server answered 404"), "{text}");
-    let compared = folder.quell(&["compare", first, second]).fine();
+    let compared = folder.quell(&["show", first, second]).fine();
     assert!(compared.contains("load ms"), "{compared}");
-    let metrics = folder.quell(&["export", "prometheus", first]).fine();
+    let metrics = folder.quell(&["data", "export", "prometheus", first]).fine();
     let of = |name: &str, word: &str| {
         let mut lines = metrics.lines().filter(|line| line.starts_with(name));
         let stream = format!("stream=\"{}\"", one.trim_end_matches('/'));
@@ -563,7 +563,7 @@ fn page_loads_are_kept_shown_compared_and_exported_as_runs() {
     assert!((of("quell_page_seconds", "mark=\"load\"") * 1e3 - mean).abs() < 0.01);
     assert_eq!((of("quell_pages_begun", ""), of("quell_pages_loaded", "")), (2.0, 2.0));
     assert!(!metrics.contains("quell_packets"), "a page is no packet: {metrics}");
-    let facts = folder.quell(&["export", "csv", first, "--table", "facts"]).fine();
+    let facts = folder.quell(&["data", "export", "csv", first, "--table", "facts"]).fine();
     assert_eq!(facts.matches("/page-load").count(), 8, "{facts}");
 }
 

@@ -21,7 +21,7 @@ fn number(result: &Value, key: &str) -> f64 {
     result[key].as_f64().unwrap_or_else(|| panic!("{key} in {result}"))
 }
 
-/// What `quell rpm` tells once it is right: where other programs have the CPUs, a server can't always send what it may, and probes are late.
+/// What `quell flow --rpm` tells once it is right: where other programs have the CPUs, a server can't always send what it may, and probes are late.
 #[track_caller]
 fn once_right(ask: impl Fn() -> Said, is_right: impl Fn(&Value) -> bool) -> Value {
     for _ in 0..5 {
@@ -424,10 +424,10 @@ fn over_tls_rpm_puts_its_probes_into_the_loaded_connections_and_believes_whom_it
     let served = Served::new(&["--web", "--max-rate", "50Mbit"]);
     let url = format!("https://{}", served.at);
     let refused = |arguments: &[&str]| said(program(arguments), arguments).refused(3);
-    let unknown = refused(&["rpm", &url]);
+    let unknown = refused(&["flow", "--rpm", &url]);
     assert!(unknown.contains("UnknownIssuer") && unknown.contains("--insecure"), "{unknown}");
     let folder = TestFolder::new();
-    let asked = ["rpm", &url, "--insecure", "--time", "6", "--json", "--save"];
+    let asked = ["flow", "--rpm", &url, "--insecure", "--time", "6", "--json", "--save"];
     let shown = |told: &Value| -> Value {
         let run = told["run"].as_str().expect("it was kept");
         serde_json::from_str(&folder.quell(&["show", run, "--json"]).fine()).expect("JSON")
@@ -464,7 +464,7 @@ fn over_tls_rpm_puts_its_probes_into_the_loaded_connections_and_believes_whom_it
     }
     // A server that only talks plainly, and one that knows nothing of TLS.
     let plain = Served::new(&[]);
-    let none = refused(&["rpm", &format!("https://{}", plain.at), "--insecure"]);
+    let none = refused(&["flow", "--rpm", &format!("https://{}", plain.at), "--insecure"]);
     assert!(none.contains("no TLS with"), "{none}");
 }
 
@@ -493,7 +493,7 @@ fn a_server_shows_the_certificate_that_it_is_given_and_a_client_believes_its_fil
         &key,
     ]);
     let url = format!("https://localhost:{}", served.at.port());
-    let asked = ["rpm", "-4", &url, "--ca", &certificate, "--time", "4", "--json"];
+    let asked = ["flow", "--rpm", "-4", &url, "--ca", &certificate, "--time", "4", "--json"];
     once_right(|| said(program(&asked), &asked), |told| told["rpm"].as_f64() > Some(100.0));
     let refused = |arguments: &[&str], code| said(program(arguments), arguments).refused(code);
     let bad = refused(
@@ -501,7 +501,7 @@ fn a_server_shows_the_certificate_that_it_is_given_and_a_client_believes_its_fil
         2,
     );
     assert!(bad.contains("PEM"), "{bad}");
-    let bad = refused(&["rpm", &url, "--ca", &neither], 2);
+    let bad = refused(&["flow", "--rpm", &url, "--ca", &neither], 2);
     assert!(bad.contains("PEM"), "{bad}");
 }
 
@@ -509,7 +509,7 @@ fn a_server_shows_the_certificate_that_it_is_given_and_a_client_believes_its_fil
 fn rpm_finds_what_a_limited_server_carries_and_says_whom_it_can_not_measure() {
     let served = Served::new(&["--web", "--max-rate", "50Mbit"]);
     let at = served.at.to_string();
-    let asked = ["rpm", &format!("http://{at}"), "--time", "6", "--json"];
+    let asked = ["flow", "--rpm", &format!("http://{at}"), "--time", "6", "--json"];
     let is_right = |told: &Value| {
         let way_is_right = |way: &&str| {
             let bits = told[*way]["bits_per_second"].as_f64();
@@ -521,19 +521,19 @@ fn rpm_finds_what_a_limited_server_carries_and_says_whom_it_can_not_measure() {
     once_right(|| said(program(&asked), &asked), is_right);
 
     let refused = |arguments: &[&str], code| said(program(arguments), arguments).refused(code);
-    let page = refused(&["rpm", "http://127.0.0.1:1/some/page"], 2);
+    let page = refused(&["flow", "--rpm", "http://127.0.0.1:1/some/page"], 2);
     assert!(page.contains("name the host alone"), "{page}");
     // Where a run can't be kept that is told before anything is asked: nobody listens there.
     let folder = TestFolder::new();
     folder.write("file", "");
     let below = folder.path("file/runs").display().to_string();
-    let kept = refused(&["rpm", "127.0.0.1:1", "--save", "--out", &below], 3);
+    let kept = refused(&["flow", "--rpm", "127.0.0.1:1", "--save", "--out", &below], 3);
     assert!(kept.contains("could not write to") && kept.contains("--out"), "{kept}");
     let plain = Served::new(&[]);
-    let none = refused(&["rpm", &plain.at.to_string()], 3);
+    let none = refused(&["flow", "--rpm", &plain.at.to_string()], 3);
     assert!(none.contains("quell serve --web"), "{none}");
     let secret = Served::new(&["--web"]);
-    let foreign = refused(&["rpm", &format!("{}", secret.at), "--time", "2"], 2);
+    let foreign = refused(&["flow", "--rpm", &format!("{}", secret.at), "--time", "2"], 2);
     assert!(foreign.contains("4..=120") || foreign.contains("not in"), "{foreign}");
 }
 
@@ -561,7 +561,8 @@ fn within_a_loaded_connection_a_request_waits_for_what_the_line_holds_and_not_fo
     let quell = env!("CARGO_BIN_EXE_quell");
     let serve = format!("server: {quell} serve --web --bind 0.0.0.0");
     let lab = ["lab", "exec", "line.toml", "a", "--memory", "1024", "--with", &serve, "--"];
-    let rpm = [quell, "rpm", "https://{server}:5201", "--insecure", "--time", "30", "--json"];
+    let rpm =
+        [quell, "flow", "--rpm", "https://{server}:5201", "--insecure", "--time", "30", "--json"];
     let told: Value =
         serde_json::from_str(&folder.quell(&[&lab[..], &rpm[..]].concat()).fine()).expect("JSON");
     println!("{told:#}");

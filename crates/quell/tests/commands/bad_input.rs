@@ -46,10 +46,10 @@ fn each_row_of_bad_input_is_refused_in_its_words() {
 fn the_base_itself_is_right_and_only_lacks_its_kernel() {
     let dir = TestFolder::new();
     dir.write("my.toml", BASE);
-    let told = dir.quell(&["check", "my.toml"]).fine();
+    let told = dir.quell(&["lab", "check", "my.toml"]).fine();
     says(&told, &["small: 2 scenarios, 2 probes, 4 measurements"]);
     let error = dir.run("my.toml", &[]).refused(3);
-    says(&error, &["no-such-kernel", "quell kernel build", "--kernel host"]);
+    says(&error, &["no-such-kernel", "quell lab kernel build", "--kernel host"]);
     assert_eq!(dir.names(), ["my.toml"], "nothing is made");
 }
 
@@ -93,7 +93,7 @@ fn a_claim_that_can_not_be_checked_is_refused() {
     let dir = TestFolder::new();
     let good = "expect = [\"*.ping.rtt.p99 < 1s\", \"full.bulk/bulk-3.goodput > 5kbit\", \"*.bulk.share <= 100%\", \"full.ping.jitter < 1s\", \"full.call.jitter.up < 1s\"]";
     dir.write("good.toml", format!("{good}\n{BASE}"));
-    dir.quell(&["check", "good.toml"]).fine();
+    dir.quell(&["lab", "check", "good.toml"]).fine();
 }
 
 #[test]

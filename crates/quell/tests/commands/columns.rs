@@ -135,13 +135,13 @@ fn what_was_imported_and_the_runs_that_there_are() {
     let dir = TestFolder::new();
     dir.write("pings.json.gz", IRTT);
     // A path or a command to be typed again is whole, however long; these are short.
-    fits(|| dir.command(&["import", "pings.json.gz"]));
+    fits(|| dir.command(&["data", "import", "pings.json.gz"]));
     let long = "pings-of-a-week-between-two-houses-of-one-street.json.gz";
     dir.write(long, IRTT);
-    dir.quell(&["import", long]).fine();
-    let lines = on_terminal(80, dir.command(&["runs"]));
+    dir.quell(&["data", "import", long]).fine();
+    let lines = on_terminal(80, dir.command(&["show", "--list"]));
     assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:#?}");
-    assert!(lines.iter().any(|line| line.contains("19700121T105348-pings-of-a")), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.contains("19700121T105348-pings-o")), "{lines:#?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `quell compare` as a person calls it: runs that were kept, wrong names, runs that can't be read.
+//! `quell show` as a person calls it: runs that were kept, wrong names, runs that can't be read.
 
 use crate::drawn::{Drawn, near};
 use crate::support::{TestFolder, nothing_at, says};
@@ -11,7 +11,7 @@ fn two_runs() -> TestFolder {
     let dir = TestFolder::new();
     for name in ["before.pickle", "after.pickle"] {
         dir.write(name, OLD);
-        dir.quell(&["import", "pingexp", name]).fine();
+        dir.quell(&["data", "import", name]).fine();
     }
     dir
 }
@@ -19,33 +19,36 @@ fn two_runs() -> TestFolder {
 #[test]
 fn the_same_packets_are_no_worse_whoever_asks() {
     let dir = two_runs();
-    let table = dir.quell(&["compare", "before", "after"]).fine();
+    let table = dir.quell(&["show", "before", "after"]).fine();
     says(&table, &["A  ", "-before", "B  ", "-after", "5 of 5 figures show no difference"]);
     assert!(table.lines().all(|l| l.chars().count() <= 100), "{table}");
-    let json = dir.quell(&["compare", "before", "after", "--json", "--expect-no-worse"]).fine();
+    let json = dir.quell(&["show", "before", "after", "--json", "--expect-no-worse"]).fine();
     let json: Value = serde_json::from_str(&json).expect("it is JSON");
     assert_eq!((&json["by"], &json["worse"]), (&"run".into(), &Value::Array(vec![])), "{json}");
-    dir.quell(&["compare", "before", "after", "-o", "page.html"]).fine();
+    dir.quell(&["open", "before", "after", "--no-open", "-o", "page.html"]).fine();
     let page = std::fs::read_to_string(dir.path("page.html")).expect("it was written");
     assert!(page.contains("<table>") && page.contains("<svg"), "table and figures");
-    dir.quell(&["compare", "before", "after", "--figure", "box", "-o", "box.png"]).fine();
+    dir.quell(&["plot", "before", "after", "--figure", "box", "-o", "box.png"]).fine();
     assert!(dir.path("box.png").exists());
 }
 
 #[test]
 fn what_can_t_be_meant_is_refused_before_anything_is_read() {
     let dir = two_runs();
-    let refused =
-        |more: &[&str]| dir.quell(&[&["compare", "before", "after"], more].concat()).refused(2);
-    says(&refused(&["--metric", "rtt.p98"]), &["no metric `rtt.p98`", "did you mean `rtt.p9"]);
-    says(&refused(&["-o", "x.svg"]), &["--figure cdf, box, bar, time, goodput"]);
-    says(&refused(&["--figure", "cfd", "-o", "x.svg"]), &["`cfd`", "did you mean `cdf`?"]);
-    says(&refused(&["--figure", "cdf", "-o", "x.gif"]), &[".png, .svg or .pdf"]);
-    says(&refused(&["--figure", "goodput", "-o", "x.svg"]), &["would be empty"]);
-    says(&refused(&["--streams", "vioce"]), &["no stream \"vioce\"", "voice"]);
-    says(&refused(&["--by", "topology.link.dls.up.rate"]), &["no run has the field"]);
-    says(&dir.quell(&["compare", "before"]).refused(2), &["nothing to compare", "second run"]);
-    says(&dir.quell(&["compare", "before", "never"]).refused(2), &["no run \"never\""]);
+    let refused = |command: &str, more: &[&str]| {
+        dir.quell(&[&[command, "before", "after"], more].concat()).refused(2)
+    };
+    let unknown = refused("show", &["--metric", "rtt.p98"]);
+    says(&unknown, &["no metric `rtt.p98`", "did you mean `rtt.p9"]);
+    says(&refused("plot", &["--figure", "cfd", "-o", "x.svg"]), &["`cfd`", "did you mean `cdf`?"]);
+    says(&refused("plot", &["--figure", "cdf", "-o", "x.gif"]), &[".png, .svg or .pdf"]);
+    says(&refused("plot", &["--figure", "goodput", "-o", "x.svg"]), &["would be empty"]);
+    says(&refused("show", &["--streams", "vioce"]), &["no stream \"vioce\"", "voice"]);
+    says(&refused("show", &["--by", "topology.link.dls.up.rate"]), &["no run has the field"]);
+    says(&refused("show", &["--follow"]), &["--follow shows one run"]);
+    let alone = dir.quell(&["show", "before", "--by", "scenario"]).refused(2);
+    says(&alone, &["nothing to compare", "second run"]);
+    says(&dir.quell(&["show", "before", "never"]).refused(2), &["no run \"never\""]);
     nothing_at(&dir.path("x.svg"));
 }
 
@@ -60,9 +63,9 @@ fn a_figure_of_a_comparison_looks_as_it_is_wanted() {
     let dir = TestFolder::new();
     dir.write("before.json", pings(10, 200));
     dir.write("after.json", pings(20, 300));
-    dir.quell(&["import", "before.json", "after.json"]).fine();
+    dir.quell(&["data", "import", "before.json", "after.json"]).fine();
     let draw = |file: &str, more: &[&str]| {
-        dir.quell(&[&["compare", "before", "after", "-o", file], more].concat()).fine();
+        dir.quell(&[&["plot", "before", "after", "-o", file], more].concat()).fine();
         std::fs::read(dir.path(file)).expect("it was written")
     };
     let svg = |more: &[&str]| String::from_utf8(draw("x.svg", more)).expect("text");
@@ -87,9 +90,7 @@ fn a_figure_of_a_comparison_looks_as_it_is_wanted() {
     let png = draw("x.png", &["--figure", "cdf", "--dpi", "96", "--size", "600x400"]);
     assert_eq!(png[16..20], 600_u32.to_be_bytes());
     let refused =
-        |more: &[&str]| dir.quell(&[&["compare", "before", "after"], more].concat()).refused(2);
-    says(&refused(&["--title", "Mine", "-o", "x.html"]), &["are of one figure", "--figure NAME"]);
-    says(&refused(&["--from", "5s"]), &["are of one figure"]);
+        |more: &[&str]| dir.quell(&[&["plot", "before", "after"], more].concat()).refused(2);
     let bar = ["--figure", "bar", "--from", "5s", "-o", "x.svg"];
     says(&refused(&bar), &["of whole measurements"]);
     let late = ["--figure", "cdf", "--from", "50s", "-o", "x.svg"];
@@ -107,5 +108,5 @@ fn a_run_of_another_version_is_told() {
     let newer = text.replacen("\"format\": 4", "\"format\": 99", 1);
     assert_ne!(text, newer, "the test changes something");
     std::fs::write(&manifest, newer).expect("it can be written");
-    says(&dir.quell(&["compare", "before", "after"]).refused(3), &["manifest.json", "99"]);
+    says(&dir.quell(&["show", "before", "after"]).refused(3), &["manifest.json", "99"]);
 }

@@ -22,7 +22,7 @@ fn every_command_has_a_manual_page_of_its_own() {
     let dir = TestFolder::new();
     let first = dir.quell(&["man"]).fine();
     says(&first, &[".TH quell 1", "EXIT STATUS", "the system would not let us"]);
-    let told = dir.quell(&["man", "pages"]).fine();
+    let told = dir.quell(&["man", "--folder", "pages"]).fine();
     let written: BTreeSet<&str> = told.lines().collect();
     let commands = named(&first);
     assert!(commands.len() >= 22, "{commands:?}");
@@ -38,15 +38,15 @@ fn every_command_has_a_manual_page_of_its_own() {
     }
     assert_eq!(std::fs::read_to_string(dir.path("pages/quell.1")).expect("it is there"), first);
     // Again over what is there; and where nothing can be written.
-    assert_eq!(dir.quell(&["man", "pages"]).fine(), told);
+    assert_eq!(dir.quell(&["man", "--folder", "pages"]).fine(), told);
     dir.write("file", "");
-    says(&dir.quell(&["man", "file"]).refused(3), &["writing file"]);
+    says(&dir.quell(&["man", "--folder", "file"]).refused(3), &["writing file"]);
 }
 
 #[test]
 fn mandoc_finds_nothing_wrong_with_any_page() {
     let dir = TestFolder::new();
-    let told = dir.quell(&["man", "pages"]).fine();
+    let told = dir.quell(&["man", "--folder", "pages"]).fine();
     let mut command = Command::new("mandoc");
     command.args(["-T", "lint", "-W", "warning"]).args(told.lines()).current_dir(dir.path("."));
     match command.output() {
@@ -81,7 +81,7 @@ fn bash_takes_its_completions_and_completes_commands_and_options() {
         String::from_utf8(said.stdout).expect("text").trim().to_owned()
     };
     assert_eq!(complete("quell pin"), "ping");
-    assert_eq!(complete("quell kernel pa"), "path");
+    assert_eq!(complete("quell lab kernel pa"), "path");
     assert_eq!(complete("quell ping --meth"), "--method");
     assert_eq!(complete("quell host-"), "", "what Quell starts itself is offered to nobody");
 }
@@ -94,7 +94,7 @@ fn completions_name_every_command() {
         let script = dir.quell(&["completions", shell]).fine();
         for name in &commands {
             let own = name.trim_start_matches("quell-");
-            let parent = ["kernel", "lab", "import", "export", "shape", "tune"]
+            let parent = ["lab-kernel", "lab", "data-export", "data", "shape", "tune"]
                 .into_iter()
                 .find_map(|p| own.strip_prefix(p).and_then(|rest| rest.strip_prefix('-')));
             says(&script, &[parent.unwrap_or(own)]);
@@ -120,7 +120,7 @@ fn make_install_puts_them_where_shells_and_man_look() {
         "bin/quell",
         "share/man/man1/quell.1",
         "share/man/man1/quell-ping.1",
-        "share/man/man1/quell-kernel-build.1",
+        "share/man/man1/quell-lab-kernel-build.1",
         "share/bash-completion/completions/quell",
         "share/zsh/site-functions/_quell",
         "share/fish/vendor_completions.d/quell.fish",

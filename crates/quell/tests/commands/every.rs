@@ -61,7 +61,7 @@ fn its_version_is_enough_to_report_a_bug() {
 #[test]
 fn a_kernel_that_is_carried_is_there_afterwards_and_one_that_was_cut_is_refused() {
     let dir = dir();
-    let exported = dir.quell(&["kernel", "export", "lab.kernel"]);
+    let exported = dir.quell(&["lab", "kernel", "export", "lab.kernel"]);
     if exported.error.contains("there is no lab kernel") {
         left_out::for_want_of(exported.error);
         return;
@@ -72,19 +72,19 @@ fn a_kernel_that_is_carried_is_there_afterwards_and_one_that_was_cut_is_refused(
         command.env("QUELL_CACHE", dir.path("cache"));
         said(command, arguments)
     };
-    assert!(elsewhere(&["kernel", "path"]).code == Some(1), "there is none yet");
+    assert!(elsewhere(&["lab", "kernel", "path"]).code == Some(1), "there is none yet");
     let whole = std::fs::read(dir.path("lab.kernel")).expect("it was written");
     dir.write("cut", &whole[..whole.len() / 2]);
-    says(&elsewhere(&["kernel", "import", "cut"]).refused(1), &["damaged"]);
+    says(&elsewhere(&["lab", "kernel", "import", "cut"]).refused(1), &["damaged"]);
     says(
-        &elsewhere(&["kernel", "import", "my.toml"]).refused(1),
-        &["no file of `quell kernel export`"],
+        &elsewhere(&["lab", "kernel", "import", "my.toml"]).refused(1),
+        &["no file of `quell lab kernel export`"],
     );
     nothing_at(&dir.path("cache"));
-    let path = elsewhere(&["kernel", "import", "lab.kernel"]).fine();
-    assert_eq!(elsewhere(&["kernel", "path"]).fine(), path);
+    let path = elsewhere(&["lab", "kernel", "import", "lab.kernel"]).fine();
+    assert_eq!(elsewhere(&["lab", "kernel", "path"]).fine(), path);
     // Exported again it is the same file.
-    elsewhere(&["kernel", "export", "again"]).fine();
+    elsewhere(&["lab", "kernel", "export", "again"]).fine();
     assert!(std::fs::read(dir.path("again")).expect("it was written") == whole);
 }
 
@@ -95,12 +95,13 @@ fn of_runs_with_the_same_name_the_latest_is_meant_and_named() {
     for (n, ms) in [(0, 10), (1, 20), (2, 30)] {
         let at = 1_700_000_000_500 + 1000 * n;
         dir.write("mine.json", crate::support::irtt(std::iter::once((at, ms))));
-        dir.quell(&["import", "irtt", "mine.json"]).fine();
+        dir.quell(&["data", "import", "mine.json"]).fine();
     }
     let latest = "20231114T221322-mine";
-    for command in ["show", "report", "export"] {
+    for command in ["show", "open", "export"] {
         let arguments: &[&str] = match command {
-            "export" => &["export", "csv", "mine", "--table", "samples"],
+            "export" => &["data", "export", "csv", "mine", "--table", "samples"],
+            "open" => &["open", "mine", "--no-open"],
             command => &[command, "mine"],
         };
         let read = dir.quell(arguments);
@@ -131,7 +132,7 @@ fn a_file_that_is_no_experiment_is_refused_at_once() {
         .expect("a file with a hole can be made");
     let before = dir.names();
     for (file, words) in [
-        ("missing.toml", &["missing.toml", "no such file", "quell list"][..]),
+        ("missing.toml", &["missing.toml", "no such file", "quell lab list"][..]),
         ("./home-link", &["./home-link", "no such file"]),
         ("folder.toml", &["folder.toml", "a folder"]),
         ("noise.toml", &["noise.toml, line 1", "not text"]),
@@ -142,7 +143,7 @@ fn a_file_that_is_no_experiment_is_refused_at_once() {
         ("my.toml/inside", &["my.toml/inside"]),
     ] {
         says(&dir.run(file, &[]).refused(2), words);
-        says(&dir.quell(&["check", file]).refused(2), words);
+        says(&dir.quell(&["lab", "check", file]).refused(2), words);
     }
     assert_eq!(dir.names(), before, "nothing is made");
 }
@@ -158,7 +159,7 @@ fn a_file_that_may_not_be_read_is_refused() {
     };
     set("my.toml", 0o000);
     set(".", 0o755);
-    let mut command = dir.command(&["check", "my.toml"]);
+    let mut command = dir.command(&["lab", "check", "my.toml"]);
     if nix::unistd::geteuid().is_root() {
         // Root reads everything; nobody does not, nor finds a program that lies in a home which only root may enter.
         let copy = dir.path("quell");
@@ -167,9 +168,9 @@ fn a_file_that_may_not_be_read_is_refused() {
         let cp = std::process::Command::new("cp").arg(command.get_program()).arg(&copy).status();
         assert!(cp.expect("cp is on every system").success());
         command = std::process::Command::new(copy);
-        command.args(["check", "my.toml"]).current_dir(dir.path(".")).uid(65_534);
+        command.args(["lab", "check", "my.toml"]).current_dir(dir.path(".")).uid(65_534);
     }
-    says(&said(command, &["check", "my.toml"]).refused(2), &["my.toml", "may not read"]);
+    says(&said(command, &["lab", "check", "my.toml"]).refused(2), &["my.toml", "may not read"]);
 }
 
 #[test]
@@ -183,8 +184,8 @@ fn an_unknown_experiment_is_told_from_the_near_one() {
         ("", &["there are: home-link"]),
     ] {
         says(&dir.run(name, &[]).refused(2), words);
-        says(&dir.quell(&["check", name]).refused(2), words);
-        says(&dir.quell(&["show-experiment", name]).refused(2), words);
+        says(&dir.quell(&["lab", "check", name]).refused(2), words);
+        says(&dir.quell(&["lab", "show", name]).refused(2), words);
         says(&dir.quell(&["lab", "exec", name, "a", "--", "true"]).refused(2), words);
     }
     assert_eq!(dir.names(), [""; 0], "nothing is made");
@@ -203,7 +204,7 @@ fn results_need_a_place_and_that_is_told_before_anything_runs() {
         let error = dir.quell(&[&["run", "my.toml"], options].concat()).refused(3);
         says(&error, words);
     }
-    says(&dir.quell(&["runs", "--out", "file"]).refused(2), &["file", "--out"]);
+    says(&dir.quell(&["show", "--list", "--out", "file"]).refused(2), &["file", "--out"]);
     assert_eq!(dir.names(), ["file", "my.toml"], "nothing is made");
 }
 
@@ -213,10 +214,10 @@ fn a_kernel_that_is_not_there_or_is_none_is_told_with_what_to_do() {
     dir.write("kernel", "not a kernel");
     for file in ["nowhere/linux", "kernel"] {
         let run = ["run", "my.toml", "--kernel-file", file];
-        says(&dir.quell(&run).refused(3), &[file, "quell kernel build", "--kernel host"]);
+        says(&dir.quell(&run).refused(3), &[file, "quell lab kernel build", "--kernel host"]);
         let exec = ["lab", "exec", "my.toml", "b", "--kernel-file", file, "--", "true"];
-        says(&dir.quell(&exec).refused(3), &[file, "quell kernel build"]);
-        says(&dir.quell(&["kernel", "path", "--kernel-file", file]).refused(1), &[file]);
+        says(&dir.quell(&exec).refused(3), &[file, "quell lab kernel build"]);
+        says(&dir.quell(&["lab", "kernel", "path", "--kernel-file", file]).refused(1), &[file]);
     }
     nothing_at(&dir.path("runs"));
 }
@@ -306,7 +307,9 @@ fn options_that_can_not_be_meant_are_refused() {
         says(&dir.run("my.toml", options).refused(2), words);
     }
     assert_eq!(dir.names(), ["my.toml"], "nothing is made");
-    says(&dir.quell(&["lst"]).refused(2), &["'lst'", "list"]);
+    says(&dir.quell(&["shw"]).refused(2), &["'shw'", "show"]);
+    let renamed = dir.quell(&["kernel", "build"]).refused(2);
+    says(&renamed, &["no `quell kernel` any more", "`quell lab kernel`"]);
     says(&dir.quell(&[]).refused(2), &["Usage: quell", "quell run home-link", "Exit codes"]);
 }
 
@@ -354,18 +357,18 @@ fn a_check_takes_changes_and_shows_the_queues_of_the_timeline_too() {
             "{BASE}\n[[timeline]]\nat = \"1s\"\non = \"router:wan\"\nqueue = {{ kind = \"fq_codel\" }}\n"
         ),
     );
-    let told = dir.quell(&["check", "timed.toml", "--tc"]).fine();
+    let told = dir.quell(&["lab", "check", "timed.toml", "--tc"]).fine();
     says(&told, &["router:wan at 1s", "fq_codel", "at most"]);
-    let error = dir.quell(&["check", "my.toml", "--set", "duratoin=5s"]).refused(2);
+    let error = dir.quell(&["lab", "check", "my.toml", "--set", "duratoin=5s"]).refused(2);
     says(&error, &["with duratoin=5s", "did you mean `duration`?"]);
-    let changed = dir.quell(&["check", "my.toml", "--set", "repeat=3"]).fine();
-    assert_ne!(changed, dir.quell(&["check", "my.toml"]).fine());
+    let changed = dir.quell(&["lab", "check", "my.toml", "--set", "repeat=3"]).fine();
+    assert_ne!(changed, dir.quell(&["lab", "check", "my.toml"]).fine());
 }
 
 #[test]
 fn a_slower_line_leaves_no_shaper_above_it_in_silence_and_no_figures_of_another_line() {
     let dir = dir();
-    let slower = ["check", "home-link", "--set", "topology.link.dsl.up.rate=1Mbit"];
+    let slower = ["lab", "check", "home-link", "--set", "topology.link.dsl.up.rate=1Mbit"];
     let as_it_was = [&slower[..], &["--set", "queue.shaped.policy.rate=2.4Mbit"]].concat();
     let told = dir.quell(&as_it_was).fine();
     let words = told.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -383,7 +386,7 @@ fn a_slower_line_leaves_no_shaper_above_it_in_silence_and_no_figures_of_another_
     // The shaper of the file follows the line; what was published is of another line all the same.
     let follows = dir.quell(&slower).fine();
     assert!(!follows.contains("lets") && follows.contains("published"), "{follows}");
-    let file = json(&dir.quell(&["check", "home-link", "--json"]).fine());
+    let file = json(&dir.quell(&["lab", "check", "home-link", "--json"]).fine());
     assert_eq!(file["warnings"], serde_json::json!([]));
 }
 
@@ -399,13 +402,13 @@ fn a_seed_is_a_whole_number() {
 #[test]
 fn what_was_never_run_can_not_be_shown() {
     let dir = TestFolder::new();
-    for command in ["show", "report"] {
+    for command in ["show", "open", "plot"] {
         says(&dir.quell(&[command]).refused(2), &["no run in runs", "quell run home-link"]);
         let named = dir.quell(&[command, "20261121T101503-home-link"]).refused(2);
-        says(&named, &["20261121T101503-home-link", "quell runs"]);
+        says(&named, &["20261121T101503-home-link", "quell show --list"]);
     }
-    says(&dir.quell(&["runs"]).fine(), &["no runs in runs"]);
-    assert_eq!(json(&dir.quell(&["runs", "--json"]).fine()), serde_json::json!([]));
+    says(&dir.quell(&["show", "--list"]).fine(), &["no runs in runs"]);
+    assert_eq!(json(&dir.quell(&["show", "--list", "--json"]).fine()), serde_json::json!([]));
     std::fs::create_dir_all(dir.path("runs/20261121T101503-x")).expect("a folder can be made");
     let damaged = dir.quell(&["show", "20261121T101503-x"]);
     assert!(damaged.code == Some(2) || damaged.code == Some(3), "{}", damaged.error);
@@ -413,15 +416,10 @@ fn what_was_never_run_can_not_be_shown() {
 }
 
 #[test]
-fn figures_are_listed_and_a_wrong_name_or_file_is_refused() {
+fn a_figure_of_no_run_or_into_no_picture_is_refused() {
     let dir = TestFolder::new();
-    let listed = dir.quell(&["plot"]).fine();
-    says(&listed, &["rtt-cdf", "goodput-time"]);
     let plot = |more: &[&str]| dir.quell(&[&["plot", "--figure"], more].concat()).refused(2);
-    says(&plot(&["rtt-cfd"]), &["`rtt-cfd`", "did you mean `rtt-cdf`?"]);
-    says(&plot(&["rtt-cdf"]), &["-o FILE.png"]);
-    let which = dir.quell(&["plot", "-o", "x.png"]).refused(2);
-    says(&which, &["--figure NAME", "rtt-cdf", "rtt-averages"]);
+    says(&plot(&["rtt-cdf"]), &["no run in runs"]);
     says(&plot(&["rtt-cdf", "-o", "x.gif"]), &["x.gif", ".png, .svg or .pdf"]);
     says(&plot(&["rtt-cdf", "-o", "x"]), &[".png, .svg or .pdf"]);
     says(&plot(&["rtt-cdf", "-o", "x.png"]), &["no run in runs"]);
@@ -460,7 +458,10 @@ fn help_fits_a_terminal_and_shows_how() {
             let columns = line.chars().count();
             assert!(columns <= 100, "{command:?}: {columns} columns: {line}");
         }
-        if !matches!(command[..], [] | ["lab" | "kernel" | "export" | "shape" | "tune"]) {
+        if !matches!(
+            command[..],
+            [] | ["lab" | "data" | "shape" | "tune"] | ["lab", "kernel"] | ["data", "export"]
+        ) {
             // Sentences are broken where the lines end.
             let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
             says(&help, &["Example", "Exit codes: ", ", 3 the system would not let us."]);
@@ -511,8 +512,8 @@ fn examples_keep_their_lines_and_sentences_go_on_to_the_edge() {
 #[test]
 fn every_built_in_experiment_is_named_and_can_be_copied() {
     let dir = TestFolder::new();
-    let list = dir.quell(&["list"]).fine();
-    let rows = json(&dir.quell(&["list", "--json"]).fine());
+    let list = dir.quell(&["lab", "list"]).fine();
+    let rows = json(&dir.quell(&["lab", "list", "--json"]).fine());
     let names: Vec<&str> = rows
         .as_array()
         .expect("a list")
@@ -523,10 +524,10 @@ fn every_built_in_experiment_is_named_and_can_be_copied() {
     for (name, row) in BUILT_IN.iter().zip(rows.as_array().expect("a list")) {
         says(&list, &[name, row["title"].as_str().expect("each has a title")]);
         assert!(row["scenarios"].as_array().is_some_and(|s| !s.is_empty()), "{row}");
-        let text = dir.quell(&["show-experiment", name]).fine();
+        let text = dir.quell(&["lab", "show", name]).fine();
         dir.write("copy.toml", &text);
-        let copy = dir.quell(&["check", "copy.toml"]).fine();
-        assert_eq!(copy, dir.quell(&["check", name]).fine(), "{name}: the copy is the same");
+        let copy = dir.quell(&["lab", "check", "copy.toml"]).fine();
+        assert_eq!(copy, dir.quell(&["lab", "check", name]).fine(), "{name}: the copy is the same");
         says(&copy, &[name, "measurements", "expectations"]);
     }
 }
@@ -534,7 +535,7 @@ fn every_built_in_experiment_is_named_and_can_be_copied() {
 #[test]
 fn queues_are_printed_as_tc_commands() {
     let dir = dir();
-    let home = dir.quell(&["check", "--tc", "home-link"]).fine();
+    let home = dir.quell(&["lab", "check", "--tc", "home-link"]).fine();
     for scenario in ["unloaded-shaped", "bulk-shaped", "flood-shaped"] {
         says(
             &home,
@@ -550,28 +551,28 @@ fn queues_are_printed_as_tc_commands() {
     }
     // Marks for the policy and a queue of its own on one interface: both are there.
     dir.write("both.toml", BASE.replace("[\"shaped\"]", "[\"fair\", \"shaped\"]"));
-    let both = dir.quell(&["check", "--tc", "both.toml"]).fine();
+    let both = dir.quell(&["lab", "check", "--tc", "both.toml"]).fine();
     says(&both, &["dev lan-a ingress", "skbedit mark 1", "tc qdisc replace dev lan-a root"]);
     // What comes in passes a device of its own.
     let incoming = BASE
         .replace("on = \"router:lan-a\"", "on = \"router:lan-a\"\ndirection = \"in\"")
         .replace("[\"shaped\"]", "[\"fair\"]");
     dir.write("in.toml", incoming);
-    let incoming = dir.quell(&["check", "--tc", "in.toml"]).fine();
+    let incoming = dir.quell(&["lab", "check", "--tc", "in.toml"]).fine();
     says(&incoming, &["ip link add i-lan-a type ifb", "redirect dev i-lan-a", "dev i-lan-a root"]);
 }
 
 #[test]
 fn a_check_is_told_to_programs_too() {
     let dir = dir();
-    let all = json(&dir.quell(&["check", "home-link", "--json"]).fine());
+    let all = json(&dir.quell(&["lab", "check", "home-link", "--json"]).fine());
     assert_eq!(all["experiment"], "home-link");
     for key in ["scenarios", "probes", "measurements", "at_most_s", "expectations"] {
         assert!(all[key].as_f64().is_some_and(|n| n > 0.0), "{key}: {all}");
     }
     assert_eq!(all["tc"], serde_json::Value::Null);
-    let with_queues = json(&dir.quell(&["check", "home-link", "--tc", "--json"]).fine());
-    let told = dir.quell(&["check", "home-link", "--tc"]).fine();
+    let with_queues = json(&dir.quell(&["lab", "check", "home-link", "--tc", "--json"]).fine());
+    let told = dir.quell(&["lab", "check", "home-link", "--tc"]).fine();
     let queues = with_queues["tc"].as_array().expect("a list");
     assert!(queues.len() >= 3, "{with_queues}");
     for queue in queues {
@@ -590,14 +591,14 @@ fn with_json_a_refusal_is_a_sentence_and_its_exit_code_all_the_same() {
     for (command, code) in [
         (&["run", "zebra"][..], 2),
         (&["run", "my.toml", "--kernel-file", "file"], 3),
-        (&["check", "zebra"], 2),
-        (&["runs", "--out", "file"], 2),
+        (&["lab", "check", "zebra"], 2),
+        (&["show", "--list", "--out", "file"], 2),
         (&["show", "zebra"], 2),
-        (&["kernel", "info", "--kernel-file", "nowhere"], 1),
+        (&["lab", "kernel", "info", "--kernel-file", "nowhere"], 1),
         (&["trace", "file"], 2),
         (&["trace", "nowhere"], 2),
-        (&["import", "pingexp", "file"], 2),
-        (&["import", "file"], 2),
+        (&["data", "import", "file"], 2),
+        (&["data", "import", "file"], 2),
         (&["ping", "name.invalid"], 2),
         (&["flow", "name.invalid"], 2),
         (&["rr", "name.invalid"], 2),
@@ -639,7 +640,8 @@ fn a_host_is_written_and_refused_the_same_for_every_command() {
 fn a_reader_that_goes_away_is_no_failure_of_ours() {
     use std::os::unix::process::ExitStatusExt;
     use std::process::Stdio;
-    for arguments in [&["list"][..], &["list", "--json"], &["show-experiment", "rrul"], &["--help"]]
+    for arguments in
+        [&["lab", "list"][..], &["lab", "list", "--json"], &["lab", "show", "rrul"], &["--help"]]
     {
         let (reader, writer) = std::io::pipe().expect("a pipe can be made");
         drop(reader);
@@ -658,10 +660,10 @@ fn a_reader_that_goes_away_is_no_failure_of_ours() {
 #[test]
 fn output_that_can_not_be_written_is_told_without_a_panic() {
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
-    let mut list = program(&["list"]);
+    let mut list = program(&["lab", "list"]);
     list.stdout(full());
-    says(&said(list, &["list"]).refused(3), &["could not write", "No space left"]);
-    let mut check = program(&["check", "zebra"]);
+    says(&said(list, &["lab", "list"]).refused(3), &["could not write", "No space left"]);
+    let mut check = program(&["lab", "check", "zebra"]);
     check.stderr(full());
     assert_eq!(said(check, &["check"]).code, Some(2), "the exit code tells all the same");
 }

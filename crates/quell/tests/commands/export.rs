@@ -1,4 +1,4 @@
-//! `quell export`: a run as other programs read it; real Flent (Debian's package `flent`, 2.1.1) among them, where it is installed.
+//! `quell data export`: a run as other programs read it; real Flent (Debian's package `flent`, 2.1.1) among them, where it is installed.
 
 use crate::support::left_out;
 use crate::support::{TestFolder, says};
@@ -37,7 +37,7 @@ fn home_with(dir: &TestFolder, odd: &str) -> String {
         "metadata": {"NAME": "rrul", "TITLE": "home", "T0": "2026-05-28T20:26:40Z", "TOTAL_LENGTH": 60, "SERIES_META": meta},
     });
     dir.write("home.flent", file.to_string());
-    let told = dir.quell(&["import", "home.flent", "--json"]).fine();
+    let told = dir.quell(&["data", "import", "home.flent", "--json"]).fine();
     let told: Value = serde_json::from_str(&told).expect("JSON");
     told["imported"][0]["run"].as_str().expect("a name").to_owned()
 }
@@ -72,7 +72,7 @@ fn a_terminal_is_shown_what_a_file_gets_byte_for_byte_and_no_name_commands_it() 
     let title = "\u{1b}]0;pwn\u{7}\u{202e}\u{9b}2J";
     home_with(&dir, &format!("Ping (ms) {title}"));
     for what in [&["csv", "home"][..], &["prometheus", "home"]] {
-        let asked = [&["export"], what].concat();
+        let asked = [&["data", "export"], what].concat();
         let whole = dir.quell(&asked).fine();
         assert!(whole.contains(title), "{asked:?}: a pipe gets the name as it is");
         let (code, shown) = on_a_terminal(&dir, &asked);
@@ -81,7 +81,7 @@ fn a_terminal_is_shown_what_a_file_gets_byte_for_byte_and_no_name_commands_it() 
         let acts = |c: char| c.is_control() && !"\r\n\t".contains(c) || c == '\u{202e}';
         assert!(!shown.contains(acts), "{asked:?}");
     }
-    let (code, shown) = on_a_terminal(&dir, &["export", "flent", "home", "-o", "-"]);
+    let (code, shown) = on_a_terminal(&dir, &["data", "export", "flent", "home", "-o", "-"]);
     assert_eq!(code, Some(2), "{shown}");
     says(&shown, &["no text that a terminal shows; write it to a file"]);
 }
@@ -103,7 +103,10 @@ fn a_policy_of_another_program_commands_no_terminal_either() {
 fn a_file_for_flent_has_rates_and_round_trips_on_its_grid_and_packet_by_packet() {
     let dir = TestFolder::new();
     home(&dir);
-    says(&dir.quell(&["export", "flent", "home", "-o", "out.flent.gz"]).fine(), &["out.flent.gz"]);
+    says(
+        &dir.quell(&["data", "export", "flent", "home", "-o", "out.flent.gz"]).fine(),
+        &["out.flent.gz"],
+    );
     let bytes = std::fs::read(dir.path("out.flent.gz")).expect("it was written");
     let file = unpacked(&bytes);
     assert_eq!(
@@ -129,7 +132,7 @@ fn a_file_for_flent_has_rates_and_round_trips_on_its_grid_and_packet_by_packet()
     assert_eq!(icmp.len(), 300, "a packet each");
     assert_eq!(icmp.iter().filter(|p| p["lost"] == true).count(), 30);
     // The same run gives the same bytes.
-    dir.quell(&["export", "flent", "home", "-o", "again.flent.gz"]).fine();
+    dir.quell(&["data", "export", "flent", "home", "-o", "again.flent.gz"]).fine();
     assert_eq!(std::fs::read(dir.path("again.flent.gz")).expect("a file"), bytes);
 }
 
@@ -137,8 +140,8 @@ fn a_file_for_flent_has_rates_and_round_trips_on_its_grid_and_packet_by_packet()
 fn what_went_out_to_flent_comes_back_the_same() {
     let dir = TestFolder::new();
     let run = home(&dir);
-    dir.quell(&["export", "flent", &run, "-o", "back.flent.gz"]).fine();
-    dir.quell(&["import", "flent", "back.flent.gz", "--out", "second"]).fine();
+    dir.quell(&["data", "export", "flent", &run, "-o", "back.flent.gz"]).fine();
+    dir.quell(&["data", "import", "back.flent.gz", "--out", "second"]).fine();
     let rows = |place: &str, name: &str| -> Value {
         let text = dir.quell(&["show", name, "--out", place, "--json"]).fine();
         serde_json::from_str::<Value>(&text).expect("JSON")["results"].clone()
@@ -168,7 +171,7 @@ fn flent_itself_opens_the_file() {
     }
     let dir = TestFolder::new();
     home(&dir);
-    dir.quell(&["export", "flent", "home", "-o", "out.flent.gz"]).fine();
+    dir.quell(&["data", "export", "flent", "home", "-o", "out.flent.gz"]).fine();
     let flent = |format: &str| {
         let said = Command::new("flent")
             .args(["-f", format, "out.flent.gz"])
@@ -198,7 +201,7 @@ fn flent_itself_opens_the_file() {
 fn a_table_has_its_columns_and_every_row() {
     let dir = TestFolder::new();
     home(&dir);
-    let csv = dir.quell(&["export", "csv", "home"]).fine();
+    let csv = dir.quell(&["data", "export", "csv", "home"]).fine();
     let mut lines = csv.split("\r\n");
     let wanted = "t_ns,scenario,probe,repeat,stream,seq,rtt_ns,up_ns,down_ns,up_order,down_order,seen_late_ns,queued_ns,sent_late_ns,bytes,status";
     assert_eq!(lines.next(), Some(wanted));
@@ -207,14 +210,14 @@ fn a_table_has_its_columns_and_every_row() {
     // Quotes and commas of a name are quoted (RFC 4180, section 2).
     says(rows[0], &["\"Ping (ms) \"\"odd\"\", name\"", ",rrul,flent,0,", ",30000000,", ",ok"]);
     assert!(rows.iter().any(|row| row.ends_with(",lost") && row.contains(",,,,")), "{csv}");
-    let flows = dir.quell(&["export", "csv", "home", "--table", "flows", "-o", "-"]).fine();
+    let flows = dir.quell(&["data", "export", "csv", "home", "--table", "flows", "-o", "-"]).fine();
     says(&flows, &["t_ns,scenario,probe,repeat,stream,side,bytes,", ",receiver,"]);
     says(
-        &dir.quell(&["export", "csv", "home", "--table", "facts"]).fine(),
+        &dir.quell(&["data", "export", "csv", "home", "--table", "facts"]).fine(),
         &["stream/TCP upload::1/way,up"],
     );
     says(
-        &dir.quell(&["export", "csv", "home", "--table", "rows"]).refused(2),
+        &dir.quell(&["data", "export", "csv", "home", "--table", "rows"]).refused(2),
         &["samples", "facts"],
     );
 }
@@ -223,7 +226,7 @@ fn a_table_has_its_columns_and_every_row() {
 fn metrics_are_in_base_units_and_end_as_openmetrics_wants_it() {
     let dir = TestFolder::new();
     let run = home(&dir);
-    let text = dir.quell(&["export", "prometheus", "home"]).fine();
+    let text = dir.quell(&["data", "export", "prometheus", "home"]).fine();
     assert!(text.ends_with("# EOF\n"));
     let labels = format!("run=\"{run}\",scenario=\"rrul\",probe=\"flent\"");
     let sample = |name: &str, stream: &str, more: &str| -> f64 {
@@ -265,9 +268,17 @@ fn metrics_are_in_base_units_and_end_as_openmetrics_wants_it() {
 fn a_cell_that_is_not_there_and_one_too_many_are_named() {
     let dir = TestFolder::new();
     home(&dir);
-    let none =
-        dir.quell(&["export", "flent", "home", "--measurement", "bulk.ping.0", "-o", "x.gz"]);
+    let none = dir.quell(&[
+        "data",
+        "export",
+        "flent",
+        "home",
+        "--measurement",
+        "bulk.ping.0",
+        "-o",
+        "x.gz",
+    ]);
     says(&none.refused(2), &["bulk.ping.0", "rrul.flent.0"]);
-    says(&dir.quell(&["export", "flent", "home"]).refused(2), &["--output"]);
-    says(&dir.quell(&["export", "csv", "nothing"]).refused(2), &["nothing"]);
+    says(&dir.quell(&["data", "export", "flent", "home"]).refused(2), &["--output"]);
+    says(&dir.quell(&["data", "export", "csv", "nothing"]).refused(2), &["nothing"]);
 }

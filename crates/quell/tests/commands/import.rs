@@ -1,4 +1,4 @@
-//! `quell import`: what other programs measured, as a run: ping-exp years ago, Flent, irtt, iperf3; and a pickle that would run a program.
+//! `quell data import`: what other programs measured, as a run: ping-exp years ago, Flent, irtt, iperf3; and a pickle that would run a program.
 
 use crate::drawn::{Drawn, near};
 use crate::support::{TestFolder, left_out, says};
@@ -10,7 +10,7 @@ const OLD: &[u8] = include_bytes!("../../../foreign/tests/data/pingexp/python2-0
 fn what_was_imported_is_told_to_programs_too() {
     let dir = TestFolder::new();
     dir.write("vpn.pickle", OLD);
-    let told = dir.quell(&["import", "pingexp", "vpn.pickle", "--json"]).fine();
+    let told = dir.quell(&["data", "import", "vpn.pickle", "--json"]).fine();
     let told: Value = serde_json::from_str(&told).expect("it is JSON");
     let file = &told["imported"][0];
     assert_eq!(file["run"], "20091110T230000-vpn");
@@ -24,7 +24,7 @@ fn what_was_imported_is_told_to_programs_too() {
 fn an_old_measurement_becomes_a_run_that_is_shown_plotted_and_viewed() {
     let dir = TestFolder::new();
     dir.write("vpn.pickle", OLD);
-    let told = dir.quell(&["import", "pingexp", "vpn.pickle"]).fine();
+    let told = dir.quell(&["data", "import", "vpn.pickle"]).fine();
     says(
         &told,
         &[
@@ -64,8 +64,8 @@ fn an_old_measurement_becomes_a_run_that_is_shown_plotted_and_viewed() {
     assert!(alone.contains(">voice<") && !alone.contains(">bulk<"));
     let none = ["plot", "vpn", "--figure", "rtt-time", "--stream", "vioce", "-o", "e.svg"];
     says(&dir.quell(&none).refused(2), &["\"vioce\"", "bulk, voice"]);
-    dir.quell(&["report", "vpn"]).fine();
-    let page = dir.quell(&["view", "vpn", "-o", "-"]).fine();
+    dir.quell(&["open", "--no-open", "vpn"]).fine();
+    let page = dir.quell(&["open", "vpn", "--explore", "-o", "-"]).fine();
     says(&page, &["<canvas", "ping-exp, from vpn.pickle"]);
 }
 
@@ -74,10 +74,10 @@ fn what_is_imported_twice_is_there_twice() {
     let dir = TestFolder::new();
     dir.write("a.pickle", OLD);
     for _ in 0..2 {
-        dir.quell(&["import", "pingexp", "a.pickle", "--out", "kept"]).fine();
+        dir.quell(&["data", "import", "a.pickle", "--out", "kept"]).fine();
     }
     says(
-        &dir.quell(&["runs", "--out", "kept"]).fine(),
+        &dir.quell(&["show", "--list", "--out", "kept"]).fine(),
         &["20091110T230000-a", "20091110T230000-a-2"],
     );
 }
@@ -88,7 +88,8 @@ fn a_pickle_that_would_run_a_program_is_refused_and_leaves_nothing_behind() {
     let owned = dir.path("owned");
     let command = format!("cos\nsystem\n(S'touch {}'\ntR.", owned.display());
     dir.write("evil.pickle", &command);
-    let error = dir.quell(&["import", "pingexp", "evil.pickle"]).refused(2);
+    let asked = ["data", "import", "--from", "pingexp", "evil.pickle"];
+    let error = dir.quell(&asked).refused(2);
     says(&error, &["evil.pickle is not imported", "Nothing in it was executed"]);
     assert_eq!(dir.names(), ["evil.pickle"], "neither a run nor what the pickle wanted");
 }
@@ -100,7 +101,7 @@ fn files_of_other_kinds_are_told_apart() {
     dir.write("text", b"PING 127.0.0.1 (127.0.0.1) 56(84) bytes of data.\n");
     dir.write("cut", &OLD[..400]);
     dir.write("nothing", b"}U\x0bexperiments}s.");
-    let refused = |file: &str| dir.quell(&["import", "pingexp", file]).refused(2);
+    let refused = |file: &str| dir.quell(&["data", "import", file]).refused(2);
     for name in ["empty", "text", "cut", "nothing"] {
         says(&refused(name), &[&format!("{name} is not imported: ")]);
     }
@@ -125,7 +126,7 @@ fn files_of_three_programs_become_runs_that_are_shown_drawn_reported_and_viewed(
     dir.write("home.flent.gz", FLENT);
     dir.write("calls.json.gz", IRTT);
     dir.write("both.json", IPERF3);
-    let files = ["import", "home.flent.gz", "calls.json.gz", "both.json"];
+    let files = ["data", "import", "home.flent.gz", "calls.json.gz", "both.json"];
     let told = dir.quell(&files).fine();
     says(
         &told,
@@ -158,10 +159,10 @@ fn files_of_three_programs_become_runs_that_are_shown_drawn_reported_and_viewed(
         assert!(std::fs::read_to_string(dir.path(&file)).expect("it is there").contains("</svg>"));
     }
     for run in ["home", "calls", "both"] {
-        dir.quell(&["report", run]).fine();
-        says(&dir.quell(&["view", run, "-o", "-"]).fine(), &["<canvas"]);
+        dir.quell(&["open", "--no-open", run]).fine();
+        says(&dir.quell(&["open", run, "--explore", "-o", "-"]).fine(), &["<canvas"]);
     }
-    let compared = dir.quell(&["compare", "home", "home", "--metric", "rtt.p50"]);
+    let compared = dir.quell(&["show", "home", "home", "--metric", "rtt.p50"]);
     says(&(compared.out + &compared.error), &["home"]);
 }
 
@@ -171,7 +172,7 @@ fn what_is_left_out_of_a_file_is_told_to_programs_too() {
     // As older ones of iperf3 wrote, without the receiver's sums: then its jitter is of no packets that are known.
     let whole = include_str!("../../../foreign/tests/data/iperf3-udp-up.json");
     dir.write("up.json", whole.replace("sum_received", "sum_other").as_bytes());
-    let told = dir.quell(&["import", "iperf3", "up.json", "--json"]).fine();
+    let told = dir.quell(&["data", "import", "up.json", "--json"]).fine();
     let told: Value = serde_json::from_str(&told).expect("it is JSON");
     let file = &told["imported"][0];
     assert_eq!((&file["program"], &file["test"]), (&"iperf3".into(), &"udp".into()), "{told}");
@@ -189,19 +190,22 @@ fn a_file_that_is_refused_keeps_no_other_out() {
     dir.write("a.pickle", OLD);
     dir.write("b.json", "{\"round_trips\":[{\"seqno\":0,");
     dir.write("c.pickle", OLD);
-    let said = dir.quell(&["import", "a.pickle", "b.json", "c.pickle"]);
+    let said = dir.quell(&["data", "import", "a.pickle", "b.json", "c.pickle"]);
     assert_eq!(said.code, Some(2), "{}", said.error);
     says(&said.error, &["b.json is not imported: line 1, column", "copied whole"]);
     says(&said.out, &["a.pickle: a file of ping-exp", "c.pickle: a file of ping-exp"]);
     assert_eq!(std::fs::read_dir(dir.path("runs")).expect("runs").count(), 2);
     // Of the wrong program; of none; a bomb.
     dir.write("calls.json.gz", IRTT);
-    let wrong = dir.quell(&["import", "flent", "calls.json.gz"]).refused(2);
-    says(&wrong, &["a file of irtt, not of Flent", "quell import irtt"]);
+    let wrong = dir.quell(&["data", "import", "--from", "flent", "calls.json.gz"]).refused(2);
+    says(&wrong, &["a file of irtt, not of Flent", "quell data import irtt"]);
     dir.write("x", "hello");
-    says(&dir.quell(&["import", "x"]).refused(2), &["x is not imported", "no file of Flent"]);
-    says(&dir.quell(&["import", "missing"]).refused(2), &["missing", "No such file"]);
-    says(&dir.quell(&["import"]).refused(2), &["Usage"]);
+    says(
+        &dir.quell(&["data", "import", "x"]).refused(2),
+        &["x is not imported", "no file of Flent"],
+    );
+    says(&dir.quell(&["data", "import", "missing"]).refused(2), &["missing", "No such file"]);
+    says(&dir.quell(&["data", "import"]).refused(2), &["Usage"]);
 }
 
 /// By what real Flent makes of what `ss` prints, where it is installed.
@@ -217,10 +221,10 @@ fn a_socket_of_flents_is_drawn_as_any_sender() {
         left_out::for_want_of("flent is not installed (Debian's package flent)");
         return;
     }
-    let told = dir.quell(&["import", "sockets.flent.gz"]).fine();
+    let told = dir.quell(&["data", "import", "sockets.flent.gz"]).fine();
     says(&told, &["TCP upload::1: up, 5.00 MB in 5.0 s", "window, round trip and rates"]);
     // A row of the sender: window, microseconds, bytes a second; what was sent again is not told.
-    let table = dir.quell(&["export", "csv", "sockets", "--table", "flows"]).fine();
+    let table = dir.quell(&["data", "export", "csv", "sockets", "--table", "flows"]).fine();
     let rows: Vec<&str> = table.lines().filter(|l| l.contains(",sender,")).collect();
     assert_eq!(rows.len(), 5, "{table}");
     says(rows[1], &["1500000000,tcp_nup,", ",1500000,0,,11,21500,0,1225000,1562500,"]);

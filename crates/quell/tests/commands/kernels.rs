@@ -19,7 +19,7 @@ fn a_run_on_two_kernels_says_what_the_newer_one_changed() {
     assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
     // What others published is of neither of these.
     assert!(!shown.contains("published"), "{shown}");
-    dir.quell(&["report", "-o", "page.html"]).fine();
+    dir.quell(&["open", "--no-open", "-o", "page.html"]).fine();
     let page = std::fs::read_to_string(dir.path("page.html")).expect("it was written");
     says(&page, &["<h2>What the kernel changed</h2>", better]);
 }
@@ -30,7 +30,7 @@ fn of_one_kernel_nothing_is_said() {
     measured(&dir, "\"6.1\"");
     let shown = dir.quell(&["show"]).fine();
     assert!(!shown.contains("against"), "{shown}");
-    dir.quell(&["report", "-o", "page.html"]).fine();
+    dir.quell(&["open", "--no-open", "-o", "page.html"]).fine();
     let page = std::fs::read_to_string(dir.path("page.html")).expect("it was written");
     assert!(!page.contains("What the kernel changed"));
 }

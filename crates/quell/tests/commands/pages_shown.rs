@@ -23,7 +23,7 @@ fn lines(text: &str) -> String {
 fn an_old_file_of_flents_is_shown_in_the_document_as_it_is_shown_here() {
     let dir = TestFolder::new();
     dir.write("home.flent.gz", include_bytes!("../../../foreign/tests/data/ping.flent.gz"));
-    for command in ["import home.flent.gz", "show home"] {
+    for command in ["data import home.flent.gz", "show home"] {
         let said = dir.quell(&command.split(' ').collect::<Vec<_>>()).fine();
         assert_eq!(lines(&said), shown(FROM_FLENT, &format!("quell {command}")), "{command}");
     }
@@ -33,9 +33,8 @@ fn an_old_file_of_flents_is_shown_in_the_document_as_it_is_shown_here() {
 fn a_comparison_is_shown_in_the_document_in_the_shape_that_it_has_here() {
     let dir = TestFolder::new();
     measured(&dir, "\"6.1\", \"6.12\"");
-    let said =
-        lines(&dir.quell(&["compare", "--by", "kernel", "--metric", "rtt.p50,goodput"]).fine());
-    let document = shown(COMPARING, "quell compare --by kernel --metric rtt.p50,goodput");
+    let said = lines(&dir.quell(&["show", "--by", "kernel", "--metric", "rtt.p50,goodput"]).fine());
+    let document = shown(COMPARING, "quell show --by kernel --metric rtt.p50,goodput");
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let head = |text: &str| text.lines().next().map(words);
     assert_eq!(head(&said), head(&document), "{said}");

@@ -92,14 +92,14 @@ fn a_kept_run_is_read_like_any_other() {
         (&row["stream"], &row["sent"], &row["received"]),
         (&"a".into(), &30.into(), &30.into())
     );
-    says(&dir.quell(&["runs"]).fine(), &["-line", "complete"]);
+    says(&dir.quell(&["show", "--list"]).fine(), &["-line", "complete"]);
     let again = dir.quell(&["ping", "-r", "line"]).fine();
     assert_eq!(again, text, "the same summary again");
     for (file, more) in [("dots.png", &[][..]), ("lines.svg", &["-l"])] {
         dir.quell(&[&["ping", "-r", "line", "-o", file], more].concat()).fine();
         assert!(std::fs::metadata(dir.path(file)).expect("it is drawn").len() > 1000);
     }
-    says(&dir.quell(&["report"]).fine(), &["report.html"]);
+    says(&dir.quell(&["open", "--no-open"]).fine(), &["report.html"]);
 }
 
 #[test]

@@ -27,10 +27,10 @@ fn folder() -> TestFolder {
         "end": { "streams": [{ "sender": total, "receiver": total }], "sum_sent": total, "sum_received": total }
     });
     dir.write("flow.json", document.to_string());
-    dir.quell(&["import", "iperf3", "flow.json"]).fine();
+    dir.quell(&["data", "import", "flow.json"]).fine();
     let trips = (0..50).map(|n| (1_700_000_000_000 + 200 * n, if n < 25 { 10 } else { 200 }));
     dir.write("ping.json", crate::support::irtt(trips));
-    dir.quell(&["import", "irtt", "ping.json"]).fine();
+    dir.quell(&["data", "import", "ping.json"]).fine();
     dir
 }
 
@@ -101,4 +101,24 @@ fn a_figure_without_data_is_refused_and_says_what_is_missing() {
         says(&plot(run, figure), &[why]);
     }
     crate::support::nothing_at(&dir.path("x.pdf"));
+}
+
+#[test]
+fn what_a_run_holds_decides_which_figures_there_are_and_which_is_the_best() {
+    let dir = folder();
+    let listed = |run: &str| dir.quell(&["plot", run, "--list"]).fine();
+    let (ping, flow) = (listed("ping"), listed("flow"));
+    says(&ping, &["rtt-time ", "rtt-cdf ", "rtt-averages "]);
+    says(&flow, &["goodput-time "]);
+    assert!(!ping.contains("goodput-time") && !flow.contains("rtt-time"), "{ping}{flow}");
+    for (run, figure) in [("ping", "rtt-time"), ("flow", "goodput-time")] {
+        let named = svg(&dir, &[run, "--figure", figure]);
+        assert_eq!(svg(&dir, &[run]), named, "{figure} is the best of {run}");
+        // Without a place it is in the run's folder.
+        let told = dir.quell(&["plot", run]).fine();
+        assert!(told.trim_end().ends_with(&format!("{run}/{figure}.svg")), "{told}");
+        assert_eq!(std::fs::read_to_string(dir.path(told.trim_end())).expect("it is there"), named);
+    }
+    let both = dir.quell(&["plot", "flow", "flow", "--list"]).fine();
+    assert!(both.contains("goodput ") && !both.contains("qq "), "{both}");
 }

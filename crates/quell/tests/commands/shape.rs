@@ -1,7 +1,7 @@
 //! `quell shape` on real interfaces, in namespaces of the tests' own.
 //!
 //! ```text
-//!   here: a0 ══════ b0 :there        quell runs here; its logs are in a folder of the test's
+//!   here: a0 ══════ b0 :there        quell show --list here; its logs are in a folder of the test's
 //! ```
 
 use crate::support::cable::{Cable, THEIRS, wide};

@@ -29,8 +29,8 @@ fn json(dir: &TestFolder, arguments: &[&str]) -> Value {
 /// A stopped run is told as such by every command that shows runs.
 #[track_caller]
 fn is_stopped(dir: &TestFolder) {
-    says(&dir.quell(&["runs"]).fine(), &["■ stopped"]);
-    assert_eq!(json(dir, &["runs", "--json"])[0]["state"], "stopped");
+    says(&dir.quell(&["show", "--list"]).fine(), &["■ stopped"]);
+    assert_eq!(json(dir, &["show", "--list", "--json"])[0]["state"], "stopped");
     let shown = json(dir, &["show", "--json"]);
     assert_eq!((&shown["state"], &shown["complete"]), (&"stopped".into(), &false.into()));
     // Packets of a ping, or bytes of a flow: on a busy machine none of a flow's pings may have been answered by then.
@@ -40,7 +40,7 @@ fn is_stopped(dir: &TestFolder) {
     };
     assert!(shown["results"].as_array().expect("rows").iter().any(kept), "{shown:#}");
     says(&dir.quell(&["show"]).fine(), &["STOPPED", "it was stopped after"]);
-    dir.quell(&["report", "-o", "page.html"]).fine();
+    dir.quell(&["open", "--no-open", "-o", "page.html"]).fine();
     let page = std::fs::read_to_string(dir.path("page.html")).expect("it was written");
     says(&page, &["■ Stopped.", "<td>■ stopped</td>"]);
 }
@@ -69,12 +69,31 @@ fn what_is_killed_stays_partial_and_what_came_to_its_end_complete() {
     let dir = TestFolder::new();
     let ping = ["ping", "-m", "tcp", "-i", "20ms", "-t", "a,127.0.0.1:1", "-w", "long"];
     ended_by(Signal::SIGKILL, &dir, &ping, 5);
-    says(&dir.quell(&["runs"]).fine(), &["◐ partial"]);
+    says(&dir.quell(&["show", "--list"]).fine(), &["◐ partial"]);
     assert_eq!(json(&dir, &["show", "--json"])["state"], "partial");
     let done = TestFolder::new();
     done.quell(&[&ping[..], &["-c", "3"]].concat()).fine();
-    says(&done.quell(&["runs"]).fine(), &["✓ complete"]);
+    says(&done.quell(&["show", "--list"]).fine(), &["✓ complete"]);
     assert_eq!(json(&done, &["show", "--json"])["state"], "complete");
+}
+
+#[test]
+fn the_latest_run_is_one_that_came_to_its_end_and_that_is_said() {
+    let dir = TestFolder::new();
+    let ping = ["ping", "-m", "tcp", "-i", "20ms", "-t", "a,127.0.0.1:1"];
+    dir.quell(&[&ping[..], &["-c", "3", "-w", "whole"]].concat()).fine();
+    let served = Served::new(&[]);
+    let port = served.at.port().to_string();
+    let flow = ["flow", "127.0.0.1", "-p", &port, "-b", "5M", "-t", "60", "-i", "0.2", "--save"];
+    ended_by(Signal::SIGINT, &dir, &flow, 5);
+    for named in [&["show", "--json"][..], &["show", "last", "--json"]] {
+        let said = dir.quell(named);
+        says(&said.error, &["-flow, did not come to its end", "-whole, the latest that did"]);
+        says(&said.out, &["-whole\""]);
+    }
+    // A ping without an end is whole when somebody ends it.
+    ended_by(Signal::SIGINT, &dir, &[&ping[..], &["-w", "open"]].concat(), 5);
+    says(&json(&dir, &["show", "--json"])["run"].to_string(), &["-open"]);
 }
 
 #[test]
@@ -89,5 +108,5 @@ fn a_run_that_is_stopped_while_it_is_made_is_a_run_all_the_same() {
     changes.read_events().expect("its folder");
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).expect("it runs");
     child.wait().expect("it ends");
-    says(&dir.quell(&["runs"]).fine(), &["■ stopped"]);
+    says(&dir.quell(&["show", "--list"]).fine(), &["■ stopped"]);
 }

@@ -33,7 +33,7 @@ fn told(dir: &TestFolder, arguments: &[&str]) -> Said {
 fn hostile(dir: &TestFolder) -> String {
     let ping = ["ping", "-m", "tcp", "-i", "10ms", "-c", "3", "-t", "a,127.0.0.1:1", "-w", "kept"];
     dir.quell(&ping).fine();
-    let name = dir.quell(&["runs", "--json"]).fine();
+    let name = dir.quell(&["show", "--list", "--json"]).fine();
     let name: Value = serde_json::from_str(&name).expect("it is JSON");
     let name = name[0]["run"].as_str().expect("a name").to_owned();
     let place = format!("runs/{name}/manifest.json");
@@ -67,19 +67,19 @@ fn a_hostile_run_commands_neither_terminal_nor_page() {
     // Its folder is called something hostile too; a line end is no part of a name that a person types.
     let folder = format!("{name}-\u{202e}\u{1b}[2J\n\u{9b}m");
     std::fs::rename(dir.path("runs").join(&name), dir.path("runs").join(&folder)).expect("ours");
-    says(&told(&dir, &["runs"]).fine(), &["\\x1b[2J", "\\u{202e}"]);
+    says(&told(&dir, &["show", "--list"]).fine(), &["\\x1b[2J", "\\u{202e}"]);
     says(&told(&dir, &["show"]).fine(), &["\\x9b2J", "\\u{2066}"]);
     for arguments in [
-        &["runs", "--json"][..],
+        &["show", "--list", "--json"][..],
         &["show", "--json"],
         &["show", "kept"],
         &["show", "nothing"],
         &["plot", "--figure", "rtt-time", "-o", "f.svg"],
         &["plot", "--figure", "rtt-time", "--stream", "none", "-o", "g.svg"],
-        &["report"],
-        &["report", "-o", "page.html"],
-        &["view", "--no-open"],
-        &["view", "-o", "view.html", "--no-open"],
+        &["open", "--no-open"],
+        &["open", "--no-open", "-o", "page.html"],
+        &["open", "--no-open"],
+        &["open", "-o", "view.html", "--no-open"],
         &["ping", "-r", "kept"],
         &["ping", "-r", "kept", "--json"],
     ] {
@@ -104,7 +104,9 @@ fn a_damaged_manifest_does_not_speak_for_us() {
     let text = std::fs::read_to_string(dir.path(&place)).expect("it is there");
     let evil = serde_json::to_string(EVIL).expect("JSON");
     dir.write(&place, text.replace("\"failed\"", &evil));
-    for arguments in [&["runs"][..], &["show", &name], &["report", &name], &["view", &name]] {
+    for arguments in
+        [&["show", "--list"][..], &["show", &name], &["open", "--no-open", &name], &["open", &name]]
+    {
         let said = told(&dir, arguments);
         says(&(said.out + &said.error), &["damaged"]);
     }
@@ -123,14 +125,13 @@ fn what_is_no_file_is_refused_at_once_by_every_command() {
     for file in ["./pipe", "./folder", "./socket", "/dev/zero"] {
         for command in [
             &["trace"][..],
-            &["check"],
+            &["lab", "check"],
             &["run"],
             &["lab", "exec"],
-            &["import", "pingexp"],
-            &["import"],
+            &["data", "import"],
             &["show"],
-            &["report"],
-            &["view", "--no-open"],
+            &["open", "--no-open"],
+            &["open", "--explore", "--no-open"],
             &["ping", "-r"],
             &["serve", "--secret-file"],
         ] {
@@ -146,11 +147,11 @@ fn what_is_no_file_is_refused_at_once_by_every_command() {
             error.refused(2);
         }
     }
-    says(&dir.quell(&["check", "./pipe"]).refused(2), &["nobody writes into it"]);
-    says(&dir.quell(&["import", "pingexp", "./pipe"]).refused(2), &["nobody writes into it"]);
+    says(&dir.quell(&["lab", "check", "./pipe"]).refused(2), &["nobody writes into it"]);
+    says(&dir.quell(&["data", "import", "./pipe"]).refused(2), &["nobody writes into it"]);
     assert_eq!(dir.names(), before, "nothing is made");
     assert!(Path::new(&dir.path("runs/odd")).is_dir());
-    says(&dir.quell(&["runs"]).fine(), &["unreadable"]);
+    says(&dir.quell(&["show", "--list"]).fine(), &["unreadable"]);
 }
 
 #[test]
@@ -158,9 +159,12 @@ fn an_experiment_comes_through_a_pipe_that_somebody_writes() {
     let dir = TestFolder::new();
     dir.write("my.toml", include_str!("../support/base.toml"));
     let mut shell = std::process::Command::new("bash");
-    let script = format!("'{}' check <(cat my.toml)", env!("CARGO_BIN_EXE_quell"));
+    let script = format!("'{}' lab check <(cat my.toml)", env!("CARGO_BIN_EXE_quell"));
     shell.args(["-c", &script]).current_dir(dir.path("."));
-    says(&crate::support::said(shell, &["check", "<(cat my.toml)"]).fine(), &["4 measurements"]);
+    says(
+        &crate::support::said(shell, &["lab", "check", "<(cat my.toml)"]).fine(),
+        &["4 measurements"],
+    );
 }
 
 /// A command with two minutes and 2 GB: what waits is ended with 124, what grows has no more memory.
@@ -184,7 +188,7 @@ fn what_never_ends_is_not_read_for_ever() {
     for file in ["/dev/zero", "/dev/urandom", "link", "holes", "pipe"] {
         for command in [
             &["serve", "--web", "-p", "0", "--key", "/dev/zero", "--certificate"][..],
-            &["rpm", "https://127.0.0.1:1", "--ca"],
+            &["flow", "--rpm", "https://127.0.0.1:1", "--ca"],
             &["shape", "plan", "--dev", "lo", "--up", "10Mbit", "--file"],
             &["shape", "import", "libreqos"],
             &["ping", "-f"],

@@ -1,7 +1,7 @@
 //! Subscribers whose classes are made when they are there, in namespaces of the tests' own.
 //!
 //! ```text
-//!   here: a0 ══════ b0 :there        quell runs here; packets of subscribers leave by a0, with whatever source
+//!   here: a0 ══════ b0 :there        quell show --list here; packets of subscribers leave by a0, with whatever source
 //! ```
 
 use crate::support::left_out;

@@ -1,4 +1,4 @@
-//! `quell view` as a person uses it. What the page does is tested beside its script.
+//! `quell open` as a person uses it. What the page does is tested beside its script.
 
 use crate::support::{TestFolder, says};
 use std::process::Command;
@@ -8,15 +8,15 @@ const OLD: &[u8] = include_bytes!("../../../foreign/tests/data/pingexp/python2-0
 fn dir() -> TestFolder {
     let dir = TestFolder::new();
     dir.write("old.pickle", OLD);
-    dir.quell(&["import", "pingexp", "old.pickle"]).fine();
+    dir.quell(&["data", "import", "old.pickle"]).fine();
     dir
 }
 
 #[test]
 fn the_page_is_written_into_the_run_and_its_path_told() {
     let dir = dir();
-    let told = dir.quell(&["view", "--no-open"]).fine();
-    assert_eq!(told, "runs/20091110T230000-old/view.html\n");
+    let told = dir.quell(&["open", "--no-open"]).fine();
+    assert_eq!(told, "runs/20091110T230000-old/report.html\n");
     let page = std::fs::read_to_string(dir.path(told.trim())).expect("it was written");
     assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
     // It asks nothing of any network.
@@ -31,7 +31,7 @@ fn the_page_is_written_into_the_run_and_its_path_told() {
 #[test]
 fn without_a_screen_it_says_what_to_do_with_the_file() {
     let dir = dir();
-    let mut command = dir.command(&["view", "-o", "here.html"]);
+    let mut command = dir.command(&["open", "-o", "here.html"]);
     let got =
         command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY").output().expect("it starts");
     assert_eq!(got.status.code(), Some(0));
@@ -43,7 +43,7 @@ fn without_a_screen_it_says_what_to_do_with_the_file() {
 #[test]
 fn a_screen_without_a_browser_is_as_none() {
     let dir = dir();
-    let mut command = dir.command(&["view", "-o", "here.html"]);
+    let mut command = dir.command(&["open", "-o", "here.html"]);
     let got = command.env("DISPLAY", ":99").env("PATH", dir.path("")).output().expect("it starts");
     assert_eq!(got.status.code(), Some(0));
     says(&String::from_utf8_lossy(&got.stderr), &["open it in any browser"]);
@@ -60,7 +60,7 @@ fn on_a_screen_the_file_is_handed_to_the_browser() {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&program, mode).expect("it may be run");
     let path = format!("{}:/usr/bin:/bin", dir.path("").display());
-    let mut command = dir.command(&["view", "-o", "here.html"]);
+    let mut command = dir.command(&["open", "-o", "here.html"]);
     let got = command.env("DISPLAY", ":99").env("PATH", path).output().expect("it starts");
     assert_eq!((got.status.code(), got.stderr.len()), (Some(0), 0));
     let opened = std::fs::read_to_string(dir.path("opened")).expect("the browser was called");
@@ -71,8 +71,8 @@ fn on_a_screen_the_file_is_handed_to_the_browser() {
 #[test]
 fn a_run_that_is_not_there_and_a_place_that_can_not_be_written_are_told() {
     let dir = dir();
-    says(&dir.quell(&["view", "nothing"]).refused(2), &["nothing", "20091110T230000-old"]);
-    says(&dir.quell(&["view", "-o", "no/such/x.html"]).refused(3), &["no/such/x.html"]);
+    says(&dir.quell(&["open", "nothing"]).refused(2), &["nothing", "20091110T230000-old"]);
+    says(&dir.quell(&["open", "-o", "no/such/x.html"]).refused(3), &["no/such/x.html"]);
 }
 
 #[test]
@@ -81,8 +81,8 @@ fn pages_and_figures_take_the_place_of_a_link_and_do_not_follow_it() {
     dir.write("precious", "precious");
     let run = "runs/20091110T230000-old";
     let wanted = [
-        (format!("{run}/view.html"), vec!["view", "--no-open"]),
-        (format!("{run}/report.html"), vec!["report"]),
+        (format!("{run}/view.html"), vec!["open", "--explore", "--no-open"]),
+        (format!("{run}/report.html"), vec!["open", "--no-open"]),
         ("rtt.svg".to_owned(), vec!["plot", "last", "--figure", "rtt-time", "-o", "rtt.svg"]),
     ];
     for (place, command) in wanted {
@@ -103,7 +103,10 @@ fn a_page_that_can_not_be_written_whole_leaves_the_old_one() {
     use std::os::unix::process::CommandExt;
     let dir = dir();
     dir.write("old.html", "the old page");
-    for command in [&["view", "--no-open", "-o", "old.html"][..], &["report", "-o", "old.html"]] {
+    for command in [
+        &["open", "--no-open", "-o", "old.html"][..],
+        &["open", "--explore", "--no-open", "-o", "old.html"],
+    ] {
         let before = dir.names();
         let mut command = dir.command(command);
         // SAFETY: system calls only, between fork and exec. Beyond the limit, write(2) then answers EFBIG.

@@ -246,10 +246,11 @@ fn a_full_disk_is_told_and_leaves_a_run_that_can_be_read() {
 fn without_a_kernel_it_is_said_how_to_get_one() {
     let dir = TestFolder::new();
     let mut command = dir.command(&["run", "home-link"]);
-    let output = command.env("QUELL_CACHE", dir.path().join("empty")).output().expect("quell runs");
+    let output =
+        command.env("QUELL_CACHE", dir.path().join("empty")).output().expect("quell show --list");
     assert_eq!(output.status.code(), Some(3));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("quell kernel build"), "{said}");
+    assert!(said.contains("quell lab kernel build"), "{said}");
     assert!(!Path::new(&dir.path().join("runs")).exists(), "nothing was begun");
 }
 

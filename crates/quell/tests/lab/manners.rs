@@ -300,7 +300,8 @@ fn forbid_ptrace() -> std::io::Result<()> {
 
 #[test]
 fn a_damaged_kernel_in_the_cache_is_told_with_what_to_do() {
-    let path = Command::new(QUELL).args(["kernel", "path"]).output().expect("quell can be started");
+    let path =
+        Command::new(QUELL).args(["lab", "kernel", "path"]).output().expect("quell can be started");
     let path = PathBuf::from(String::from_utf8_lossy(&path.stdout).trim());
     let dir = TestFolder::new();
     let folder = path.parent().expect("a kernel lies in a folder");

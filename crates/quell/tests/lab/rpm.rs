@@ -1,4 +1,4 @@
-//! `quell rpm` against exact truth: what a line carries, be its queue as deep as it likes.
+//! `quell flow --rpm` against exact truth: what a line carries, be its queue as deep as it likes.
 
 use super::support::{PING, QUELL, QUIET, TestFolder, home};
 use serde_json::Value;
@@ -17,7 +17,8 @@ fn ends(line: &str, asked: &[&str]) -> (Value, Option<i32>) {
     let file = folder.file("network.toml", &home(false, line, &format!("{QUIET}{PING}")));
     let file = file.to_string_lossy();
     let serve = format!("server: {QUELL} serve --bind 0.0.0.0 --web");
-    let all = ["lab", "exec", &*file, "a", "--with", &*serve, "--", QUELL, "rpm", "--json"];
+    let all =
+        ["lab", "exec", &*file, "a", "--with", &*serve, "--", QUELL, "flow", "--rpm", "--json"];
     let output = folder.quell(&[&all, asked].concat());
     let said = String::from_utf8_lossy(&output.stderr);
     let told = serde_json::from_slice(&output.stdout);

@@ -44,8 +44,7 @@ fn a_shaper_follows_its_swept_line_and_four_times_the_rate_is_better_for_sure() 
     // The claims say how fast the shaper was at either rate.
     lab.run(SWEPT, &[]);
     let compare = |more: &[&str]| {
-        let by =
-            ["compare", "last", "--out", "runs", "--by", "topology.link.line.up.rate", "--json"];
+        let by = ["show", "last", "--out", "runs", "--by", "topology.link.line.up.rate", "--json"];
         let output = lab.quell(&[&by, more].concat());
         let text = String::from_utf8(output.stdout).expect("UTF-8");
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -63,7 +62,7 @@ fn a_shaper_follows_its_swept_line_and_four_times_the_rate_is_better_for_sure() 
     }
     // The other way round it is worse.
     let scenarios = [
-        "compare",
+        "show",
         "last",
         "--out",
         "runs",
@@ -83,13 +82,13 @@ fn kernels_are_a_factor_and_what_differs_is_the_kernel_alone() {
     let lab = TestFolder::new();
     let text =
         SWEPT.replace("sweep    =", "kernels  = [\"6.1\", \"6.12\"] #").replace("expect   =", "# ");
-    let is_built = lab.quell(&["kernel", "path", "--version", "6.12"]).status.success();
+    let is_built = lab.quell(&["lab", "kernel", "path", "--version", "6.12"]).status.success();
     if !is_built {
         let file = lab.file("experiment.toml", &text);
         let refused = lab.quell(&["run", &file.to_string_lossy()]);
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert_eq!(refused.status.code(), Some(3), "{said}");
-        assert!(said.contains("quell kernel build --version 6.12"), "{said}");
+        assert!(said.contains("quell lab kernel build --version 6.12"), "{said}");
         assert!(!lab.path().join("runs").exists(), "nothing was begun");
         return;
     }
@@ -101,7 +100,7 @@ fn kernels_are_a_factor_and_what_differs_is_the_kernel_alone() {
         let (old, new) = (goodput(old), goodput(new));
         assert!((old / new - 1.0).abs() < 0.3, "the line is the same: {old} and {new} Mbit/s");
     }
-    let compared = lab.quell(&["compare", "last", "--by", "kernel", "--json"]);
+    let compared = lab.quell(&["show", "last", "--by", "kernel", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&compared.stdout).expect("it is JSON");
     let labels: Vec<_> =
         json["groups"].as_array().expect("groups").iter().map(|g| &g["label"]).collect();

@@ -1,7 +1,7 @@
 //! A cable between two namespaces, with `quell shape` at one end.
 //!
 //! ```text
-//!   here: a0 ══════ b0 :there        quell runs here; its logs are in a folder of the test's
+//!   here: a0 ══════ b0 :there        quell show --list here; its logs are in a folder of the test's
 //! ```
 
 use super::{Said, TestFolder, said};

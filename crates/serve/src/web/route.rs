@@ -92,7 +92,7 @@ pub fn route<'h>(
         if !may {
             return now(WebAnswer::text(
                 401,
-                "this server has a secret: quell rpm --secret-file FILE",
+                "this server has a secret: quell flow --rpm --secret-file FILE",
             )
             .last());
         }
