@@ -104,6 +104,7 @@ fn make(out: &Path, name: &str, ms: f64) -> Result<PathBuf, String> {
         machine: BTreeMap::new(),
         clock: "invented".into(),
         cells: (0..REPEATS).map(cell).collect(),
+        against: BTreeMap::new(),
         complete: false,
         wall_s: None,
         virtual_s: None,

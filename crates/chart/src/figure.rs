@@ -69,6 +69,8 @@ pub struct Figure {
     pub(crate) columns: usize,
     pub(crate) shared_x: bool,
     pub(crate) legend: Legend,
+    /// Series that have the first looks.
+    pub(crate) first: Vec<String>,
 }
 
 impl Figure {
@@ -85,6 +87,7 @@ impl Figure {
             columns: 1,
             shared_x: false,
             legend: Legend::Top,
+            first: Vec::new(),
         }
     }
 
@@ -147,6 +150,15 @@ impl Figure {
         self
     }
 
+    /// Without the beginning of its note, where that is said elsewhere.
+    #[must_use]
+    pub fn without(mut self, beginning: &str) -> Self {
+        if let Some(rest) = self.note.strip_prefix(beginning) {
+            self.note = rest.trim_start_matches(". ").to_owned();
+        }
+        self
+    }
+
     /// Equal ratios of values take equal space: logarithmic axes for all that is no time, no share and no name. None where there is no such axis,
     /// or where areas stand on each other, whose heights would mean nothing.
     #[must_use]
@@ -176,6 +188,13 @@ impl Figure {
                 *axis = to.map_or(begun.clone(), |to| begun.to(to));
             }
         }
+        self
+    }
+
+    /// Gives series of these names the first looks, in this order, wherever they appear: what has one colour in one figure has it in all.
+    #[must_use]
+    pub fn first<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.first = names.into_iter().map(Into::into).collect();
         self
     }
 

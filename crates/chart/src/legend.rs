@@ -39,6 +39,8 @@ pub(crate) struct SeriesSlots {
 impl SeriesSlots {
     pub(crate) fn of(figure: &Figure) -> SeriesSlots {
         let mut series = SeriesSlots::default();
+        let first = figure.first.iter().cloned().enumerate();
+        series.slots.extend(first.map(|(slot, name)| (name, slot)));
         for panel in &figure.panels {
             for mark in &panel.marks {
                 let data = has_data(panel, mark);

@@ -141,7 +141,8 @@ pub fn spread(
                 cell.id.scenario.clone_from(&name);
                 plans.push(cell);
             }
-            whole.scenario.push(Scenario { name, ..scenario.clone() });
+            let against = scenario.against.as_ref().map(|of| name_at(of, point));
+            whole.scenario.push(Scenario { name, against, ..scenario.clone() });
         }
     }
     // Changes of the timeline name scenarios as they stand in the file; they are in the plans already.

@@ -33,6 +33,9 @@ pub struct Manifest {
     pub clock: String,
     /// The cells in the order of the plan.
     pub cells: Vec<CellRecord>,
+    /// Of scenarios that belong to another one: which that is.
+    #[serde(default)]
+    pub against: BTreeMap<String, String>,
     /// Whether every cell ran to its end.
     pub complete: bool,
     /// Wall time in seconds, once finished.

@@ -11,6 +11,7 @@ use quell_experiment::sweep::Places;
 use quell_model::metric::Metric;
 use quell_report::Results;
 use quell_report::compare::{By, Comparison, MeasuredRun, Wanted};
+use quell_report::insight::Pair;
 use quell_store::Run;
 use quell_units::Ratio;
 use std::path::{Path, PathBuf};
@@ -66,6 +67,15 @@ impl Comparing {
         let field = |source: usize, scenario: &str| {
             value_of(&read[source].0, &places[source], self.by.as_deref()?, scenario)
         };
+        // Of one run what belongs together, unless something else is asked for.
+        let named = |name: &String| self.part.scenarios.is_empty() || self.part.scenarios.contains(name);
+        let pairs: Vec<Pair> = match &read[..] {
+            [(run, _)] => Pair::all(&run.manifest),
+            _ => Vec::new(),
+        };
+        let pairs: Vec<Pair> =
+            pairs.into_iter().filter(|pair| named(&pair.before) && named(&pair.after)).collect();
+        let usual = (!pairs.is_empty()).then_some(By::Pair(&pairs));
         let by = self.by.as_deref().map(|by| match by {
             "run" => By::Run,
             "scenario" => By::Scenario,
@@ -73,7 +83,7 @@ impl Comparing {
             name => By::Field(name, &field),
         });
         let wanted = Wanted {
-            by,
+            by: by.or(usual),
             scenarios: self.part.scenarios.clone(),
             streams: self.part.named(read.iter().map(|(run, _)| run)),
             metrics,

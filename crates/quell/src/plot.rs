@@ -114,7 +114,7 @@ fn drawn(args: &PlotArgs, run: Run, name: &str) -> Result<Figure, Failure> {
     let text = &run.manifest.experiment_text;
     let capacities = experiment_of(&run).map_or(Vec::new(), |e| capacities(text, &e));
     let streams = part.named([&run]);
-    let wanted = figures::Wanted { streams: &streams, capacities: &capacities, span };
+    let wanted = figures::Wanted { streams: &streams, capacities: &capacities, span, pairs: None };
     figures::figure_with(run, name, &wanted).map_err(Failure::unusable)
 }
 

@@ -21,7 +21,7 @@ use std::time::Duration;
 /// What it shows, in the sentences that open it, and an empty line.
 fn opening(judged: &JudgedRun) -> String {
     let manifest = &judged.run.manifest;
-    let said = insight::opening(manifest, &Summary::of(&judged.results, manifest), &judged.pairs);
+    let said = insight::opening(manifest, &judged.results, &Summary::of(&judged.results, manifest));
     let all = said.iter().map(|said| lines("", &printable(said, 500), columns()));
     let text: String = all.collect();
     if text.is_empty() { text } else { text + "\n" }
@@ -109,7 +109,7 @@ pub fn after_run(
         print!("{}", opening(&opened));
         print!("{}", table::render_in(columns(), manifest, &opened.results, &opened.published));
         say(&footnote(&opened));
-        say(&verdicts(&manifest.expectations));
+        say(&verdicts(&manifest.expectations, false));
         print!("{}", kernels(&opened.kernel_changes));
         println!();
         println!("run     {}", finished.folder.display());
@@ -221,14 +221,12 @@ fn kernels(changed: &[String]) -> String {
     "\nkernels\n".to_owned() + &all.collect::<String>()
 }
 
-/// Each claim with what was found; that stands below where it has no room beside.
-fn verdicts(expectations: &[ExpectationRecord]) -> String {
-    if expectations.is_empty() {
-        return String::new();
-    }
+/// How the claims came out, and those that failed with what was found; that stands below where it has no room beside.
+fn verdicts(expectations: &[ExpectationRecord], all: bool) -> String {
+    let Some(verdict) = insight::verdict(expectations) else { return String::new() };
     let room = columns();
-    let mut text = String::from("\nexpectations\n");
-    for e in expectations {
+    let mut text = format!("\n{verdict}\n");
+    for e in expectations.iter().filter(|e| all || !e.held) {
         let sign = if e.held { "✓ holds" } else { "✗ FAILS" };
         let (claim, found) = (printable(&e.claim, 500), printable(&e.found, 500));
         let line = format!("  {sign}  {claim:<52} {found}");
@@ -293,7 +291,7 @@ fn state(state: &RunState) -> &'static str {
 }
 
 /// All that `quell show` prints of a run.
-pub fn whole(run: Run, form: Json) -> Result<String, Failure> {
+pub fn whole(run: Run, form: Json, all: bool) -> Result<String, Failure> {
     let opened = JudgedRun::of(run);
     let manifest = &opened.run.manifest;
     if form.json {
@@ -302,7 +300,7 @@ pub fn whole(run: Run, form: Json) -> Result<String, Failure> {
     }
     let mut out = opening(&opened);
     out += &table::render_in(columns(), manifest, &opened.results, &opened.published);
-    let mut more = footnote(&opened) + &verdicts(&manifest.expectations);
+    let mut more = footnote(&opened) + &verdicts(&manifest.expectations, all);
     if let Some(failed) = failed_tasks(manifest) {
         more += &format!("\n{failed}\n");
     }

@@ -68,7 +68,7 @@ pub fn show(args: &ShowArgs) -> Result<ExitCode, Failure> {
     if args.follow {
         return follow(&folder, args.json);
     }
-    print!("{}", results::whole(results::read(&folder)?, args.json)?);
+    print!("{}", results::whole(results::read(&folder)?, args.json, args.all)?);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -187,7 +187,7 @@ impl View {
             Screen::show(&screen.clear(screen::size().0));
         }
         let folder = results::shown(&run.folder);
-        let whole = results::whole(run, self.form)?;
+        let whole = results::whole(run, self.form, false)?;
         if self.form.json {
             let mut object: Value = serde_json::from_str(&whole).map_err(Failure::system)?;
             object["event"] = "end".into();

@@ -6,6 +6,7 @@ pub(crate) mod common;
 mod gaps;
 mod goodput;
 mod one_way;
+mod pairs;
 mod rtt;
 pub mod sweep;
 mod tcp;
@@ -13,7 +14,9 @@ mod totals;
 mod waterfall;
 
 use crate::analysis::series::Which;
-pub use common::Capacity;
+use crate::insight::Pair;
+pub(crate) use common::source;
+pub use common::{Capacity, Wanted};
 use common::{Made, Subject};
 use quell_chart::Figure;
 use quell_store::Run;
@@ -43,7 +46,19 @@ const fn entry(
     Entry { name: Name { name, shows }, make, streams }
 }
 
-const ALL: [Entry; 13] = [
+const ALL: [Entry; 15] = [
+    entry(
+        "before-after",
+        "ping and goodput as it is and shaped, a row for each pair of scenarios",
+        pairs::over_time,
+        None,
+    ),
+    entry(
+        "before-after-cdf",
+        "distribution of the round-trip time as it is and shaped, by pair",
+        pairs::distributions,
+        None,
+    ),
     entry(
         "totals",
         "goodput of all flows each way, and ping, a line for each scenario",
@@ -123,10 +138,9 @@ pub const NAMES: [Name; ALL.len()] = {
 pub fn best_first(run: &Run) -> impl Iterator<Item = &'static str> {
     let packets = run.cells.iter().any(|cell| !cell.echoes.is_empty());
     let flows = run.cells.iter().any(|cell| !cell.flows.is_empty());
-    let scenario = |at: usize| run.manifest.cells.get(at).map(|cell| &cell.id.scenario);
-    let several = (1..run.manifest.cells.len()).any(|at| scenario(at) != scenario(0));
     let best = match (packets, flows) {
-        (true, _) if several => "rtt-box",
+        _ if !Pair::all(&run.manifest).is_empty() => "before-after",
+        (true, _) if run.manifest.scenarios().len() > 1 => "rtt-box",
         (true, true) => "totals",
         (true, false) => "rtt-time",
         (false, true) => "goodput-time",
@@ -151,13 +165,18 @@ fn list() -> String {
 /// # Errors
 /// When there is no figure of that name; the answer lists those that there are.
 pub fn figure(run: &Run, name: &str) -> Result<Figure, UnknownFigure> {
-    let subject = Subject { run, which: Which::Usual, capacities: &[], span: (0.0, None) };
+    let subject = Subject::of(run, &Wanted::default(), Which::Usual);
     Ok(known(name)?.make(subject, PageWidth::Wide).unwrap_or_else(|nothing| nothing.figure))
 }
 
 impl Entry {
     fn make(&self, subject: Subject, shape: PageWidth) -> Made {
-        let figure = (self.make)(subject, shape)?;
+        let mut figure = (self.make)(subject, shape)?;
+        // What was done about a line has one colour in all figures, and the line as it is another.
+        if let ([pair], false) = (&subject.pairs()[..], self.name.name.starts_with("before-after"))
+        {
+            figure = figure.first([&pair.after, &pair.before].map(String::as_str));
+        }
         // Of one stream none is left out, and a run of it may be long.
         let is_usual = subject.which == Which::Usual && streams_of(subject.run).len() > 1;
         let Some(of) = self.streams.filter(|_| is_usual) else {
@@ -228,27 +247,17 @@ pub fn figure_of(run: Run, name: &str, streams: &[String]) -> Result<Figure, NoF
     figure_with(run, name, &Wanted { streams, ..Wanted::default() })
 }
 
-/// What is wanted of a figure, and what it can't know by itself.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Wanted<'a> {
-    /// These streams alone; the usual ones where none is named.
-    pub streams: &'a [String],
-    pub capacities: &'a [Capacity],
-    /// From when to when, in seconds from the start of the measurement; all of it where not told.
-    pub span: (f64, Option<f64>),
-}
-
 /// A figure as it is wanted.
 ///
 /// # Errors
 /// As [`figure_of`].
 pub fn figure_with(run: Run, name: &str, wanted: &Wanted) -> Result<Figure, NoFigure> {
-    let Wanted { streams, capacities, span } = *wanted;
+    let Wanted { streams, span, .. } = *wanted;
     let entry = known(name)?;
     let mut run = if span == (0.0, None) { run } else { within(run, span) };
     let nothing = |why: String| NoFigure::Nothing { figure: name.to_owned(), why };
     if streams.is_empty() {
-        let subject = Subject { run: &run, which: Which::Usual, capacities, span };
+        let subject = Subject::of(&run, wanted, Which::Usual);
         return entry.make(subject, PageWidth::Wide).map_err(|none| nothing(none.why));
     }
     let known = streams_of(&run);
@@ -259,7 +268,7 @@ pub fn figure_with(run: Run, name: &str, wanted: &Wanted) -> Result<Figure, NoFi
         cell.echoes.retain(|s| streams.contains(&s.stream));
         cell.flows.retain(|f| streams.contains(&f.stream));
     }
-    let subject = Subject { run: &run, which: Which::Named, capacities, span };
+    let subject = Subject::of(&run, wanted, Which::Named);
     if let Some(shown) = entry.streams.map(|of| of(subject))
         && let Some(name) = streams.iter().find(|name| !shown.contains(name))
     {
@@ -312,12 +321,19 @@ pub fn only(mut run: Run, scenarios: &[String]) -> Result<Run, NoFigure> {
     Ok(run)
 }
 
-/// The figures for which a run has data, with their names, in the order of the page.
-pub fn present<'a>(
-    run: &'a Run,
-    shape: PageWidth,
-    capacities: &'a [Capacity],
-) -> impl Iterator<Item = (Name, Figure)> + use<'a> {
-    let subject = Subject { run, which: Which::Usual, capacities, span: (0.0, None) };
-    ALL.iter().filter_map(move |e| Some((e.name, e.make(subject, shape).ok()?)))
+/// What a figure of this name shows.
+pub fn named(name: &str) -> Option<Name> {
+    NAMES.into_iter().find(|known| known.name == name)
+}
+
+/// A figure for a page; none where the run has nothing that it shows.
+pub fn one(run: &Run, name: Name, shape: PageWidth, wanted: &Wanted) -> Option<Figure> {
+    let entry = ALL.iter().find(|entry| entry.name == name)?;
+    entry.make(Subject::of(run, wanted, Which::Usual), shape).ok()
+}
+
+/// The figures for which a run has data, in the order of the page: the first is the best one.
+pub fn present<'a>(run: &'a Run, wanted: &'a Wanted) -> impl Iterator<Item = Name> + use<'a> {
+    let has = move |name: &Name| one(run, *name, PageWidth::Wide, wanted).is_some();
+    NAMES.into_iter().filter(has)
 }

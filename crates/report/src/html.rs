@@ -1,16 +1,25 @@
-//! The page of a run: one file without scripts and without the network. What it shows in a few sentences, the experiment's own words, tables,
-//! figures, then how it was measured.
+//! The page of a run: one file without the network, in parts of which one is seen at a time.
+//!
+//! ```text
+//!   Summary   one sentence, one picture, at most three more, the rest folded
+//!   Compare   what belongs together, beside each other
+//!   Explore   every packet, to zoom in; the one part with scripts
+//!   Data      tables, claims, how it was measured
+//! ```
 
 pub(crate) mod markup;
 mod measured;
 mod tables;
 
 use crate::analysis::{Results, Summary};
+use crate::compare::{self, By, Comparison, MeasuredRun, Wanted};
 use crate::figures::sweep::Sweep;
 use crate::figures::{self, Capacity, Name, PageWidth};
 use crate::insight::{self, Pair};
-use markup::{document, escape, figure_of_both, list};
+use crate::view;
+use markup::{details, document, escape, figure_of_both, list, tab};
 use quell_chart::Figure;
+use quell_model::manifest::Backend;
 use quell_model::{CellStatus, Manifest};
 use quell_store::Run;
 use std::collections::BTreeMap;
@@ -27,66 +36,105 @@ pub struct Given<'a> {
     pub capacities: &'a [Capacity],
     /// What the kernels of an experiment changed, in sentences; none where it has one.
     pub changed: &'a [String],
-    /// Scenarios that belong together.
-    pub pairs: &'a [Pair],
 }
 
 /// The whole page as HTML. `published` has texts by scenario that stand beside each row: figures that others published.
 pub fn render(run: &Run, results: &Results, published: &BTreeMap<String, String>) -> String {
-    let pairs = Pair::all(&run.manifest, &BTreeMap::new());
-    let given =
-        Given { published, about: "", swept: &[], capacities: &[], changed: &[], pairs: &pairs };
+    let given = Given { published, about: "", swept: &[], capacities: &[], changed: &[] };
     render_with(run, results, &given)
 }
 
 /// The same with what the experiment's file tells.
 pub fn render_with(run: &Run, results: &Results, given: &Given) -> String {
+    page(run, results, given, None)
+}
+
+/// The same with every packet, to zoom in: the whole of a run in one file.
+pub fn open(run: &Run, results: &Results, given: &Given) -> String {
+    page(run, results, given, view::explorer(run))
+}
+
+fn page(
+    run: &Run,
+    results: &Results,
+    given: &Given,
+    explorer: Option<(&'static str, String)>,
+) -> String {
     let m = &run.manifest;
     let summary = Summary::of(results, m);
     let title = if m.title.is_empty() { &m.experiment } else { &m.title };
-    let mut page = header(m, title);
-    page.push_str("<main>\n");
-    page += &conclusion(m, &summary, given.pairs);
-    if !given.changed.is_empty() {
-        let said = list(given.changed);
-        page += &format!(
-            "<section id=\"kernels\">\n<h2>What the kernel changed</h2>\n{said}</section>\n"
-        );
-    }
-    page += &about(given.about);
-    page.push_str("<section id=\"tables\">\n<h2>Results</h2>\n");
-    page += &tables::summary(m, results, &summary, given.published);
-    page += &tables::loads(m, results, &summary);
-    page += &tables::expectations(m);
-    page.push_str("</section>\n");
-    page += &figure_section(run, &summary, given);
-    page += &tables::streams(results);
-    page += &measured::section(run);
-    page.push_str("</main>\n");
-    let _ = writeln!(
-        page,
-        "<footer><p>Quell {} · run {}</p></footer>",
-        escape(&m.quell),
-        escape(&m.run)
+    let (explore, scripts) = explorer.unwrap_or_default();
+    let compared = compared(run, results);
+    let mut tabs = vec![("summary", "Summary", summary_tab(run, results, &summary, given))];
+    tabs.extend(compared.map(|text| ("compare", "Compare", text)));
+    tabs.extend((!explore.is_empty()).then(|| ("explore", "Explore", explore.to_owned())));
+    tabs.push(("data", "Data", data_tab(run, results, &summary, given)));
+    let links = tabs.iter().map(|(id, name, _)| format!("<a href=\"#{id}\">{name}</a> "));
+    let links: String = links.collect();
+    let parts: String = tabs.iter().map(|(id, _, text)| tab(id, text)).collect();
+    let foot = format!("Quell {} · run {}", m.quell, m.run);
+    let body = format!(
+        "{}<nav>{links}</nav>\n</header>\n<main>\n{parts}</main>\n<footer><p>{}</p></footer>\n",
+        header(m, title),
+        escape(&foot)
     );
-    document(&format!("{title} · {}", m.run), &page)
+    document(&format!("{title} · {}", m.run), &body, &scripts)
 }
 
-/// What it shows in a few sentences, and how its claims came out.
-fn conclusion(m: &Manifest, summary: &Summary, pairs: &[Pair]) -> String {
-    let said = list(&insight::opening(m, summary, pairs));
-    let verdict = insight::verdict(&m.expectations).map_or(String::new(), |verdict| {
-        let held = m.expectations.iter().all(|e| e.held);
-        let (mark, class) = if held { ("✓", "held") } else { ("✗", "failed") };
-        format!(
-            "<p class=\"{class}\">{mark} <a href=\"#expectations\">{}</a></p>\n",
-            escape(&verdict)
-        )
-    });
-    match said.is_empty() && verdict.is_empty() {
-        true => String::new(),
-        false => format!("<section id=\"conclusion\">\n{said}{verdict}</section>\n"),
+/// One sentence, one picture, what else there is to say, at most three more pictures; the rest is folded.
+fn summary_tab(run: &Run, results: &Results, summary: &Summary, given: &Given) -> String {
+    let m = &run.manifest;
+    let pairs = insight::ranked(m, results, summary);
+    let mut said = insight::opening(m, results, summary).into_iter();
+    let mut text = String::new();
+    if let Some(first) = said.next() {
+        text += &format!("<p id=\"conclusion\">{}</p>\n", escape(&first));
     }
+    let mut figures = page_figures(run, summary, given, &pairs).into_iter();
+    text += &figures
+        .next()
+        .unwrap_or_else(|| "<p>Nothing was measured that a figure could show.</p>\n".to_owned());
+    text += &list(&said.collect::<Vec<_>>());
+    text += &verdict(m);
+    if !given.changed.is_empty() {
+        let said = list(given.changed);
+        text += &format!("<h2 id=\"kernels\">What the kernel changed</h2>\n{said}");
+    }
+    text.extend(figures.by_ref().take(3));
+    let rest: Vec<String> = figures.collect();
+    if !rest.is_empty() {
+        text += &details(&format!("{} more figures", rest.len()), &rest.concat());
+    }
+    text + &about(given.about)
+}
+
+/// What belongs together, beside each other; none where there is nothing to compare.
+fn compared(run: &Run, results: &Results) -> Option<String> {
+    let pairs = Pair::all(&run.manifest);
+    let by = if pairs.is_empty() { By::Scenario } else { By::Pair(&pairs) };
+    let wanted = Wanted { by: Some(by), ..Wanted::default() };
+    let sources = [MeasuredRun { run, results }];
+    let comparison = Comparison::of(&sources, &wanted).ok()?;
+    Some(compare::section(&comparison))
+}
+
+fn data_tab(run: &Run, results: &Results, summary: &Summary, given: &Given) -> String {
+    let m = &run.manifest;
+    let mut text = "<h2 id=\"tables\">Results</h2>\n".to_owned();
+    text += &tables::summary(m, results, summary, given.published);
+    text += &tables::loads(m, results, summary);
+    text += &tables::expectations(m);
+    text += &tables::streams(results);
+    text + &measured::section(run)
+}
+
+/// How its claims came out.
+fn verdict(m: &Manifest) -> String {
+    let Some(verdict) = insight::verdict(&m.expectations) else { return String::new() };
+    let held = m.expectations.iter().all(|e| e.held);
+    let (mark, class) = if held { ("✓", "held") } else { ("✗", "failed") };
+    let verdict = escape(&verdict);
+    format!("<p class=\"{class}\">{mark} <a href=\"#expectations\">{verdict}</a></p>\n")
 }
 
 /// The experiment's own words: paragraphs, and what is drawn with spaces as it is.
@@ -102,20 +150,24 @@ fn about(text: &str) -> String {
     };
     let parts: String =
         text.split("\n\n").filter(|part| !part.trim().is_empty()).map(paragraph).collect();
-    format!("<section id=\"about\">\n{parts}</section>\n")
+    details("The experiment in its own words", &parts)
 }
 
 fn header(m: &Manifest, title: &str) -> String {
     let mut text = format!("<header>\n<h1>{}</h1>\n", escape(title));
     let time = if m.kernel.virtual_time { "virtual time" } else { "real time" };
+    let origin = match m.kernel.backend {
+        Backend::Unknown => time.to_owned(),
+        backend => {
+            format!("{} kernel {}, {time} · seed {}", backend.name(), m.kernel.version, m.seed)
+        }
+    };
     let _ = writeln!(
         text,
-        "<p class=\"facts\">{} · started {} · {} kernel {}, {time} · seed {}</p>",
+        "<p class=\"facts\">{} · started {} · {}</p>",
         escape(&m.experiment),
         escape(&m.started),
-        m.kernel.backend.name(),
-        escape(&m.kernel.version),
-        m.seed
+        escape(&origin)
     );
     let done = m.cells.iter().filter(|c| c.status == CellStatus::Complete).count();
     if m.was_stopped() {
@@ -139,38 +191,44 @@ fn header(m: &Manifest, title: &str) -> String {
             m.cells.len()
         );
     }
-    text.push_str(
-        "<nav><a href=\"#tables\">Results</a> <a href=\"#figures\">Figures</a> <a href=\"#how\">How it was \
-         measured</a></nav>\n</header>\n",
-    );
     text
 }
 
-fn figure_section(run: &Run, summary: &Summary, given: &Given) -> String {
-    let mut text = "<section id=\"figures\">\n<h2>Figures</h2>\n".to_owned();
+/// The page's figures, the best first: of pairs the one that changed most alone, then all. Dots would make the page several times as large and
+/// show what the lines show.
+fn page_figures(run: &Run, summary: &Summary, given: &Given, pairs: &[Pair]) -> Vec<String> {
+    let both = |name: Name, [wide, narrow]: [Option<Figure>; 2]| {
+        // The page says once which run it is.
+        let source = figures::source(&run.manifest);
+        let [wide, narrow] = [wide?, narrow?].map(|figure| figure.without(&source));
+        Some(figure_of_both(name, &wide, &narrow))
+    };
+    let shapes = [PageWidth::Wide, PageWidth::Narrow];
+    let mut found = Vec::new();
+    let Given { capacities, .. } = *given;
+    let first = figures::Wanted {
+        capacities,
+        pairs: Some(&pairs[..pairs.len().min(1)]),
+        ..Default::default()
+    };
+    let rest = figures::Wanted { capacities, pairs: Some(pairs), ..Default::default() };
+    let best = figures::NAMES[0];
+    found.extend(both(best, shapes.map(|shape| figures::one(run, best, shape, &first))));
     for sweep in given.swept {
+        let name = Name { name: "sweep", shows: "what changes with the swept field" };
         let of = |shape| figures::sweep::figure(&run.manifest, summary, sweep, shape);
-        if let [Some(wide), Some(narrow)] = [PageWidth::Wide, PageWidth::Narrow].map(of) {
-            let name = Name { name: "sweep", shows: "what changes with the swept field" };
-            text += &figure_of_both(name, &wide, &narrow);
-        }
+        found.extend(both(name, shapes.map(of)));
     }
-    let of = |shape| page_figures(run, shape, given.capacities);
-    let wide: Vec<_> = of(PageWidth::Wide).collect();
-    for ((name, wide), (_, narrow)) in wide.iter().zip(of(PageWidth::Narrow)) {
-        text += &figure_of_both(*name, wide, &narrow);
+    // One pair was shown whole.
+    let left_out = |name: &str| name == "rtt-scatter" || name == best.name && pairs.len() < 2;
+    let others = figures::Wanted { pairs: Some(pairs.get(1..).unwrap_or_default()), ..rest };
+    let names = figures::best_first(run).filter_map(figures::named);
+    for name in names.filter(|n| !left_out(n.name)) {
+        let (shown, wanted) = match name == best {
+            true => (Name { name: "before-after-others", ..name }, &others),
+            false => (name, &rest),
+        };
+        found.extend(both(shown, shapes.map(|shape| figures::one(run, name, shape, wanted))));
     }
-    if wide.is_empty() {
-        text.push_str("<p>Nothing was measured that a figure could show.</p>\n");
-    }
-    text + "</section>\n"
-}
-
-/// The page's figures. Dots would make it several times as large and show what the lines show.
-fn page_figures<'a>(
-    run: &'a Run,
-    shape: PageWidth,
-    capacities: &'a [Capacity],
-) -> impl Iterator<Item = (Name, Figure)> + use<'a> {
-    figures::present(run, shape, capacities).filter(|(name, _)| name.name != "rtt-scatter")
+    found
 }

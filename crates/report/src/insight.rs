@@ -1,17 +1,18 @@
 //! What a run shows, in the sentences that open it.
 //!
 //! ```text
-//!   scenarios that belong together ──► Uploads beside your call: ping 457 → 23 ms, loss 1.7 % → 0.
+//!   scenarios that belong together ──► Uploads beside your call: ping 457 → 23 ms, loss 1.7 % → 0; grade F → A.
 //!   else, claims                   ──► loss of voip in alone = 0% holds: 0 %.
 //! ```
 //!
 //! Pure: from results over repeats to text. Every figure is the run's.
 
-use crate::analysis::{Summary, SummaryRow};
+use crate::analysis::{Results, StreamResult, Summary, SummaryRow};
+use quell_grade::{Assessment, Grade, LoadedDelay, REQUIREMENTS};
 use quell_model::manifest::ExpectationRecord;
 use quell_model::{CellId, Manifest, Metric};
+use quell_stats::Sample;
 use quell_units::fmt::short;
-use std::collections::BTreeMap;
 
 /// Two scenarios that belong together: a line as it is, and the same with something done about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,12 +25,12 @@ pub struct Pair {
 const SHAPED: [&str; 2] = ["-shaped", " shaped"];
 
 impl Pair {
-    /// The pairs of a run: NAME and NAME-shaped, and those that the experiment names (`against`, by scenario), in the order of the second.
-    pub fn all(manifest: &Manifest, against: &BTreeMap<String, String>) -> Vec<Self> {
+    /// The pairs of a run: NAME and NAME-shaped, and those that its experiment names (`against`), in the order of the second.
+    pub fn all(manifest: &Manifest) -> Vec<Self> {
         let scenarios = manifest.scenarios();
         let before = |after: &str| {
             let stem = SHAPED.iter().find_map(|end| after.strip_suffix(end));
-            let named = against.get(after).map(String::as_str).or(stem)?;
+            let named = manifest.against.get(after).map(String::as_str).or(stem)?;
             scenarios.contains(&named).then(|| named.to_owned())
         };
         let pair = |after: &&str| Some(Self { before: before(after)?, after: (*after).to_owned() });
@@ -54,7 +55,7 @@ impl Pair {
     }
 
     /// The same in words, where the scenario's name says what went on.
-    fn in_words(&self) -> String {
+    pub(crate) fn in_words(&self) -> String {
         match (self.is_shaped(), &*self.before) {
             (true, "unloaded") => "The idle line".to_owned(),
             (true, "bulk") => "Uploads beside your call".to_owned(),
@@ -65,14 +66,68 @@ impl Pair {
 }
 
 /// The sentences: a pair of scenarios each, the one that changed most first, or some claims where there is none; and claims that do not hold.
-pub fn opening(manifest: &Manifest, summary: &Summary, pairs: &[Pair]) -> Vec<String> {
-    let mut changes: Vec<PairChange> = pairs.iter().map(|p| PairChange::of(summary, p)).collect();
-    changes.sort_by(|a, b| b.size().total_cmp(&a.size()));
+pub fn opening(manifest: &Manifest, results: &Results, summary: &Summary) -> Vec<String> {
+    let pairs = Pair::all(manifest);
+    let changes = changes(results, summary, &pairs).into_iter();
+    let changes: Vec<PairChange> = changes.map(|(_, change)| change).collect();
     let mut said: Vec<String> = changes.iter().filter_map(PairChange::sentence).collect();
     if said.is_empty() || manifest.expectations.iter().any(|record| !record.held) {
         said.extend(claims(&manifest.expectations));
     }
     said
+}
+
+/// The pairs with what changed, that which changed most first.
+fn changes<'p>(
+    results: &Results,
+    summary: &Summary,
+    pairs: &'p [Pair],
+) -> Vec<(&'p Pair, PairChange)> {
+    let of = |pair| (pair, PairChange::of(results, summary, pair));
+    let mut changes: Vec<_> = pairs.iter().map(of).collect();
+    changes.sort_by(|(_, a), (_, b)| b.size().total_cmp(&a.size()));
+    changes
+}
+
+/// The pairs, that which changed most first.
+pub(crate) fn ranked(manifest: &Manifest, results: &Results, summary: &Summary) -> Vec<Pair> {
+    let pairs = Pair::all(manifest);
+    changes(results, summary, &pairs).into_iter().map(|(pair, _)| pair.clone()).collect()
+}
+
+/// How well a call, a game and a page work in a scenario, beside the idle line's delay; none where the run has no scenario `unloaded`, or too few
+/// answers.
+fn grade(results: &Results, scenario: &str) -> Option<Grade> {
+    let pings = |scenario: &str| -> Option<Vec<f64>> {
+        let of = |r: &&StreamResult| {
+            r.cell.scenario == scenario && r.echo().is_some_and(|e| !e.rtt_each_ms.is_empty())
+        };
+        let rows = results.rows.iter().filter(of);
+        // A stream of echoes measures it best.
+        let best = rows.max_by_key(|r| r.echo().is_some_and(|e| e.up_ms.is_none()))?;
+        Some(best.echo()?.rtt_each_ms.clone())
+    };
+    let idle = Sample::new(pings("unloaded")?)?;
+    let loaded = Sample::new(pings(scenario)?)?;
+    let is_probe = |r: &&StreamResult| r.stream == r.cell.probe || r.cell.probe == CellId::TOGETHER;
+    let probes = results.rows.iter().filter(is_probe);
+    let lost = probes.filter(|r| r.cell.scenario == scenario && r.echo().is_some());
+    let loss = lost.filter_map(StreamResult::loss_ratio).fold(0.0, f64::max);
+    let measured = LoadedDelay {
+        idle_ms: idle.quantile(0.5)?,
+        p50_ms: loaded.quantile(0.5)?,
+        p95_ms: loaded.quantile(0.95)?,
+        loss,
+        jitter_ms: None,
+        samples: loaded.count(),
+        load: String::new(),
+        connections: 0,
+        seconds: 0.0,
+    };
+    // Of what is lost the few that came say nothing.
+    let [call, ..] = REQUIREMENTS;
+    let broken = (loss >= call.loss[1]).then_some(Grade::F);
+    Assessment::of(&measured).map(|assessment| assessment.grade).or(broken)
 }
 
 /// Figures before and after.
@@ -87,10 +142,12 @@ struct PairChange {
     page_ms: Option<(Option<f64>, Option<f64>)>,
     /// Goodput of a flow in Mbit/s.
     goodput_mbps: Option<(f64, f64)>,
+    /// How well it works.
+    grade: Option<(Grade, Grade)>,
 }
 
 impl PairChange {
-    fn of(summary: &Summary, pair: &Pair) -> Self {
+    fn of(results: &Results, summary: &Summary, pair: &Pair) -> Self {
         let rows = |scenario: &str| -> Vec<&SummaryRow> {
             let own = |r: &&SummaryRow| r.stream == r.probe || r.probe == CellId::TOGETHER;
             summary.rows.iter().filter(own).filter(|r| r.scenario == scenario).collect()
@@ -114,14 +171,17 @@ impl PairChange {
             loss: both(is_call, loss).or_else(|| both(|r| r.rtt_p50_ms.is_some(), loss)),
             page_ms: after.iter().any(|r| is_page(r)).then(|| (page(&before), page(&after))),
             goodput_mbps: both(|_| true, |r| Some(r.goodput_mbps?.value)),
+            grade: grade(results, &pair.before).zip(grade(results, &pair.after)),
         }
     }
 
-    /// How much was changed, to put the greatest first: loss before delay.
+    /// How much was changed, to put the greatest first: by what factor the delay was, of the few packets that a flood leaves last of all.
     fn size(&self) -> f64 {
-        let loss = self.loss.map_or(0.0, |(before, after)| (before - after).abs() * 1e3);
         let delay = self.ping_ms.map_or(0.0, |(before, after)| (before / after.max(1e-3)).ln());
-        loss + delay.abs()
+        match self.loss {
+            Some((before, _)) if before > 0.5 => delay.abs() / 1e3 + 1e-3,
+            _ => delay.abs(),
+        }
     }
 
     fn sentence(&self) -> Option<String> {
@@ -140,7 +200,9 @@ impl PairChange {
         });
         let goodput = self.goodput_mbps.map(|pair| format!("goodput {}", change(pair, "Mbit/s")));
         let figures: Vec<String> = [ping, loss, page, goodput].into_iter().flatten().collect();
-        (!figures.is_empty()).then(|| format!("{}: {}.", self.name, figures.join(", ")))
+        let grade = self.grade.map(|(before, after)| format!("; grade {before:?} → {after:?}"));
+        let grade = grade.unwrap_or_default();
+        (!figures.is_empty()).then(|| format!("{}: {}{grade}.", self.name, figures.join(", ")))
     }
 }
 
@@ -210,7 +272,7 @@ mod tests {
         let wanted = "evening: goodput 0.6 → 1.2 Mbit/s.";
         assert_eq!(upload.sentence().as_deref(), Some(wanted));
         assert_eq!(change("evening").sentence(), None);
-        assert!(flood.size() > bulk.size() && bulk.size() > change("unloaded").size());
+        assert!(bulk.size() > flood.size() && flood.size() > change("unloaded").size());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::analysis::{Results, Summary};
 use crate::layout::{FigureRow, MINORITY, TableFigure, TableLayout};
+use quell_model::manifest::Backend;
 use quell_model::{CellStatus, Manifest};
 use quell_store::{RunState, RunSummary};
 use quell_units::table::{Align, Table, cut, wrap};
@@ -218,7 +219,13 @@ fn identity(manifest: &Manifest) -> String {
     let kernel = &manifest.kernel;
     let time = if kernel.virtual_time { "virtual time" } else { "real time" };
     let Manifest { run, seed, .. } = manifest;
-    format!("{run} · seed {seed} · {} kernel {} · {time}", kernel.backend.name(), kernel.version)
+    match kernel.backend {
+        // What another program measured has neither.
+        Backend::Unknown => format!("{run} · {time}"),
+        backend => {
+            format!("{run} · seed {seed} · {} kernel {} · {time}", backend.name(), kernel.version)
+        }
+    }
 }
 
 fn headline(manifest: &Manifest) -> Vec<String> {

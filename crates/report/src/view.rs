@@ -12,10 +12,11 @@
 use crate::analysis::series::is_of_line;
 use crate::analysis::timeline;
 use crate::analysis::way::Ways;
-use crate::html::markup::escape;
+use crate::html::markup::{document, escape};
+use crate::insight::Pair;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use quell_model::{EchoSample, EchoStatus, Side};
+use quell_model::{CellId, EchoSample, EchoStatus, Manifest, Side};
 use quell_store::{CellData, EchoSeries, FlowSeries, QueueSeries, Run};
 use quell_wire::text::line as clean;
 use serde::Serialize;
@@ -25,8 +26,9 @@ use std::collections::HashMap;
 struct ViewDocument {
     looks: Vec<ViewColours>,
     statuses: Vec<&'static str>,
-    /// The cell that is opened first.
+    /// The cell that is opened first, and the one beside it.
     worst: usize,
+    beside: Option<usize>,
     cells: Vec<ViewCell>,
 }
 
@@ -40,6 +42,9 @@ struct ViewColours {
 #[derive(Serialize)]
 struct ViewCell {
     name: String,
+    /// Its place in the run.
+    #[serde(skip)]
+    number: usize,
     events: Vec<Event>,
     panels: Vec<Panel>,
 }
@@ -137,41 +142,61 @@ impl Slots {
     }
 }
 
+/// What shows the packets of a run: elements, and the scripts that fill them; none where there are no packets, flows or queues.
+pub(crate) fn explorer(run: &Run) -> Option<(&'static str, String)> {
+    let (cells, worst) = cells(run);
+    if cells.is_empty() {
+        return None;
+    }
+    // The worst of the scenarios that something was done about, with that; where most is lost there is little to see. Else the worst of all.
+    let pairs = Pair::all(&run.manifest);
+    let cure = |at: usize| cure(&run.manifest, &cells[at], &pairs, &cells);
+    let seen = worst.iter().filter(|(_, badness)| *badness < 1.5 * EVER);
+    let (worst, beside) = match seen.clone().find_map(|(at, _)| Some((*at, cure(*at)?))) {
+        Some((at, cure)) => (at, Some(cure)),
+        None => (worst[0].0, None),
+    };
+    let data = ViewDocument { looks: looks(), statuses: statuses(), worst, beside, cells };
+    // `<` would end the script early in a name like `</script>`; JSON has another way to write it.
+    let data = serde_json::to_string(&data).unwrap_or_default().replace('<', "\\u003c");
+    let scripts = format!(
+        "<script type=\"application/json\" id=\"packets\">{data}</script>\n<script>\n{}</script>\n<script>\n{}</script>\n",
+        include_str!("view/core.js"),
+        include_str!("view/app.js")
+    );
+    Some((include_str!("view/body.html"), scripts))
+}
+
+/// The same probe's and repeat's cell of the scenario in which something was done about it.
+fn cure(
+    manifest: &Manifest,
+    worst: &ViewCell,
+    pairs: &[Pair],
+    cells: &[ViewCell],
+) -> Option<usize> {
+    let id = |cell: &ViewCell| &manifest.cells[cell.number].id;
+    let of = id(worst);
+    let pair = pairs.iter().find(|pair| pair.before == of.scenario)?;
+    let is =
+        |id: &CellId| id.scenario == pair.after && id.probe == of.probe && id.repeat == of.repeat;
+    cells.iter().position(|cell| is(id(cell)))
+}
+
+/// A page of this alone.
 pub fn render(run: &Run) -> String {
     let m = &run.manifest;
     let title = if m.title.is_empty() { &m.experiment } else { &m.title };
     let partial = if m.complete { "" } else { " · partial run" };
     let facts = format!("Run {} · started {} · clock: {}{partial}", m.run, m.started, m.clock);
-    let (cells, worst) = cells(run);
-    let data = ViewDocument { looks: looks(), statuses: statuses(), worst, cells };
-    let nothing = data.cells.is_empty();
-    // `<` would end the script early in a name like `</script>`; JSON has another way to write it.
-    let data = serde_json::to_string(&data).unwrap_or_default().replace('<', "\\u003c");
-    let scripts = if nothing {
-        String::new()
-    } else {
-        format!(
-            "<script type=\"application/json\" id=\"data\">{data}</script>\n<script>\n{}</script>\n<script>\n{}</script>\n",
-            include_str!("view/core.js"),
-            include_str!("view/app.js")
-        )
-    };
-    let body = match nothing {
-        true => "<p>Nothing was measured that a picture could show.</p>\n",
-        false => include_str!("view/body.html"),
-    };
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{} · {}</title>\n<style>\n{}</style>\n</head>\n<body>\n\
-         <header><h1>{}</h1>\n<p class=\"facts\">{}</p></header>\n{body}{scripts}</body>\n</html>\n",
+    let nothing = "<p>Nothing was measured that a picture could show.</p>\n";
+    let (body, scripts) = explorer(run).unwrap_or((nothing, String::new()));
+    let head = format!(
+        "<header><h1>{}</h1>\n<p class=\"facts\">{}</p></header>\n",
         escape(title),
-        escape(&m.run),
-        include_str!("view/page.css"),
-        escape(title),
-        escape(&facts),
-    )
+        escape(&facts)
+    );
+    let body = format!("{head}<main id=\"explore\">\n{body}</main>\n");
+    document(&format!("{title} · {}", m.run), &body, &scripts)
 }
 
 fn looks() -> Vec<ViewColours> {
@@ -187,12 +212,13 @@ fn statuses() -> Vec<&'static str> {
     EchoStatus::NAMES.iter().map(|(_, name)| *name).collect()
 }
 
-fn cells(run: &Run) -> (Vec<ViewCell>, usize) {
+/// The cells that have something to show, and their places with how bad they are, the worst first.
+fn cells(run: &Run) -> (Vec<ViewCell>, Vec<(usize, f64)>) {
     let mut slots = Slots::default();
-    let (mut cells, mut worst) = (Vec::new(), (0, f64::NEG_INFINITY));
+    let (mut cells, mut badness) = (Vec::new(), Vec::new());
     // What loads lose is their own business, where probes have packets.
     let probes_have_some = run.iter().any(|(r, data)| data.echo(&r.id.probe).is_some());
-    for (record, data) in run.iter() {
+    for (number, (record, data)) in run.iter().enumerate() {
         let panels = panels(data, &mut slots);
         if panels.is_empty() {
             continue;
@@ -202,25 +228,26 @@ fn cells(run: &Run) -> (Vec<ViewCell>, usize) {
             0 => String::new(),
             n => format!(", repeat {}", n + 1),
         };
-        let badness = badness(data, probes_have_some.then_some(&*id.probe));
-        if badness > worst.1 {
-            worst = (cells.len(), badness);
-        }
+        badness.push(self::badness(data, probes_have_some.then_some(&*id.probe)));
         let event = |c: timeline::LineChange| Event { t: c.at_s * 1e9, label: clean(&c.what) };
         cells.push(ViewCell {
+            number,
             name: clean(&format!("{}, {}{repeat}", id.scenario, id.probe)),
             events: timeline::changes(data).into_iter().map(event).collect(),
             panels,
         });
     }
-    (cells, worst.0)
+    let mut worst: Vec<(usize, f64)> = badness.into_iter().enumerate().collect();
+    worst.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    (cells, worst)
 }
+
+/// Longer than any answer is waited for, so that where more are lost it is worse.
+const EVER: f64 = 1e15;
 
 /// How long its packets took: their 95th percentile in nanoseconds, a lost one taking for ever; of several streams the worst, or of
 /// the one of this name. Nothing without any.
 fn badness(data: &CellData, own: Option<&str>) -> f64 {
-    /// Longer than any answer is waited for, so that where more are lost it is worse.
-    const EVER: f64 = 1e15;
     let of = |series: &EchoSeries| {
         let times = series.samples.iter().filter_map(|s| match s.status {
             status if status.is_lost() => Some(EVER),
@@ -288,17 +315,22 @@ fn echo(series: &EchoSeries, slots: &mut Slots) -> ViewSeries {
     }
 }
 
-/// Bits per second from one report of the receiver to the next.
+/// Bits per second, over a second each: what came behind a repaired loss is handed over in one go, and no rate of the line.
 fn flow(flow: &FlowSeries, slots: &mut Slots) -> ViewSeries {
-    let rate = |pair: &[quell_model::FlowSample]| {
+    let mut looks: Vec<&quell_model::FlowSample> = Vec::new();
+    for sample in &flow.samples {
+        if looks.last().is_none_or(|last| sample.t_ns - last.t_ns >= 1_000_000_000) {
+            looks.push(sample);
+        }
+    }
+    let rate = |pair: &[&quell_model::FlowSample]| {
         let seconds = (pair[1].t_ns - pair[0].t_ns) as f64 / 1e9;
-        let bits = pair[1].bytes.saturating_sub(pair[0].bytes) as f64 * 8.0;
-        if seconds > 0.0 { bits / seconds } else { f64::NAN }
+        pair[1].bytes.saturating_sub(pair[0].bytes) as f64 * 8.0 / seconds
     };
-    let rates = flow.samples.windows(2).map(rate).collect::<Vec<_>>();
+    let rates = looks.windows(2).map(rate).collect::<Vec<_>>();
     // The last rate lasts until the last report.
     let last = rates.last().copied();
-    steps(&flow.stream, flow.samples.iter().map(|s| s.t_ns), rates.into_iter().chain(last), slots)
+    steps(&flow.stream, looks.iter().map(|s| s.t_ns), rates.into_iter().chain(last), slots)
 }
 
 fn queue(queue: &QueueSeries, slots: &mut Slots) -> ViewSeries {

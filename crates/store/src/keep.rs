@@ -196,6 +196,7 @@ fn manifest(about: &About) -> Manifest {
             window_ns: about.window_ns,
             tasks: vec![TaskRecord { id: about.task.clone(), host: host.into(), outcome: None }],
         }],
+        against: BTreeMap::new(),
         complete: false,
         wall_s: None,
         virtual_s: None,

@@ -65,8 +65,8 @@ pub fn ms(value: f64) -> String {
 /// As many digits as are read at a glance: `457`, `2.3`, `0.041`.
 pub fn short(value: f64) -> String {
     match value.abs() {
-        v if v >= 9.95 => format!("{value:.0}"),
-        v if v >= 0.095 || v == 0.0 => format!("{value:.1}"),
+        v if v >= 9.95 || v == 0.0 => format!("{value:.0}"),
+        v if v >= 0.095 => format!("{value:.1}"),
         _ => format!("{value:.3}"),
     }
 }

@@ -15,7 +15,6 @@ pub use capacity::capacities;
 pub use factor::value_of;
 use quell_report::figures::Capacity;
 use quell_report::figures::sweep::Sweep;
-use quell_report::insight::Pair;
 use quell_report::{Results, html};
 use quell_store::Run;
 use std::collections::BTreeMap;
@@ -35,8 +34,6 @@ pub struct JudgedRun {
     pub about: String,
     /// What the experiment's kernels changed, in sentences.
     pub kernel_changes: Vec<String>,
-    /// Scenarios that belong together.
-    pub pairs: Vec<Pair>,
 }
 
 impl JudgedRun {
@@ -53,7 +50,6 @@ impl JudgedRun {
                 capacities: Vec::new(),
                 about: String::new(),
                 kernel_changes: Vec::new(),
-                pairs: Vec::new(),
             };
         };
         let mut published = experiment.published();
@@ -66,7 +62,6 @@ impl JudgedRun {
         let capacities = capacities(&run.manifest.experiment_text, &experiment);
         run.manifest.expectations =
             judge(&run.manifest.cells, &experiment, &|metric| results.values(metric));
-        let pairs = Pair::all(&run.manifest, &BTreeMap::new());
         let about = experiment.about;
         Self {
             run,
@@ -77,11 +72,10 @@ impl JudgedRun {
             capacities,
             about,
             kernel_changes,
-            pairs,
         }
     }
 
-    /// The page of the run.
+    /// The page of the run, with every packet in it to zoom in.
     pub fn page(&self) -> String {
         let given = html::Given {
             published: &self.published,
@@ -89,9 +83,8 @@ impl JudgedRun {
             swept: &self.swept,
             capacities: &self.capacities,
             changed: &self.kernel_changes,
-            pairs: &self.pairs,
         };
-        html::render_with(&self.run, &self.results, &given)
+        html::open(&self.run, &self.results, &given)
     }
 }
 

@@ -18,7 +18,7 @@ pub use exec::{Bells, lab_exec};
 pub use inside::{guest_init, host_cell, host_init, host_lacks};
 pub use watch::RunProgress;
 
-use crate::spec::Experiment;
+use crate::spec::{Experiment, Scenario};
 use quell_lab::cell::CellPlan;
 use quell_model::manifest::FORMAT_VERSION;
 use quell_model::{CellRecord, CellStatus, Manifest, TaskRecord};
@@ -204,6 +204,12 @@ fn folder(writer: &RunWriter, plan: &CellPlan) -> Result<CellFolder, RunError> {
     Ok(folder)
 }
 
+/// Of scenarios that belong to another one: which that is.
+fn against(experiment: &Experiment) -> BTreeMap<String, String> {
+    let pair = |s: &Scenario| Some((s.name.clone(), s.against.clone()?));
+    experiment.scenario.iter().filter_map(pair).collect()
+}
+
 fn manifest(experiment: &Experiment, plans: &[CellPlan], options: &Options) -> Manifest {
     Manifest {
         format: FORMAT_VERSION,
@@ -235,6 +241,7 @@ fn manifest(experiment: &Experiment, plans: &[CellPlan], options: &Options) -> M
                     .collect(),
             })
             .collect(),
+        against: against(experiment),
         complete: false,
         wall_s: None,
         virtual_s: None,

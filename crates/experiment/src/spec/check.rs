@@ -183,6 +183,7 @@ fn references(experiment: &Experiment, problems: &mut Vec<String>) {
     };
     for scenario in &experiment.scenario {
         let place = || format!("scenario `{}`", scenario.name);
+        scenario.against.iter().for_each(|s| look(place(), "scenario", s, &scenarios));
         scenario.loads.iter().for_each(|l| look(place(), "load", l, &loads));
         scenario.queues.iter().for_each(|q| look(place(), "queue", q, &queues));
         scenario.sysctl.keys().for_each(|n| look(place(), "node", n, &nodes));

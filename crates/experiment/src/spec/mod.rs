@@ -166,6 +166,9 @@ pub struct Scenario {
     pub name: String,
     #[serde(default)]
     pub title: String,
+    /// The scenario that this one changes, and is shown beside; of `NAME-shaped` it is `NAME` anyway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<String>,
     #[serde(default)]
     pub loads: Vec<String>,
     #[serde(default)]

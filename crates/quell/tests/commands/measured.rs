@@ -42,6 +42,7 @@ pub fn measured(dir: &TestFolder, kernels: &str) {
         machine: BTreeMap::new(),
         clock: "virtual".into(),
         cells,
+        against: BTreeMap::new(),
         complete: false,
         wall_s: None,
         virtual_s: None,

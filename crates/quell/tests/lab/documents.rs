@@ -6,7 +6,7 @@ use super::support::{Results, TestFolder, path};
 use std::path::Path;
 
 /// Each picture of `docs/pictures`, the experiment whose run it shows, and how it is drawn.
-const PICTURES: [(&str, &str, &str); 5] = [
+const PICTURES: [(&str, &str, &str); 13] = [
     (
         "home",
         "home-link",
@@ -31,6 +31,34 @@ const PICTURES: [(&str, &str, &str); 5] = [
         "developer",
         "small-messages",
         "--figure rtt-averages --scenarios default --size 760x320 '--title=Calls of two small writes, and what cures them'",
+    ),
+    ("figure-before-after", "home-link", "--figure before-after --scenarios bulk,bulk-shaped"),
+    (
+        "figure-before-after-cdf",
+        "home-link",
+        "--figure before-after-cdf --scenarios bulk,bulk-shaped --size 520x300",
+    ),
+    ("figure-totals", "home-link", "--figure totals --scenarios bulk,bulk-shaped --size 520x360"),
+    (
+        "figure-rtt-time",
+        "home-link",
+        "--figure rtt-time --scenarios bulk,bulk-shaped --size 520x260",
+    ),
+    ("figure-rtt-box", "home-link", "--figure rtt-box --size 520x300"),
+    (
+        "figure-goodput-time",
+        "home-link",
+        "--figure goodput-time --scenarios bulk,bulk-shaped --size 520x300",
+    ),
+    (
+        "figure-queue-wait",
+        "home-link",
+        "--figure queue-wait --scenarios bulk,bulk-shaped --size 520x300",
+    ),
+    (
+        "figure-jitter-gap",
+        "home-link",
+        "--figure jitter-gap --scenarios bulk,bulk-shaped --size 520x300",
     ),
 ];
 

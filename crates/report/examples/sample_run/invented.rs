@@ -154,6 +154,7 @@ fn manifest(repeats: u32) -> Manifest {
         machine: BTreeMap::from([("cores".into(), "2".into())]),
         clock: "CLOCK_MONOTONIC of the guest".into(),
         cells,
+        against: BTreeMap::new(),
         complete: false,
         wall_s: None,
         virtual_s: None,

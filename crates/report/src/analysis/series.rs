@@ -588,9 +588,30 @@ fn course<T>(
     Course { probe, parts }
 }
 
-/// Intervals of rates: round numbers, some 40 to a scenario.
+impl Part<Goodput> {
+    /// The same with no sum of flows above this rate. TCP hands its data over in order: what came behind a lost segment is counted when that has come
+    /// again, although it was there before. So what is too much in one interval belongs to those before it.
+    pub(crate) fn held_to(mut self, mbps: f64) -> Self {
+        let count = self.lines.first().map_or(0, |line| line.intervals.len());
+        for at in (0..count).rev() {
+            let sum: f64 = self.lines.iter().filter_map(|l| l.intervals.get(at)).map(|i| i.1).sum();
+            let share = if sum > mbps { mbps / sum } else { continue };
+            for line in &mut self.lines {
+                let Some((_, rate)) = line.intervals.get_mut(at) else { continue };
+                let rest = *rate * (1.0 - share);
+                *rate *= share;
+                if let Some(before) = at.checked_sub(1).and_then(|at| line.intervals.get_mut(at)) {
+                    before.1 += rest;
+                }
+            }
+        }
+        self
+    }
+}
+
+/// Intervals of rates: round numbers of seconds, some 40 to a scenario.
 fn interval_ns(end_ns: i64) -> i64 {
-    let steps = [1, 2, 5].map(|n| n * 100_000_000_i64);
+    let steps = [1, 2, 5].map(|n| n * 1_000_000_000_i64);
     let round = (0..9).flat_map(|zeros| steps.map(|s| s * 10_i64.pow(zeros)));
     round.into_iter().find(|step| end_ns / step <= 50).unwrap_or(end_ns)
 }

@@ -1,7 +1,7 @@
 //! What is compared, and what came out: groups, and the differences of all that they have in common.
 
 use super::factor::{self, CompareError, Group, MeasuredRun, Member, Wanted};
-use super::measure::{self, Set, Verdict};
+use super::measure::{self, Against, Measure, Set, Verdict};
 use crate::layout::NETWORK_SHARE;
 use quell_model::metric::Metric;
 
@@ -32,10 +32,15 @@ impl<'a> Comparison<'a> {
         Ok(Self { by, groups, sets, notes, differences })
     }
 
+    /// Each figure of the first group, with each of another group that is held against it.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&Measure, &Against)> {
+        let measures = self.sets.iter().flat_map(|set| &set.measures);
+        measures.flat_map(|m| m.against.iter().map(move |a| (m, a)))
+    }
+
     /// What each difference says.
     pub(super) fn verdicts(&self) -> impl Iterator<Item = Verdict> {
-        let measures = self.sets.iter().flat_map(|set| &set.measures);
-        measures.flat_map(|measure| &measure.against).map(|against| against.verdict)
+        self.pairs().map(|(_, against)| against.verdict)
     }
 }
 

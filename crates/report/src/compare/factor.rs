@@ -4,6 +4,7 @@ use crate::analysis::series::is_own;
 use crate::analysis::{Results, StreamResult};
 use crate::figures::common::distinct;
 use crate::insight::Pair;
+use quell_model::manifest::Backend;
 use quell_model::metric::Metric;
 use quell_model::{CellId, CellRecord, CellStatus};
 use quell_store::{CellData, Run};
@@ -332,8 +333,15 @@ fn runs(sources: &[MeasuredRun]) -> Vec<Group> {
         } else {
             format!(" · {}", m.changes.join(" "))
         };
-        let (backend, version) = (m.kernel.backend.name(), &m.kernel.version);
-        let detail = format!("{} · seed {} · {backend} kernel {version}{changes}", m.run, m.seed);
+        let (backend, version) = (m.kernel.backend, &m.kernel.version);
+        let detail = match backend {
+            // What another program measured has neither seed nor kernel.
+            Backend::Unknown => format!("{}{changes}", m.run),
+            _ => {
+                let backend = backend.name();
+                format!("{} · seed {} · {backend} kernel {version}{changes}", m.run, m.seed)
+            }
+        };
         Group { label, detail }
     };
     sources.iter().enumerate().map(group).collect()

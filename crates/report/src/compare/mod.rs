@@ -24,5 +24,5 @@ pub use comparison::Comparison;
 pub use factor::{By, CompareError, Group, MeasuredRun, Value, Wanted};
 pub use json::render as json;
 pub use measure::{Against, Basis, Measure, Set, Towards, Verdict, Why};
-pub use page::render as page;
+pub use page::{render as page, section};
 pub use text::{changed, is_all_unknown, render_in as text, sentences as worse, unknown};

@@ -2,50 +2,41 @@
 
 use super::comparison::Comparison;
 use super::figures::{Delays, NAMES};
-use super::measure::{Against, Measure, Set, Towards, Verdict};
+use super::measure::{Against, Basis, Measure, Set, Towards, Verdict};
 use super::text::{
     digits, figure, interval, is_decided, notes, relative, sentences, signed, unit, word,
 };
-use crate::figures::PageWidth;
+use crate::figures::{Name, PageWidth};
 use crate::html::markup::{
     self, cell, details, document, escape, figure_of_both, head, head_of_figures, list, row_name,
 };
-use std::fmt::Write;
 
+/// A page of its own, with figures.
 pub fn render(comparison: &Comparison) -> String {
     let labels: Vec<&str> = comparison.groups.iter().map(|g| &*g.label).collect();
     let title = format!("{} compared", labels.join(", "));
-    let mut body = format!("<header>\n<h1>{}</h1>\n", escape(&title));
-    for group in comparison.groups.iter().filter(|g| !g.detail.is_empty()) {
-        let _ = writeln!(
-            body,
-            "<p class=\"facts\">{}: {}</p>",
-            escape(&group.label),
-            escape(&group.detail)
-        );
-    }
-    body += &conclusion(comparison);
-    body += "</header>\n<main>\n<section id=\"tables\">\n<h2>Differences</h2>\n";
-    body += &table(comparison);
-    for note in notes(comparison) {
-        let _ = writeln!(body, "<p>{}</p>", escape(&note));
-    }
-    body += "</section>\n<section id=\"figures\">\n<h2>Figures</h2>\n";
+    let mut body = format!("<header>\n<h1>{}</h1>\n</header>\n<main>\n", escape(&title));
+    body += &section(comparison);
     let delays = Delays::of(comparison);
-    let mut drawn = false;
-    for name in NAMES {
-        let both =
-            [PageWidth::Wide, PageWidth::Narrow].map(|shape| delays.figure(name.name, shape));
-        if let [Some(wide), Some(narrow)] = both {
-            body += &figure_of_both(name, &wide, &narrow);
-            drawn = true;
-        }
+    let both = |name: Name| {
+        let draw = |shape| delays.figure(name.name, shape);
+        Some(figure_of_both(name, &draw(PageWidth::Wide)?, &draw(PageWidth::Narrow)?))
+    };
+    body.extend(NAMES.into_iter().filter_map(both));
+    document(&title, &(body + "</main>\n"), "")
+}
+
+/// What is compared, what came out, and the table.
+pub fn section(comparison: &Comparison) -> String {
+    let mut text = String::new();
+    for group in comparison.groups.iter().filter(|g| !g.detail.is_empty()) {
+        let said = format!("{}: {}", group.label, group.detail);
+        text += &format!("<p class=\"facts\">{}</p>\n", escape(&said));
     }
-    if !drawn {
-        body += "<p>Nothing was measured that a figure could show.</p>\n";
-    }
-    body += "</section>\n</main>\n";
-    document(&title, &body)
+    text += &conclusion(comparison);
+    text += &table(comparison);
+    let notes = notes(comparison).into_iter();
+    notes.fold(text, |text, note| format!("{text}<p class=\"facts\">{}</p>\n", escape(&note)))
 }
 
 fn conclusion(comparison: &Comparison) -> String {
@@ -67,7 +58,7 @@ fn conclusion(comparison: &Comparison) -> String {
 /// What is decided; the others are folded away. Each figure has its column's name with it, for screens on which a row is several lines.
 fn table(comparison: &Comparison) -> String {
     let decided = rows(comparison, is_decided);
-    let rest = rows(comparison, |verdict| !is_decided(verdict));
+    let rest = rows(comparison, |measure, against| !is_decided(measure, against));
     let heads = heads(comparison);
     let rest = match rest.len() {
         0 => String::new(),
@@ -90,22 +81,27 @@ fn other<'a>(comparison: &'a Comparison) -> Option<&'a str> {
     (comparison.groups.len() == 2).then(|| &*comparison.groups[1].label)
 }
 
+/// Whether there are three repeats somewhere.
+fn has_intervals(comparison: &Comparison) -> bool {
+    comparison.pairs().any(|(_, a)| !matches!(a.basis, Basis::Packets | Basis::None))
+}
+
 fn heads(comparison: &Comparison) -> Vec<String> {
     let other = other(comparison);
     let mut heads = vec![head("Of"), head("Figure")];
     heads.extend(other.is_none().then(|| head(&comparison.by)));
-    let figures =
-        [&*comparison.groups[0].label, other.unwrap_or("other"), "Difference", "95 % interval"];
+    let figures = [&*comparison.groups[0].label, other.unwrap_or("other"), "Difference"];
     heads.extend(figures.map(|name| head_of_figures(name, "")));
+    heads.extend(has_intervals(comparison).then(|| head_of_figures("95 % interval", "")));
     heads.push(head("That is"));
     heads
 }
 
-fn rows(comparison: &Comparison, is_shown: fn(Verdict) -> bool) -> Vec<Vec<String>> {
+fn rows(comparison: &Comparison, is_shown: fn(&Measure, &Against) -> bool) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for set in &comparison.sets {
         for measure in &set.measures {
-            let shown = measure.against.iter().filter(|against| is_shown(against.verdict));
+            let shown = measure.against.iter().filter(|against| is_shown(measure, against));
             rows.extend(shown.map(|against| row(comparison, set, measure, against)));
         }
     }
@@ -135,8 +131,11 @@ fn row(comparison: &Comparison, set: &Set, measure: &Measure, against: &Against)
             "Difference",
             format!("{}<br> <small>{part}</small>", signed(metric, difference, digits)),
         ),
-        of("95 % interval", interval(metric, against, digits)),
-        cell(class, word(against.verdict)),
     ]);
+    cells.extend(
+        has_intervals(comparison).then(|| of("95 % interval", interval(metric, against, digits))),
+    );
+    let mark = if against.basis == Basis::Packets { " *" } else { "" };
+    cells.push(cell(class, &format!("{}{mark}", word(against.verdict))));
     cells
 }

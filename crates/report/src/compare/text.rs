@@ -94,6 +94,7 @@ pub(super) fn word(verdict: Verdict) -> &'static str {
         Verdict::Surely(Towards::Worse) => "worse",
         Verdict::Surely(Towards::More) => "more",
         Verdict::Surely(Towards::Less) => "less",
+        Verdict::Unknown(Why::FewRepeats) => "too few repeats",
         Verdict::Unknown(_) => "not known",
     }
 }
@@ -107,7 +108,7 @@ fn sentence(comparison: &Comparison, set: &Set, measure: &Measure, against: &Aga
     let range = interval(metric, against, digits);
     let range = if range.is_empty() { range } else { format!(", {range} {unit}") };
     let why = match against.verdict {
-        Verdict::Unknown(why) => format!(", since {}", why.words()),
+        Verdict::Unknown(why) if why != Why::FewRepeats => format!(", since {}", why.words()),
         _ => String::new(),
     };
     format!(
@@ -141,26 +142,28 @@ pub fn render_in(width: usize, comparison: &Comparison, all: bool) -> String {
     text
 }
 
-/// Whether a row shows something: a difference, or figures of which nobody can say more for want of repeats.
-pub(super) fn is_decided(verdict: Verdict) -> bool {
-    matches!(verdict, Verdict::Surely(_) | Verdict::Perhaps(_) | Verdict::Unknown(Why::FewRepeats))
+/// Whether a row shows something: a difference, or for want of repeats figures that are apart.
+pub(super) fn is_decided(measure: &Measure, against: &Against) -> bool {
+    let (metric, difference) = (measure.metric, against.difference.value);
+    let shown = figure(metric, difference, digits(metric, against));
+    let is_shown = shown.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
+    let apart = || is_shown && difference.abs() > 0.01 * measure.first.value.abs();
+    match against.verdict {
+        Verdict::Surely(_) | Verdict::Perhaps(_) => true,
+        Verdict::Unknown(Why::FewRepeats) => apart(),
+        _ => false,
+    }
 }
 
 /// What is not shown, and how to see it.
 pub(super) fn hidden(comparison: &Comparison) -> Option<String> {
-    let count = comparison.verdicts().filter(|verdict| !is_decided(*verdict)).count();
+    let count = comparison.pairs().filter(|(m, a)| !is_decided(m, a)).count();
     let all = comparison.differences;
     (count > 0).then(|| format!("{count} of {all} figures show no difference; --all lists them."))
 }
 
 pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
-    let all = || {
-        comparison
-            .sets
-            .iter()
-            .flat_map(|s| &s.measures)
-            .flat_map(|m| m.against.iter().map(move |a| (m, a)))
-    };
+    let all = || comparison.pairs();
     let any = |is: fn(&Against) -> bool| all().any(|(_, a)| is(a));
     let mut notes = Vec::new();
     let pairs = all().find_map(|(_, a)| match a.basis {
@@ -185,15 +188,13 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
             comparison.differences
         ));
     }
-    if any(|a| a.basis == Basis::Packets) {
-        notes.push(
-            "Intervals need three repeats; a verdict with * tells of these packets alone."
-                .to_owned(),
-        );
+    if any(|a| matches!(a.basis, Basis::Packets | Basis::None)) {
+        let said = "Intervals need three repeats; a verdict with * tells of these packets alone.";
+        notes.push(said.to_owned());
     }
     let mut whys: Vec<&str> = Vec::new();
     for (_, against) in all() {
-        if let Verdict::Unknown(why) = against.verdict
+        if let Verdict::Unknown(why @ (Why::FewPackets | Why::Minority)) = against.verdict
             && !whys.contains(&why.words())
         {
             whys.push(why.words());
@@ -227,7 +228,7 @@ fn rows(comparison: &Comparison, width: usize, all: bool) -> String {
     {
         table = table_of(comparison, longest, form, width, all);
     }
-    if comparison.verdicts().any(|verdict| all || is_decided(verdict)) {
+    if comparison.pairs().any(|(m, a)| all || is_decided(m, a)) {
         format!("\n{table}")
     } else {
         String::new()
@@ -275,7 +276,7 @@ fn of_set(
     let mut rows = Vec::new();
     for measure in &set.measures {
         let metric = measure.metric;
-        let shown = measure.against.iter().filter(|a| all || is_decided(a.verdict));
+        let shown = measure.against.iter().filter(|a| all || is_decided(measure, a));
         for (index, against) in shown.enumerate() {
             let digits = digits(metric, against);
             let name = match index {

@@ -2,6 +2,7 @@
 
 use crate::analysis::series::{Part, StreamDelays, Which};
 use crate::analysis::timeline::LineChange;
+use crate::insight::Pair;
 use quell_chart::{Axis, Ecdf, Figure, FiveNumbers, Mark, Panel, decent};
 use quell_model::Manifest;
 use quell_stats::BoxSummary;
@@ -26,18 +27,40 @@ pub struct Capacity {
     pub steps: Vec<(f64, f64)>,
 }
 
+/// What is wanted of a figure, and what it can't know by itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wanted<'a> {
+    /// These streams alone; the usual ones where none is named.
+    pub streams: &'a [String],
+    pub capacities: &'a [Capacity],
+    /// Scenarios that belong together; all such where not told.
+    pub pairs: Option<&'a [Pair]>,
+    /// From when to when, in seconds from the start of the measurement; all of it where not told.
+    pub span: (f64, Option<f64>),
+}
+
 #[derive(Clone, Copy)]
 pub(super) struct Subject<'a> {
     pub(super) run: &'a Run,
     pub(super) which: Which,
     pub(super) capacities: &'a [Capacity],
+    pub(super) pairs: Option<&'a [Pair]>,
     /// From when to when, in seconds, where not all of it.
     pub(super) span: (f64, Option<f64>),
 }
 
-impl Subject<'_> {
+impl<'a> Subject<'a> {
+    pub(super) fn of(run: &'a Run, wanted: &Wanted<'a>, which: Which) -> Self {
+        let Wanted { capacities, pairs, span, .. } = *wanted;
+        Self { run, which, capacities, pairs, span }
+    }
+
     pub(super) fn begin_ns(&self) -> i64 {
         (self.span.0 * 1e9) as i64
+    }
+
+    pub(super) fn pairs(&self) -> Vec<Pair> {
+        self.pairs.map_or_else(|| Pair::all(&self.run.manifest), <[Pair]>::to_vec)
     }
 
     /// The axis of time of a panel, which ends where told unless an end was asked for.
@@ -60,16 +83,18 @@ impl Subject<'_> {
         Axis::time(label).from(self.span.0).to(end)
     }
 
+    /// The rate of a line in a scenario, in Mbit/s, where it is the same all the time.
+    pub(super) fn rate(&self, way: &str, scenario: &str) -> Option<f64> {
+        let is = |c: &&Capacity| c.scenario == scenario && c.way == way;
+        match &*self.capacities.iter().find(is)?.steps {
+            [(_, mbps)] => Some(*mbps),
+            _ => None,
+        }
+    }
+
     /// The rate of a line where it is the same in all these scenarios, all the time: the name of a reference line, and where it is.
     pub(super) fn capacity(&self, way: &str, scenarios: &[&str]) -> Option<Mark> {
-        let of = |scenario: &&str| {
-            let is = |c: &&Capacity| c.scenario == **scenario && c.way == way;
-            match &*self.capacities.iter().find(is)?.steps {
-                [(_, mbps)] => Some(*mbps),
-                _ => None,
-            }
-        };
-        let all: Option<Vec<f64>> = scenarios.iter().map(of).collect();
+        let all: Option<Vec<f64>> = scenarios.iter().map(|name| self.rate(way, name)).collect();
         let (first, rest) = all.as_ref()?.split_first()?;
         let label = || format!("line's rate: {first}");
         rest.iter().all(|other| other == first).then(|| Mark::reference(*first, label()))
@@ -107,7 +132,7 @@ pub(crate) fn distribution<'a>(lines: impl Iterator<Item = (String, &'a StreamDe
 }
 
 /// The small print of a figure: which run it shows.
-pub(super) fn source(manifest: &Manifest) -> String {
+pub(crate) fn source(manifest: &Manifest) -> String {
     let partial = if manifest.complete { "" } else { " · partial run" };
     format!("Run {} · seed {}{partial}", manifest.run, manifest.seed)
 }

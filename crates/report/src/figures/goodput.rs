@@ -25,13 +25,13 @@ pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
     let figure = Figure::new(title)
         .subtitle(subtitle(&course, &names))
         .note(format!(
-            "{}. First repeat; payload that receivers' programs got. TCP hands it over in order: what waited behind a lost segment comes at \
-             once when that has come again, as a peak above the line's rate. That counts headers too.",
+            "{}. First repeat; payload. What TCP handed over in one go behind a repaired loss is drawn when it came, at the line's rate; \
+             that counts headers too.",
             source(&run.manifest)
         ));
     let ways = ways(&course);
     let panels = ways.iter().flat_map(|way| {
-        let parts = of_way(&course, way.as_deref());
+        let parts = of_way(subject, &course, way.as_deref());
         // Where others have a name, what has none says so.
         let label = (ways.len() > 1).then(|| way.as_deref().unwrap_or("way not known"));
         match shape {
@@ -107,11 +107,21 @@ pub(super) fn ways(course: &Course<Goodput>) -> Vec<Option<String>> {
     ways
 }
 
-/// The same scenarios with the flows of one way alone.
-fn of_way(course: &Course<Goodput>, way: Option<&str>) -> Vec<Part<Goodput>> {
-    let mut parts = course.parts.clone();
-    parts.iter_mut().for_each(|part| part.lines.retain(|l| l.way.as_deref() == way));
-    parts
+/// The same scenarios with the flows of one way alone, which carry no more than the line's rate.
+pub(super) fn of_way(
+    subject: Subject,
+    course: &Course<Goodput>,
+    way: Option<&str>,
+) -> Vec<Part<Goodput>> {
+    let of_part = |part: &Part<Goodput>| {
+        let mut part = part.clone();
+        part.lines.retain(|l| l.way.as_deref() == way);
+        match way.and_then(|way| subject.rate(way, &part.scenario)) {
+            Some(mbps) => part.held_to(mbps),
+            None => part,
+        }
+    };
+    course.parts.iter().map(of_part).collect()
 }
 
 fn subtitle(course: &Course<Goodput>, names: &[String]) -> String {

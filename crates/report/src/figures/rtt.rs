@@ -1,7 +1,7 @@
 //! Round-trip times: over time, distribution, boxes.
 
 use super::common::{
-    self, Made, PageWidth, Subject, TimeRange, bound, distinct, empty, events, five_numbers,
+    self, Made, PageWidth, Subject, TimeRange, bound, distinct, empty, events, five_numbers, grid,
     listed, mark, of_bounds, of_few, series_name, source,
 };
 use crate::analysis::series::{ScenarioDelays, StreamDelays, delayed, delays};
@@ -49,28 +49,31 @@ fn over_time(
     let ends = || streams(&all).filter_map(|(_, s)| Some(s.over_time.last()?.0));
     let several = has_several(&all);
     let any_lost = streams(&all).any(|(_, s)| !s.lost_at.is_empty());
-    let columns = if all.len() > 1 { shape.columns(2) } else { 1 };
-    let rows = all.len().div_ceil(columns);
+    // More than four lines in one panel can't be told apart.
+    let parts: Vec<(&ScenarioDelays, &[StreamDelays])> =
+        all.iter().flat_map(|s| s.streams.chunks(4).map(move |part| (s, part))).collect();
+    let columns = if parts.len() > 1 { shape.columns(2) } else { 1 };
+    let rows = parts.len().div_ceil(columns);
     let mut figure = Figure::new(title)
         .note(format!("{}. First repeat. {how}", source(&run.manifest)))
         .columns(columns)
         .share_x()
         .legend(if several || any_lost { Legend::Top } else { Legend::Hidden })
         .size(shape.width(980), if rows == 1 { 400 } else { 120 + 170 * rows as u32 });
-    figure = figure.subtitle(match all.len() {
+    figure = figure.subtitle(match parts.len() {
         1 => format!("Stream {}", shown_streams(&all)),
         _ => format!("{}; a panel for each scenario, all with the same axes", shown_streams(&all)),
     });
-    for scenario in &all {
+    for (scenario, streams) in parts {
         let x = subject.time_axis_of(ends());
-        let mut panel = Panel::new(x, range.axis()).title(panel_title(scenario));
+        let mut panel = Panel::new(x, range.axis()).title(panel_title(&scenario.scenario, streams));
         panel = panel.marks(events(&scenario.changes, 0.0));
-        for stream in &scenario.streams {
+        for stream in streams {
             let name = if several { stream.stream.clone() } else { "RTT".to_owned() };
             panel = draw(panel, name, stream);
         }
         // Along the ground, where no time is.
-        let lost = scenario.streams.iter().flat_map(|s| &s.lost_at);
+        let lost = streams.iter().flat_map(|s| &s.lost_at);
         let lost: Vec<(f64, f64)> = lost.map(|t| (*t, range.above_ground())).collect();
         if !lost.is_empty() {
             panel = panel.mark(Scatter::new("lost", lost));
@@ -90,11 +93,10 @@ pub(super) fn streams_of(subject: Subject) -> Vec<String> {
     distinct(delayed(subject.run, subject.which).iter())
 }
 
-fn panel_title(scenario: &ScenarioDelays) -> String {
-    let lost: usize = scenario.streams.iter().map(|s| s.lost_at.len()).sum();
-    match lost {
-        0 => scenario.scenario.clone(),
-        n => format!("{} ({n} lost)", scenario.scenario),
+fn panel_title(scenario: &str, streams: &[StreamDelays]) -> String {
+    match streams.iter().map(|s| s.lost_at.len()).sum::<usize>() {
+        0 => scenario.to_owned(),
+        n => format!("{scenario} ({n} lost)"),
     }
 }
 
@@ -109,8 +111,11 @@ pub(super) fn distribution(subject: Subject, shape: PageWidth) -> Made {
     let name = |scenario: &ScenarioDelays, stream: &StreamDelays| {
         series_name(&scenario.scenario, &stream.stream, several) + bound(stream.unsure_part())
     };
-    let lines = streams(&all).map(|(scenario, stream)| (name(scenario, stream), stream));
-    Ok(Figure::new(title)
+    let lines: Vec<(String, &StreamDelays)> =
+        streams(&all).map(|(scenario, stream)| (name(scenario, stream), stream)).collect();
+    let panels = lines.chunks(4).map(|some| common::distribution(some.iter().cloned()));
+    let panels = panels.collect();
+    let figure = Figure::new(title)
         .subtitle(format!(
             "{}: share of the packets sent; a line that ends below 100 % shows the loss",
             shown_streams(&all)
@@ -118,9 +123,8 @@ pub(super) fn distribution(subject: Subject, shape: PageWidth) -> Made {
         .note(match &*bounds(&all, several) {
             "" => source(&run.manifest),
             bounds => format!("{}.{bounds}", source(&run.manifest)),
-        })
-        .panel(common::distribution(lines))
-        .size(shape.width(980), 460))
+        });
+    Ok(grid(figure, panels, shape, 230))
 }
 
 /// Of which of these streams only bounds are known.

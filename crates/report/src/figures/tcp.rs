@@ -34,7 +34,8 @@ pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
         0 => String::new(),
         n => format!(" {n} more connections are left out; --stream names some."),
     };
-    let panel = |(name, unit, of): &TcpCurve| {
+    // More than four lines in one panel can't be told apart.
+    let panel = |some: &[TcpCourse], (name, unit, of): &TcpCurve| {
         let ends = shown.iter().filter_map(|course| Some(course.states.last()?.0));
         let panel =
             Panel::new(subject.time_axis_of(ends), Axis::linear(*name).unit(*unit).with_zero());
@@ -42,8 +43,9 @@ pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
             let name = series_name(&course.scenario, &course.stream, several);
             Polyline::with_gaps(name, course.states.iter().map(|(t, state)| (*t, of(state))))
         };
-        panel.marks(shown.iter().map(line))
+        panel.marks(some.iter().map(line))
     };
+    let panels = shown.chunks(4).flat_map(|some| KINDS.iter().map(move |kind| panel(some, kind)));
     let figure = Figure::new(title)
         .subtitle(format!(
             "{}: as the sender's kernel tells it (tcp_info)",
@@ -53,5 +55,5 @@ pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
             "{}. First repeat. Delivery is the kernel's estimate of what arrives.{left_out}",
             source(&run.manifest)
         ));
-    Ok(grid(figure.share_x(), KINDS.iter().map(panel).collect(), shape, 220))
+    Ok(grid(figure.share_x(), panels.collect(), shape, 220))
 }

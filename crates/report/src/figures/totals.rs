@@ -3,12 +3,12 @@
 use super::common::{
     Made, PageWidth, Subject, distinct, empty, listed, series_name, source, times,
 };
-use super::goodput::ways;
+use super::goodput::{of_way, ways};
 use crate::analysis::series::{Part, delays, goodput};
 use quell_chart::{Axis, Figure, Panel, Polyline};
 
 /// Most scenarios in one figure: more lines can't be told apart.
-const MOST: usize = 8;
+const MOST: usize = 4;
 
 pub(super) fn streams_of(subject: Subject) -> Vec<String> {
     let course = goodput(subject.run, 0);
@@ -50,7 +50,8 @@ pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
         let mut panel =
             Panel::new(axis(), Axis::linear("Goodput of all flows").unit("Mbit/s").with_zero())
                 .title(label);
-        for part in course.parts.iter().filter(|part| names.contains(&&*part.scenario)) {
+        let parts = of_way(subject, &course, way.as_deref());
+        for part in parts.iter().filter(|part| names.contains(&&*part.scenario)) {
             panel = panel.mark(Polyline::new(part.scenario.clone(), total(part, &way)).stepped());
         }
         panels.push(panel.marks(way.and_then(|way| subject.capacity(&way, &names))));

@@ -4,17 +4,23 @@ use crate::figures::Name;
 use quell_chart::Figure;
 use std::fmt::Write;
 
-/// A page with this title around a body: one file, without scripts and without the network.
-pub(crate) fn document(title: &str, body: &str) -> String {
+/// A page with this title around a body: one file that needs no network. `scripts` are elements of their own, if any.
+pub(crate) fn document(title: &str, body: &str, scripts: &str) -> String {
+    let allowed = if scripts.is_empty() { "" } else { "; script-src 'unsafe-inline'" };
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'{allowed}\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n{body}</body>\n</html>\n",
+         <title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n{body}{scripts}</body>\n</html>\n",
         escape(title),
         include_str!("page.css")
     )
+}
+
+/// One of the page's parts, of which one is seen at a time.
+pub(crate) fn tab(id: &str, content: &str) -> String {
+    format!("<section class=\"tab\" id=\"{id}\">\n{content}</section>\n")
 }
 
 /// Text for HTML, in elements and in quoted attributes alike. Characters that would turn the direction of reading, or that HTML does not

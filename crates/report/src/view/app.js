@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const core = QuellCore;
-  const doc = JSON.parse(document.getElementById("data").textContent);
+  const doc = JSON.parse(document.getElementById("packets").textContent);
   const element = (id) => document.getElementById(id);
   const canvas = element("canvas");
   const pen = canvas.getContext("2d");
@@ -23,11 +23,10 @@
 
   // ---- the data of one cell ------------------------------------------------------------------------------------------------------
 
-  // The looks of a second measurement begin where those of all streams of the first end.
-  const SLOTS = 1 + Math.max(0, ...doc.cells.flatMap((c) => c.panels.flatMap((p) => p.series.map((s) => s.slot))));
+  // Of two measurements the first is orange, and the second, what was done about it, blue: every eighth look has one colour.
 
-  function prepare(panel, second) {
-    return (raw) => {
+  function prepare(panel, second, beside) {
+    return (raw, index) => {
       const t = core.decode(raw.t);
       const value = core.decode(raw.y);
       const status = raw.status ? core.decode(raw.status) : null;
@@ -38,7 +37,7 @@
       if (status) for (let i = 0; i < t.length; i++) if (!OTHERS.includes(status[i])) lost.push(i);
       const column = (c) => (c ? core.decode(c) : null);
       return {
-        name: second ? `${second}: ${raw.name}` : raw.name, slot: raw.slot + (second ? SLOTS : 0), t, y, value, status: is, lost, panel,
+        name: second ? `${second}: ${raw.name}` : raw.name, slot: beside ? 8 * index + (second ? 0 : 1) : raw.slot, t, y, value, status: is, lost, panel,
         lostAt: Float64Array.from(lost, (i) => t[i]),
         seq: column(raw.seq), up: column(raw.up), down: column(raw.down), bytes: column(raw.bytes),
         pyramid: new core.Pyramid(y),
@@ -57,13 +56,14 @@
   function open(index, beside) {
     const cell = doc.cells[index];
     const other = doc.cells[beside];
-    panels = cell.panels.map((p) => ({ ...p, series: p.series.map(prepare(p)) }));
+    const both = other && beside !== index;
+    panels = cell.panels.map((p) => ({ ...p, series: p.series.map(prepare(p, "", both)) }));
     events = cell.events;
-    if (other && beside !== index) {
+    if (both) {
       for (const p of other.panels) {
         let panel = panels.find((one) => one.title === p.title);
         if (!panel) panels.push((panel = { ...p, series: [] }));
-        panel.series.push(...p.series.map(prepare(panel, other.name)));
+        panel.series.push(...p.series.map(prepare(panel, other.name, true)));
       }
       events = [...cell.events, ...other.events.map((e) => ({ ...e, label: `${other.name}: ${e.label}` }))];
     }
@@ -539,6 +539,8 @@
     y: () => scale({ zero: "fit", fit: "log", log: "zero" }[view.scale]),
   };
   document.addEventListener("keydown", (e) => {
+    // Another part of the page is seen.
+    if (!canvas.offsetParent) return;
     if (e.ctrlKey || e.metaKey || e.altKey || /^(SELECT|INPUT)$/.test(e.target.tagName)) return;
     const number = Number(e.key);
     if (number >= 1 && number <= 9) {
@@ -667,7 +669,8 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { colours(); legend(); draw(); });
   new ResizeObserver(draw).observe(canvas);
   colours();
-  open(doc.worst, -1);
+  besides.value = String(doc.beside ?? -1);
+  open(doc.worst, doc.beside ?? -1);
   point(null);
   // For tests that look at the page from outside.
   window.quellView = { view, panels: () => panels, frames, hover, picture };

@@ -47,6 +47,7 @@ pub fn run(cells: Vec<(&str, &str, u32, CellData)>) -> Run {
         machine: BTreeMap::new(),
         clock: "virtual".into(),
         cells: records,
+        against: BTreeMap::new(),
         complete: true,
         wall_s: Some(1.5),
         virtual_s: Some(12.0),

@@ -36,7 +36,7 @@ fn with(streams: Vec<(&str, Vec<EchoSample>)>) -> Run {
 
 /// The data of a page, as its script gets them.
 fn embedded(page: &str) -> Value {
-    let start = "id=\"data\">";
+    let start = "id=\"packets\">";
     let from = page.find(start).expect("there are data") + start.len();
     let to = from + page[from..].find("</script>").expect("they end");
     serde_json::from_str(&page[from..to]).expect("they are JSON")

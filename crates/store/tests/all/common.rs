@@ -53,6 +53,7 @@ pub fn manifest(cells: &[CellId]) -> Manifest {
                 tasks: vec![],
             })
             .collect(),
+        against: BTreeMap::new(),
         complete: false,
         wall_s: None,
         virtual_s: None,
