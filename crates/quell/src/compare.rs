@@ -68,7 +68,8 @@ impl Comparing {
             value_of(&read[source].0, &places[source], self.by.as_deref()?, scenario)
         };
         // Of one run what belongs together, unless something else is asked for.
-        let named = |name: &String| self.part.scenarios.is_empty() || self.part.scenarios.contains(name);
+        let named =
+            |name: &String| self.part.scenarios.is_empty() || self.part.scenarios.contains(name);
         let pairs: Vec<Pair> = match &read[..] {
             [(run, _)] => Pair::all(&run.manifest),
             _ => Vec::new(),
