@@ -119,34 +119,7 @@ pub fn plan(
 /// See [`ActError`], each variant of which says how things stand then.
 pub fn apply(machine: &mut dyn Machine, asked: &ApplyRequest<'_>) -> Result<Applied, ActError> {
     let namespace = namespace()?;
-    let earlier = earlier(machine, asked.folder, namespace, &asked.device)?;
-    let mut goal = asked.goal.clone();
-    if let Some(log) = &earlier {
-        refuse_pending(log)?;
-        goal.cover(log.origin());
-    }
-    let first = look(machine, &goal)?;
-    let mut before = first.before(&goal);
-    // Ours only: somebody else's stay as they are, or can't be brought back.
-    let mut said = match &earlier {
-        Some(log) => {
-            before.leave_dynamic_out(&log.made);
-            before.without_aimless_hooks()
-        }
-        None => Vec::new(),
-    };
-    refuse_absent(&goal, &first)?;
-    let others = ForeignQueues::of(earlier.as_ref(), &before, &first);
-    let foreign: Vec<String> = others.iter().flat_map(ForeignQueues::words).collect();
-    if !asked.replace && !foreign.is_empty() {
-        return Err(ActError::Foreign(foreign.join("\n")));
-    }
-    let (lost, untried) = one_way(asked.trial, &before, &goal, &first)?;
-    said.extend(untried);
-    if !lost.is_empty() && !asked.no_way_back {
-        return Err(ActError::OneWay(format!("  {}", lost.join("\n  "))));
-    }
-    said.extend(lost.iter().map(|what| format!("can't be brought back: {what}")));
+    let Examined { earlier, goal, before, others, said } = examine(machine, asked, namespace)?;
     let _lock = Lock::take(asked.folder, namespace, &holder(&asked.command))?;
     sweep(asked.folder, namespace);
     let now = look(machine, &goal)?;
@@ -160,6 +133,11 @@ pub fn apply(machine: &mut dyn Machine, asked: &ApplyRequest<'_>) -> Result<Appl
         return Err(ActError::Changed);
     }
     let todo = steps(&goal, &now);
+    // What dynamic classes are to be like stands in the recipe alone.
+    let as_before = earlier.as_ref().is_none_or(|log| log.begun.recipe == asked.recipe);
+    if todo.is_empty() && (goal.dynamic.is_empty() || as_before) {
+        return Ok(Applied { steps: Vec::new(), said });
+    }
     let begun = Begun {
         boot: boot(),
         namespace,
@@ -168,41 +146,88 @@ pub fn apply(machine: &mut dyn Machine, asked: &ApplyRequest<'_>) -> Result<Appl
         who: who(&asked.command),
         wanted: asked.wanted.clone(),
         recipe: asked.recipe.clone(),
-        earlier: None,
-        before,
-        origin: None,
-    };
-    // What dynamic classes are to be like stands in the recipe alone.
-    let as_before = earlier.as_ref().is_none_or(|log| log.begun.recipe == asked.recipe);
-    if todo.is_empty() && (goal.dynamic.is_empty() || as_before) {
-        return Ok(Applied { steps: Vec::new(), said });
-    }
-    let words: Vec<String> = todo.iter().map(ToString::to_string).collect();
-    let begun = Begun {
         earlier: earlier.as_ref().map(|log| log.as_earlier(|made| without(made, &others))),
         origin: earlier.as_ref().map(|log| {
-            let mut origin = log.origin().clone().and(&begun.before);
+            let mut origin = log.origin().clone().and(&before);
             for other in &others {
                 // What somebody has put there since comes back with `off`; ours with another figure in it does not.
                 origin.take_in(&other.found, other.has_root(), other.hooks.clone());
             }
             origin
         }),
-        ..begun
+        before,
     };
-    let mut log = Log::new(asked.folder, begun, earlier.as_ref());
+    let log = Log::new(asked.folder, begun, earlier.as_ref());
+    carry_out(machine, asked, &goal, log, &todo)?;
+    Ok(Applied { steps: todo.iter().map(ToString::to_string).collect(), said })
+}
+
+/// What was found before anything was touched.
+struct Examined {
+    earlier: Option<Log>,
+    goal: Goal,
+    before: Before,
+    others: Vec<ForeignQueues>,
+    said: Vec<String>,
+}
+
+/// Looks at what is there, and refuses what must not be done.
+fn examine(
+    machine: &mut dyn Machine,
+    asked: &ApplyRequest<'_>,
+    namespace: u64,
+) -> Result<Examined, ActError> {
+    let earlier = earlier(machine, asked.folder, namespace, &asked.device)?;
+    let mut goal = asked.goal.clone();
+    if let Some(log) = &earlier {
+        refuse_pending(log)?;
+        goal.cover(log.origin());
+    }
+    let now = look(machine, &goal)?;
+    let mut before = now.before(&goal);
+    // Ours only: somebody else's stay as they are, or can't be brought back.
+    let mut said = match &earlier {
+        Some(log) => {
+            before.leave_dynamic_out(&log.made);
+            before.without_aimless_hooks()
+        }
+        None => Vec::new(),
+    };
+    refuse_absent(&goal, &now)?;
+    let others = ForeignQueues::of(earlier.as_ref(), &before, &now);
+    let foreign: Vec<String> = others.iter().flat_map(ForeignQueues::words).collect();
+    if !asked.replace && !foreign.is_empty() {
+        return Err(ActError::Foreign(foreign.join("\n")));
+    }
+    let (lost, untried) = one_way(asked.trial, &before, &goal, &now)?;
+    said.extend(untried);
+    if !lost.is_empty() && !asked.no_way_back {
+        return Err(ActError::OneWay(format!("  {}", lost.join("\n  "))));
+    }
+    said.extend(lost.iter().map(|what| format!("can't be brought back: {what}")));
+    Ok(Examined { earlier, goal, before, others, said })
+}
+
+/// Takes the steps under a watchdog; where one is refused, all goes back.
+fn carry_out(
+    machine: &mut dyn Machine,
+    asked: &ApplyRequest<'_>,
+    goal: &Goal,
+    mut log: Log,
+    todo: &[Change],
+) -> Result<(), ActError> {
     // It watches before there is anything to watch: whoever dies from here on is seen.
     let patience = PATIENCE_NS + PATIENCE_A_STEP_NS * todo.len() as u64;
     let mut watchdog = (asked.watchdog)(&log, monotonic_ns() + patience)?;
     log.begin()?;
-    if let Err((number, Refusal(why))) = machine.carry_all_out(&todo) {
+    if let Err((number, Refusal(why))) = machine.carry_all_out(todo) {
         log.begun.before.without_those_of(&todo[number..]);
         let (number, of, step) = (number + 1, todo.len(), todo[number].to_string());
         return Err(back(machine, log, ActError::Refused { number, of, step, why }));
     }
-    let made = match look(machine, &goal) {
-        Ok(now) => match steps(&goal, &now).first() {
-            None => Installed::of(&goal, &now),
+    let made = match look(machine, goal) {
+        Ok(now) => match steps(goal, &now).first() {
+            None => Installed::of(goal, &now),
             Some(first) => {
                 let first = first.to_string();
                 return Err(back(machine, log, ActError::NotInForce(first)));
@@ -220,7 +245,7 @@ pub fn apply(machine: &mut dyn Machine, asked: &ApplyRequest<'_>) -> Result<Appl
         return Err(back(machine, log, ActError::NotInForce(why)));
     }
     watchdog.leave();
-    Ok(Applied { steps: words, said })
+    Ok(())
 }
 
 /// What an earlier change made, but for what is others' by now.

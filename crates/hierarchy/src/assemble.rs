@@ -6,7 +6,7 @@
 
 use crate::findings;
 use crate::model::{Device, Filter, Hierarchy, Node, Target};
-use crate::record::{FilterRecord, Hook, NodeRecord, Place, Record, What};
+use crate::record::{Attachment, FilterRecord, Hook, NodeRecord, Record, What};
 use quell_tc::{Handle, Qdisc};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -58,7 +58,9 @@ fn by_device(records: Vec<Record>, nameless: Option<&str>) -> Result<NamedItems,
             Some(name) => name,
             None => whose(&what, &order, &majors).map_err(|why| (line, why))?,
         };
-        if name == NAMELESS && matches!(&what, What::Queue(queue) if queue.place == Place::Root) {
+        if name == NAMELESS
+            && matches!(&what, What::Queue(queue) if queue.place == Attachment::Root)
+        {
             roots += 1;
             if roots > 1 {
                 let why = "this is a second root queue, and neither is said to be of a device: put the command above each output \
@@ -89,7 +91,7 @@ fn whose(
     let (major, shown) = match what {
         What::Queue(queue) => (
             match queue.place {
-                Place::Under(parent) => Some(parent.major),
+                Attachment::Under(parent) => Some(parent.major),
                 _ => None,
             },
             format!("queue {} {}", queue.kind, queue.handle),
@@ -132,55 +134,73 @@ fn shows_flows(kind: &str) -> bool {
     matches!(kind, "fq_codel" | "fq_pie" | "sfq" | "cake" | "fq")
 }
 
-fn device(name: String, records: Vec<What>, is_ifb: &impl Fn(&str) -> bool) -> Device {
-    let mut queues: BTreeMap<(Handle, u8, Handle), NodeRecord> = BTreeMap::new();
-    let mut classes: BTreeMap<Handle, NodeRecord> = BTreeMap::new();
-    let mut flows: HashMap<u16, BTreeSet<u16>> = HashMap::new();
-    let mut filters: Vec<FilterRecord> = Vec::new();
-    let mut told = HashMap::new();
-    for what in records {
-        match what {
-            What::Queue(queue) => {
-                let (class, parent) = match queue.place {
-                    Place::Root => (0, Handle::ROOT),
-                    Place::Ingress => (1, Handle::INGRESS),
-                    Place::Under(parent) => (2, parent),
-                };
-                // Of several with the handle 0: each has its own place. What comes later is newer.
-                queues.insert((queue.handle, class, parent), queue);
-            }
-            What::Class(class) if shows_flows(&class.kind) => {
-                flows.entry(class.handle.major).or_default().insert(class.handle.minor);
-            }
-            // hfsc shows itself as its own root class.
-            What::Class(class) if class.handle.minor == 0 && class.kind == "hfsc" => {}
-            What::Class(class) => drop(classes.insert(class.handle, class)),
-            What::Filter(filter) => {
-                let key = (
-                    filter.parent,
-                    filter.hook,
-                    filter.prio,
-                    filter.kind.clone(),
-                    filter.name.clone(),
-                    filter.matches.clone(),
-                );
-                match told.get(&key) {
-                    Some(at) => filters[*at] = filter,
-                    None => {
-                        told.insert(key, filters.len());
-                        filters.push(filter);
+/// What was read of a device, each thing once: what comes later is newer.
+#[derive(Default)]
+struct Sorted {
+    /// Of several with the handle 0 each has its own place.
+    queues: BTreeMap<(Handle, u8, Handle), NodeRecord>,
+    classes: BTreeMap<Handle, NodeRecord>,
+    /// Of queues whose classes are flows inside them.
+    flows: HashMap<u16, BTreeSet<u16>>,
+    filters: Vec<FilterRecord>,
+}
+
+impl Sorted {
+    fn of(records: Vec<What>) -> Self {
+        let mut sorted = Sorted::default();
+        let mut numbers = HashMap::new();
+        for what in records {
+            match what {
+                What::Queue(queue) => {
+                    let (class, parent) = match queue.place {
+                        Attachment::Root => (0, Handle::ROOT),
+                        Attachment::Ingress => (1, Handle::INGRESS),
+                        Attachment::Under(parent) => (2, parent),
+                    };
+                    sorted.queues.insert((queue.handle, class, parent), queue);
+                }
+                What::Class(class) if shows_flows(&class.kind) => {
+                    let flows = sorted.flows.entry(class.handle.major).or_default();
+                    flows.insert(class.handle.minor);
+                }
+                // hfsc shows itself as its own root class.
+                What::Class(class) if class.handle.minor == 0 && class.kind == "hfsc" => {}
+                What::Class(class) => drop(sorted.classes.insert(class.handle, class)),
+                What::Filter(filter) => {
+                    let key = (
+                        filter.parent,
+                        filter.hook,
+                        filter.prio,
+                        filter.kind.clone(),
+                        filter.name.clone(),
+                        filter.matches.clone(),
+                    );
+                    match numbers.get(&key) {
+                        Some(at) => sorted.filters[*at] = filter,
+                        None => {
+                            numbers.insert(key, sorted.filters.len());
+                            sorted.filters.push(filter);
+                        }
                     }
                 }
             }
         }
+        // The one place inside tbf, netem or red is worth a word only where a queue hangs in it.
+        let under = sorted.queues.keys().filter(|key| key.1 == 2).map(|key| key.2);
+        let used: BTreeSet<Handle> = under.collect();
+        sorted.classes.retain(|handle, class| {
+            !matches!(class.kind.as_str(), "tbf" | "netem" | "red") || used.contains(handle)
+        });
+        let order = |f: &FilterRecord| (f.parent, f.hook.map(|hook| hook as u8), f.prio);
+        sorted.filters.sort_by_key(order);
+        sorted
     }
-    // The one place inside tbf, netem or red is worth a word only where a queue hangs in it.
-    let used: BTreeSet<Handle> = queues.keys().filter(|key| key.1 == 2).map(|key| key.2).collect();
-    classes.retain(|handle, class| {
-        !matches!(class.kind.as_str(), "tbf" | "netem" | "red") || used.contains(handle)
-    });
+}
+
+fn device(name: String, records: Vec<What>, is_ifb: &impl Fn(&str) -> bool) -> Device {
+    let Sorted { queues, classes, flows, filters } = Sorted::of(records);
     let mut build = Build::default();
-    let places: Vec<(usize, bool, Place)> = queues
+    let places: Vec<(usize, bool, Attachment)> = queues
         .into_values()
         .map(|record| (false, record))
         .chain(classes.into_values().map(|record| (true, record)))
@@ -198,45 +218,17 @@ fn device(name: String, records: Vec<What>, is_ifb: &impl Fn(&str) -> bool) -> D
             node.flows = flows.get(&node.handle.major).map_or(0, BTreeSet::len);
         }
     }
-    let mut device = Device {
+    let filters = build.filters(filters);
+    Device {
         ifb: is_ifb(&name),
         name,
         nodes: build.nodes,
-        filters: Vec::new(),
+        filters,
         tops,
         adrift,
         fed_by: Vec::new(),
         findings: Vec::new(),
-    };
-    filters.sort_by_key(|filter| (filter.parent, filter.hook.map(|hook| hook as u8), filter.prio));
-    let ingress =
-        device.nodes.iter().position(|node| matches!(node.kind.as_str(), "ingress" | "clsact"));
-    let root = device.nodes.iter().position(|node| !node.class && node.parent.is_none());
-    let mut places = QueueIndex {
-        nodes: &device.nodes,
-        queues: &build.queues,
-        classes: &build.classes,
-        ingress,
-        root,
-        steps: MOST_STEPS,
-    };
-    device.filters = filters.into_iter().map(|record| places.put(record)).collect();
-    for index in 0..device.filters.len() {
-        let chosen = match &device.filters[index].target {
-            Target::Class(class) => vec![*class],
-            Target::Spread(classes) => classes.clone(),
-            _ => Vec::new(),
-        };
-        chosen.into_iter().for_each(|class| device.nodes[class].chosen_by.push(index));
     }
-    for index in 0..device.nodes.len() {
-        if let Some(class) =
-            device.nodes[index].default.and_then(|handle| build.classes.get(&handle))
-        {
-            device.nodes[*class].is_default = true;
-        }
-    }
-    device
 }
 
 #[derive(Default)]
@@ -273,14 +265,16 @@ impl Build {
         index
     }
 
-    fn hang(&mut self, node: usize, class: bool, place: Place) {
+    fn hang(&mut self, node: usize, class: bool, place: Attachment) {
         let own = self.nodes[node].handle;
         let parent = match place {
-            Place::Root if !class => return self.tops.push((0, node)),
-            Place::Ingress => return self.tops.push((1, node)),
-            Place::Root => self.queues.get(&own.major).copied(),
-            Place::Under(parent) if parent.minor == 0 => self.queues.get(&parent.major).copied(),
-            Place::Under(parent) => {
+            Attachment::Root if !class => return self.tops.push((0, node)),
+            Attachment::Ingress => return self.tops.push((1, node)),
+            Attachment::Root => self.queues.get(&own.major).copied(),
+            Attachment::Under(parent) if parent.minor == 0 => {
+                self.queues.get(&parent.major).copied()
+            }
+            Attachment::Under(parent) => {
                 self.classes.get(&parent).copied().or_else(|| self.implied(parent))
             }
         };
@@ -295,7 +289,7 @@ impl Build {
         let record = NodeRecord {
             kind: self.nodes[queue].kind.clone(),
             handle,
-            place: Place::Root,
+            place: Attachment::Root,
             default: None,
             settings: Vec::new(),
             counters: None,
@@ -344,6 +338,35 @@ impl Build {
             }
         }
         (tops, adrift)
+    }
+
+    /// Hangs filters where they belong, and tells classes by whom they are chosen.
+    fn filters(&mut self, records: Vec<FilterRecord>) -> Vec<Filter> {
+        let first = |is: &dyn Fn(&Node) -> bool| self.nodes.iter().position(is);
+        let mut places = QueueIndex {
+            nodes: &self.nodes,
+            queues: &self.queues,
+            classes: &self.classes,
+            ingress: first(&|node| matches!(node.kind.as_str(), "ingress" | "clsact")),
+            root: first(&|node| !node.class && node.parent.is_none()),
+            steps: MOST_STEPS,
+        };
+        let filters: Vec<Filter> = records.into_iter().map(|record| places.put(record)).collect();
+        for (number, filter) in filters.iter().enumerate() {
+            let chosen = match &filter.target {
+                Target::Class(class) => std::slice::from_ref(class),
+                Target::Spread(classes) => classes,
+                _ => &[],
+            };
+            chosen.iter().for_each(|class| self.nodes[*class].chosen_by.push(number));
+        }
+        for index in 0..self.nodes.len() {
+            let default = self.nodes[index].default;
+            if let Some(class) = default.and_then(|handle| self.classes.get(&handle)) {
+                self.nodes[*class].is_default = true;
+            }
+        }
+        filters
     }
 }
 

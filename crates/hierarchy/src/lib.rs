@@ -25,5 +25,5 @@ pub use change::{PerSecond, change};
 pub use live::{LiveDevice, records_of};
 pub use model::{Device, Filter, Finding, Hierarchy, Node, Target, Trouble};
 pub use read::{ReadError, Reading, read};
-pub use record::{Counters, Deed, FilterRecord, Hook, NodeRecord, Place, Record, What};
+pub use record::{Attachment, Counters, Deed, FilterRecord, Hook, NodeRecord, Record, What};
 pub use settings::Setting;

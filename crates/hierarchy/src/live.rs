@@ -1,8 +1,8 @@
 //! Records of what the kernel said of a device.
 
-use crate::record::{Counters, Deed, FilterRecord, Hook, NodeRecord, Place, Record, What};
+use crate::record::{Attachment, Counters, Deed, FilterRecord, Hook, NodeRecord, Record, What};
 use crate::settings::QueueOptions;
-use crate::u32_words::{self, Key};
+use crate::u32_words::{self, MatchKey};
 use quell_tc::observed::{ExtraStats, ObservedFilter, Snapshot, Stats};
 use quell_tc::{Action, ClassKind, Filter, FilterKind, FlowMode, Handle, Match, Qdisc};
 use serde_json::{Map, Value};
@@ -49,11 +49,11 @@ pub fn records_of(device: &LiveDevice<'_>) -> Vec<Record> {
     all.map(|what| Record { device: Some((*name).to_owned()), line: 0, what }).collect()
 }
 
-fn place(parent: Handle) -> Place {
+fn place(parent: Handle) -> Attachment {
     match parent {
-        Handle::ROOT => Place::Root,
-        Handle::INGRESS => Place::Ingress,
-        parent => Place::Under(parent),
+        Handle::ROOT => Attachment::Root,
+        Handle::INGRESS => Attachment::Ingress,
+        parent => Attachment::Under(parent),
     }
 }
 
@@ -132,7 +132,7 @@ fn matches(record: &mut FilterRecord, filter: &Filter) {
             for one in &u32.r#match {
                 match *one {
                     Match::Raw { width: 32, value, mask, at } => {
-                        keys.push(Key { value, mask, at, next_header: false })
+                        keys.push(MatchKey { value, mask, at, next_header: false })
                     }
                     ref other => record.matches.push(other.to_string()),
                 }

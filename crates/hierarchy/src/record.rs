@@ -27,7 +27,7 @@ pub struct NodeRecord {
     pub kind: String,
     /// Its name; `0:` for a queue that the kernel made by itself.
     pub handle: Handle,
-    pub place: Place,
+    pub place: Attachment,
     /// The class for packets that no filter matches: its minor.
     pub default: Option<u16>,
     pub settings: Vec<Setting>,
@@ -36,7 +36,7 @@ pub struct NodeRecord {
 
 /// Where a queue or a class hangs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum Attachment {
     /// On the device, on the way out; of a class: directly in its queue.
     Root,
     /// On the device, on the way in (and for clsact on both).

@@ -12,7 +12,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// One comparison: 32 bits at an offset from the network header, or from the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Key {
+pub struct MatchKey {
     pub value: u32,
     pub mask: u32,
     pub at: i32,
@@ -21,8 +21,8 @@ pub struct Key {
 }
 
 /// All comparisons of a filter that looks at `protocol`.
-pub fn words(protocol: &str, keys: &[Key]) -> Vec<String> {
-    let keys: Vec<Key> = keys.iter().copied().filter(|key| key.mask != 0).collect();
+pub fn words(protocol: &str, keys: &[MatchKey]) -> Vec<String> {
+    let keys: Vec<MatchKey> = keys.iter().copied().filter(|key| key.mask != 0).collect();
     match protocol {
         "ip" => keys.iter().map(|key| ipv4(key).unwrap_or_else(|| raw(key))).collect(),
         "ipv6" => ipv6(&keys),
@@ -30,13 +30,13 @@ pub fn words(protocol: &str, keys: &[Key]) -> Vec<String> {
     }
 }
 
-fn raw(key: &Key) -> String {
+fn raw(key: &MatchKey) -> String {
     let from = if key.next_header { "nexthdr+" } else { "" };
     format!("u32 {:#x} {:#x} at {from}{}", key.value, key.mask, key.at)
 }
 
-fn ipv4(key: &Key) -> Option<String> {
-    let Key { value, mask, .. } = *key;
+fn ipv4(key: &MatchKey) -> Option<String> {
+    let MatchKey { value, mask, .. } = *key;
     if key.next_header {
         return ports("ip", key, 0);
     }
@@ -62,7 +62,7 @@ fn byte(what: &str, value: u32, mask: u32) -> String {
     if mask == 0xff { format!("{what} {value:#x}") } else { format!("{what} {value:#x} {mask:#x}") }
 }
 
-fn ports(family: &str, key: &Key, at: i32) -> Option<String> {
+fn ports(family: &str, key: &MatchKey, at: i32) -> Option<String> {
     let port = |way, value: u32, mask: u32| match mask {
         0xffff => format!("{family} {way} {value}"),
         _ => format!("{family} {way} {value:#x} {mask:#x}"),
@@ -75,10 +75,10 @@ fn ports(family: &str, key: &Key, at: i32) -> Option<String> {
     }
 }
 
-fn ipv6(keys: &[Key]) -> Vec<String> {
+fn ipv6(keys: &[MatchKey]) -> Vec<String> {
     let mut words = Vec::new();
     for (way, first) in [("src", 8), ("dst", 24)] {
-        let part = |key: &&Key| !key.next_header && key.at >= first && key.at < first + 16;
+        let part = |key: &&MatchKey| !key.next_header && key.at >= first && key.at < first + 16;
         let (mut address, mut mask) = (0u128, 0u128);
         for key in keys.iter().filter(part) {
             let shift = 96 - (key.at - first) * 8;
@@ -102,8 +102,8 @@ fn ipv6(keys: &[Key]) -> Vec<String> {
     words
 }
 
-fn ipv6_field(key: &Key) -> Option<String> {
-    let Key { value, mask, .. } = *key;
+fn ipv6_field(key: &MatchKey) -> Option<String> {
+    let MatchKey { value, mask, .. } = *key;
     if key.next_header {
         return ports("ip6", key, 0);
     }
@@ -121,7 +121,7 @@ mod tests {
 
     fn said(protocol: &str, keys: &[(u32, u32, i32)]) -> String {
         let key =
-            |&(value, mask, at): &(u32, u32, i32)| Key { value, mask, at, next_header: false };
+            |&(value, mask, at): &(u32, u32, i32)| MatchKey { value, mask, at, next_header: false };
         words(protocol, &keys.iter().map(key).collect::<Vec<_>>()).join(", ")
     }
 

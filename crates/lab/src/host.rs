@@ -7,7 +7,7 @@ use crate::line::{self, Punctuality};
 use crate::topology::TunnelKind;
 use quell_classify::Classifier;
 use quell_netlink::core::{Protocol, Socket};
-use quell_netlink::link::{Ends, LinkKind, NewLink, VethEnd};
+use quell_netlink::link::{LinkKind, NewLink, TunnelEnds, VethEnd};
 use quell_netlink::tc::{self, ApplyError};
 use quell_netlink::{LinkName, NetlinkError, Stack};
 use quell_sys::netns::NetNs;
@@ -55,8 +55,8 @@ fn probe(plans: &[CellPlan], found: &mut BTreeMap<String, String>) -> Result<(),
     }
     for kind in tunnels(plans) {
         let name: LinkName = "tunnel".parse().expect("a short word is a device name");
-        let v4 = Ends::new(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
-        let v6 = Ends::new(
+        let v4 = TunnelEnds::new(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+        let v6 = TunnelEnds::new(
             Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1),
             Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2),
         );

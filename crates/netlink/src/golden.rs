@@ -5,7 +5,7 @@
 
 use crate::address::{self, NewAddress};
 use crate::core::{Message, flags};
-use crate::link::{self, Ends, LinkChange, LinkKind, LinkName, Mac, NewLink, OuterTos};
+use crate::link::{self, LinkChange, LinkKind, LinkName, Mac, NewLink, OuterTos, TunnelEnds};
 use crate::link::{Tunnel, TunnelPayload, VethEnd, VlanId};
 use crate::nat;
 use crate::neighbour;
@@ -50,14 +50,14 @@ fn plain(text: &str, kind: impl Into<LinkKind>) -> Message {
     link::new_link(&NewLink::new(name(text), kind.into()))
 }
 
-fn v4_ends() -> Ends<std::net::Ipv4Addr> {
+fn v4_ends() -> TunnelEnds<std::net::Ipv4Addr> {
     let tos = OuterTos::Fixed(0);
-    Ends { tos, ..Ends::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into()) }
+    TunnelEnds { tos, ..TunnelEnds::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into()) }
 }
 
-fn v6_ends() -> Ends<std::net::Ipv6Addr> {
+fn v6_ends() -> TunnelEnds<std::net::Ipv6Addr> {
     let tos = OuterTos::Fixed(0);
-    Ends { tos, ..Ends::new("fd00::1".parse().unwrap(), "fd00::2".parse().unwrap()) }
+    TunnelEnds { tos, ..TunnelEnds::new("fd00::1".parse().unwrap(), "fd00::2".parse().unwrap()) }
 }
 
 #[test]

@@ -50,5 +50,5 @@ pub use render::{change_command, commands, outline};
 pub use side::Side;
 pub use table::{At, Encoded, Field, OptionError, Payload, Reported, Unit, Word};
 pub use tree::{Class, Clsact, Ingress, Queue, Tree};
-pub use u32_match::{Key, Match, MatchError, merge_keys};
+pub use u32_match::{Match, MatchError, MatchKey, merge_keys};
 pub use validate::TreeError;

@@ -79,7 +79,7 @@ pub struct MatchError {
 
 /// One comparison as the kernel makes it: (32 bits at `offset`) & `mask` = `value`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Key {
+pub struct MatchKey {
     /// Bits that count, in packet order.
     pub mask: u32,
     /// What they must be.
@@ -90,7 +90,7 @@ pub struct Key {
 
 impl Match {
     /// The comparisons that this match comes to; several for long IPv6 prefixes, one with an empty mask for `/0`.
-    pub fn keys(&self) -> Vec<Key> {
+    pub fn keys(&self) -> Vec<MatchKey> {
         match *self {
             Match::Address { source, prefix } => address_keys(source, prefix),
             Match::Port { v6, source, value, mask } => {
@@ -103,21 +103,21 @@ impl Match {
             Match::Tos { v6: false, value, mask } => vec![narrow(8, value.into(), mask.into(), 1)],
             Match::Tos { v6: true, value, mask } => {
                 let mask = u32::from(mask) << 20;
-                vec![Key { mask, value: (u32::from(value) << 20) & mask, offset: 0 }]
+                vec![MatchKey { mask, value: (u32::from(value) << 20) & mask, offset: 0 }]
             }
             Match::Raw { width, value, mask, at } => vec![narrow(width, value, mask, at)],
         }
     }
 }
 
-fn narrow(width: u8, value: u32, mask: u32, at: i32) -> Key {
+fn narrow(width: u8, value: u32, mask: u32, at: i32) -> MatchKey {
     let shift = 32u32.saturating_sub(width.into()).saturating_sub(8 * (at & 3) as u32);
     let mask = mask << shift;
-    Key { mask, value: (value << shift) & mask, offset: at & !3 }
+    MatchKey { mask, value: (value << shift) & mask, offset: at & !3 }
 }
 
-fn address_keys(source: bool, prefix: Prefix) -> Vec<Key> {
-    let words = |bits: u128, length: u8, start: i32, width: u8| -> Vec<Key> {
+fn address_keys(source: bool, prefix: Prefix) -> Vec<MatchKey> {
+    let words = |bits: u128, length: u8, start: i32, width: u8| -> Vec<MatchKey> {
         let length = length.min(width);
         let count = (u32::from(length).div_ceil(32)).max(if width == 32 { 1 } else { 0 });
         (0..count)
@@ -125,7 +125,7 @@ fn address_keys(source: bool, prefix: Prefix) -> Vec<Key> {
                 let covered = u32::from(length).saturating_sub(32 * i).min(32);
                 let mask = u32::MAX.checked_shl(32 - covered).unwrap_or(0);
                 let word = (bits >> (u32::from(width) - 32 - 32 * i)) as u32;
-                Key { mask, value: word & mask, offset: start + 4 * i as i32 }
+                MatchKey { mask, value: word & mask, offset: start + 4 * i as i32 }
             })
             .collect()
     };
@@ -138,8 +138,8 @@ fn address_keys(source: bool, prefix: Prefix) -> Vec<Key> {
 }
 
 /// All comparisons of a filter, those on the same word made one. `None` if two contradict each other.
-pub fn merge_keys(matches: &[Match]) -> Option<Vec<Key>> {
-    let mut merged: Vec<Key> = Vec::new();
+pub fn merge_keys(matches: &[Match]) -> Option<Vec<MatchKey>> {
+    let mut merged: Vec<MatchKey> = Vec::new();
     for key in matches.iter().flat_map(Match::keys) {
         match merged.iter_mut().find(|other| other.offset == key.offset) {
             Some(other) if (other.value ^ key.value) & other.mask & key.mask != 0 => return None,
@@ -276,14 +276,17 @@ impl<'de> Deserialize<'de> for Match {
 mod tests {
     use super::*;
 
-    fn keys(text: &str) -> Vec<Key> {
+    fn keys(text: &str) -> Vec<MatchKey> {
         text.parse::<Match>().unwrap().keys()
     }
 
     #[test]
     fn a_port_lies_in_its_half_of_a_word() {
-        assert_eq!(keys("ip sport 80"), [Key { mask: 0xffff_0000, value: 80 << 16, offset: 20 }]);
-        assert_eq!(keys("ip6 dport 53"), [Key { mask: 0xffff, value: 53, offset: 40 }]);
+        assert_eq!(
+            keys("ip sport 80"),
+            [MatchKey { mask: 0xffff_0000, value: 80 << 16, offset: 20 }]
+        );
+        assert_eq!(keys("ip6 dport 53"), [MatchKey { mask: 0xffff, value: 53, offset: 40 }]);
     }
 
     #[test]
@@ -292,23 +295,29 @@ mod tests {
         assert_eq!(
             found,
             [
-                Key { mask: 0xffff_ffff, value: 0x2001_0db8, offset: 8 },
-                Key { mask: 0xff00_0000, value: 0, offset: 12 },
+                MatchKey { mask: 0xffff_ffff, value: 0x2001_0db8, offset: 8 },
+                MatchKey { mask: 0xff00_0000, value: 0, offset: 12 },
             ]
         );
     }
 
     #[test]
     fn a_named_dscp_ignores_the_ecn_bits() {
-        assert_eq!(keys("ip tos EF"), [Key { mask: 0xfc << 16, value: 0xb8 << 16, offset: 0 }]);
-        assert_eq!(keys("ip tos 0x10"), [Key { mask: 0xff << 16, value: 0x10 << 16, offset: 0 }]);
+        assert_eq!(
+            keys("ip tos EF"),
+            [MatchKey { mask: 0xfc << 16, value: 0xb8 << 16, offset: 0 }]
+        );
+        assert_eq!(
+            keys("ip tos 0x10"),
+            [MatchKey { mask: 0xff << 16, value: 0x10 << 16, offset: 0 }]
+        );
     }
 
     #[test]
     fn conditions_on_one_word_are_made_one_and_contradictions_noticed() {
         let two = ["ip sport 80", "ip dport 443"].map(|text| text.parse().unwrap());
         let merged = merge_keys(&two).unwrap();
-        assert_eq!(merged, [Key { mask: u32::MAX, value: 80 << 16 | 443, offset: 20 }]);
+        assert_eq!(merged, [MatchKey { mask: u32::MAX, value: 80 << 16 | 443, offset: 20 }]);
         let never = ["ip sport 80", "ip sport 81"].map(|text| text.parse().unwrap());
         assert_eq!(merge_keys(&never), None);
     }

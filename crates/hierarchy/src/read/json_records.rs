@@ -3,9 +3,9 @@
 use super::context::Context;
 use super::json::{Json, Reader};
 use super::text;
-use crate::record::{Counters, Deed, FilterRecord, Hook, NodeRecord, Place, Record, What};
+use crate::record::{Attachment, Counters, Deed, FilterRecord, Hook, NodeRecord, Record, What};
 use crate::settings::QueueOptions;
-use crate::u32_words::{self, Key};
+use crate::u32_words::{self, MatchKey};
 use quell_tc::Handle;
 use serde_json::Value;
 
@@ -68,10 +68,12 @@ fn node(value: &Json, kind: &str, class: bool) -> Result<NodeRecord, String> {
     let handle = text::handle(handle)?;
     let parent = value.get("parent").and_then(Json::text).map(text::handle).transpose()?;
     let place = match parent {
-        Some(Handle::INGRESS) => Place::Ingress,
-        Some(parent) => Place::Under(parent),
-        None if value.get("ingress").is_some() || value.get("clsact").is_some() => Place::Ingress,
-        None => Place::Root,
+        Some(Handle::INGRESS) => Attachment::Ingress,
+        Some(parent) => Attachment::Under(parent),
+        None if value.get("ingress").is_some() || value.get("clsact").is_some() => {
+            Attachment::Ingress
+        }
+        None => Attachment::Root,
     };
     let mut options = QueueOptions::default();
     let of_class = |name: &str| {
@@ -231,12 +233,12 @@ fn filter(value: &Json, kind: &str, context: &Context) -> Result<Option<FilterRe
     Ok(Some(record))
 }
 
-fn key(value: &Json) -> Option<Key> {
+fn key(value: &Json) -> Option<MatchKey> {
     let hex = |name: &str| u32::from_str_radix(value.get(name)?.text()?, 16).ok();
     let at = value.get("off")?.text()?.parse().ok()?;
     let next_header =
         value.get("offmask").and_then(Json::text).is_some_and(|mask| !mask.is_empty());
-    Some(Key { value: hex("value")?, mask: hex("mask")?, at, next_header })
+    Some(MatchKey { value: hex("value")?, mask: hex("mask")?, at, next_header })
 }
 
 /// A key of flower; its mask stands beside it.

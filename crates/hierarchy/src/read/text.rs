@@ -7,9 +7,9 @@
 //! ```
 
 use super::context::Context;
-use crate::record::{Counters, Deed, FilterRecord, Hook, NodeRecord, Place, Record, What};
+use crate::record::{Attachment, Counters, Deed, FilterRecord, Hook, NodeRecord, Record, What};
 use crate::settings::QueueOptions;
-use crate::u32_words::{self, Key};
+use crate::u32_words::{self, MatchKey};
 use quell_tc::Handle;
 
 pub(crate) fn begins_record(line: &str) -> bool {
@@ -74,14 +74,14 @@ fn of_lines(
         while place.is_none() {
             match words.next() {
                 Some("dev") => device = words.next().map(str::to_owned),
-                Some("root") => place = Some(Place::Root),
-                Some("ingress" | "clsact") => place = Some(Place::Ingress),
+                Some("root") => place = Some(Attachment::Root),
+                Some("ingress" | "clsact") => place = Some(Attachment::Ingress),
                 Some("parent") => {
                     let parent = handle(words.next().unwrap_or_default())?;
                     place = Some(if parent == Handle::INGRESS {
-                        Place::Ingress
+                        Attachment::Ingress
                     } else {
-                        Place::Under(parent)
+                        Attachment::Under(parent)
                     });
                 }
                 Some("offloaded" | "[offloaded]") => {}
@@ -98,7 +98,7 @@ fn of_lines(
         let options = QueueOptions::of_words(kind, words)?;
         let counters = counters
             .map(|counters| Counters { direct_packets: options.direct_packets, ..counters });
-        let place = place.unwrap_or(Place::Root);
+        let place = place.unwrap_or(Attachment::Root);
         let node = NodeRecord {
             kind: kind.to_owned(),
             handle: own,
@@ -390,11 +390,11 @@ fn inside(record: &mut FilterRecord, lines: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-fn key(value: &str, at: &str) -> Option<Key> {
+fn key(value: &str, at: &str) -> Option<MatchKey> {
     let hex = |text: &str| u32::from_str_radix(text, 16).ok();
     let (value, mask) = value.split_once('/')?;
     let (at, next_header) = at.strip_prefix("nexthdr+").map_or((at, false), |at| (at, true));
-    Some(Key { value: hex(value)?, mask: hex(mask)?, at: at.parse().ok()?, next_header })
+    Some(MatchKey { value: hex(value)?, mask: hex(mask)?, at: at.parse().ok()?, next_header })
 }
 
 /// A key of flower with its value: bytes of which some bits count are hexadecimal.

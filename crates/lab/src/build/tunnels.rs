@@ -4,7 +4,7 @@
 use super::node::{BuildError, link_name, within};
 use crate::topology::{Network, Tunnel, TunnelKind};
 use quell_netlink::address::NewAddress;
-use quell_netlink::link::{Ends, LinkKind, NewLink, Tunnel as Kind, TunnelPayload};
+use quell_netlink::link::{LinkKind, NewLink, Tunnel as Kind, TunnelEnds, TunnelPayload};
 use quell_netlink::route::NewRoute;
 use quell_netlink::wireguard::{Config, Peer, PrivateKey, Wireguard};
 use quell_netlink::{LinkName, NetlinkError, Prefix, quiet};
@@ -32,7 +32,11 @@ pub(super) fn build(network: &Network, spaces: &[NetNs], seed: u64) -> Result<()
 }
 
 /// The device of a tunnel between these addresses.
-pub(crate) fn device(kind: TunnelKind, v4: Ends<Ipv4Addr>, v6: Ends<Ipv6Addr>) -> LinkKind {
+pub(crate) fn device(
+    kind: TunnelKind,
+    v4: TunnelEnds<Ipv4Addr>,
+    v6: TunnelEnds<Ipv6Addr>,
+) -> LinkKind {
     match kind {
         TunnelKind::Ipip => LinkKind::Tunnel(Kind::Ipip(v4)),
         TunnelKind::SixInFour => LinkKind::Tunnel(Kind::Sit(v4)),
@@ -57,8 +61,8 @@ fn end(
     let v6 = |n: usize| {
         network.v6(n).ok_or_else(|| BuildError::Plan("a tunnel's end has no address".into()))
     };
-    let v4 = Ends::new(v4(node)?, v4(peer)?);
-    let kind = device(tunnel.kind, v4, Ends::new(v6(node)?, v6(peer)?));
+    let v4 = TunnelEnds::new(v4(node)?, v4(peer)?);
+    let kind = device(tunnel.kind, v4, TunnelEnds::new(v6(node)?, v6(peer)?));
     let name = link_name(&tunnel.name)?;
     let mut link = NewLink::new(name.clone(), kind);
     link.mtu = tunnel.mtu;

@@ -46,23 +46,23 @@ impl VlanId {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tunnel {
     /// IPv4 in IPv4 (RFC 2003), device kind `ipip`.
-    Ipip(Ends<Ipv4Addr>),
+    Ipip(TunnelEnds<Ipv4Addr>),
     /// IPv6 in IPv4 (RFC 4213, protocol 41), device kind `sit`.
-    Sit(Ends<Ipv4Addr>),
+    Sit(TunnelEnds<Ipv4Addr>),
     /// IPv4, IPv6 or both in IPv6 (RFC 2473), device kind `ip6tnl`. Without the encapsulation limit
     /// option, so that the inner packet follows the outer header directly.
-    Ip6Tnl(Ends<Ipv6Addr>, TunnelPayload),
+    Ip6Tnl(TunnelEnds<Ipv6Addr>, TunnelPayload),
     /// GRE over IPv4 (RFC 2784), carrying IP.
     Gre {
         /// Its ends.
-        ends: Ends<Ipv4Addr>,
+        ends: TunnelEnds<Ipv4Addr>,
         /// The key of both directions (RFC 2890), if any.
         key: Option<u32>,
     },
     /// GRE over IPv6, carrying IP. Without the encapsulation limit option.
     Ip6Gre {
         /// Its ends.
-        ends: Ends<Ipv6Addr>,
+        ends: TunnelEnds<Ipv6Addr>,
         /// The key of both directions (RFC 2890), if any.
         key: Option<u32>,
     },
@@ -81,7 +81,7 @@ pub enum TunnelPayload {
 
 /// The two ends of a tunnel as seen from here, and the outer header's fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ends<A> {
+pub struct TunnelEnds<A> {
     /// Our outer address.
     pub local: A,
     /// The other end's outer address.
@@ -92,8 +92,8 @@ pub struct Ends<A> {
     pub tos: OuterTos,
 }
 
-impl<A> Ends<A> {
-    /// Ends with a TTL of 64 and the inner packet's TOS.
+impl<A> TunnelEnds<A> {
+    /// TunnelEnds with a TTL of 64 and the inner packet's TOS.
     pub fn new(local: A, remote: A) -> Self {
         Self { local, remote, ttl: 64, tos: OuterTos::Inherit }
     }
@@ -204,7 +204,7 @@ mod gre {
     pub const HAS_KEY: u16 = 0x2000;
 }
 
-fn write_ip_in_v4(ends: &Ends<Ipv4Addr>, to: &mut AttrWriter) {
+fn write_ip_in_v4(ends: &TunnelEnds<Ipv4Addr>, to: &mut AttrWriter) {
     // Protocol 0: any. The device kind itself decides what is carried.
     to.u8(iptun::PROTO, 0)
         .bytes(iptun::LOCAL, &ends.local.octets())
@@ -217,7 +217,7 @@ fn write_ip_in_v4(ends: &Ends<Ipv4Addr>, to: &mut AttrWriter) {
     write_no_further_encapsulation(iptun::ENCAP_TYPE, 0, to);
 }
 
-fn write_ip_in_v6(ends: &Ends<Ipv6Addr>, payload: TunnelPayload, to: &mut AttrWriter) {
+fn write_ip_in_v6(ends: &TunnelEnds<Ipv6Addr>, payload: TunnelPayload, to: &mut AttrWriter) {
     let protocol = match payload {
         TunnelPayload::V4 => libc::IPPROTO_IPIP as u8,
         TunnelPayload::V6 => libc::IPPROTO_IPV6 as u8,
@@ -236,7 +236,7 @@ fn write_ip_in_v6(ends: &Ends<Ipv6Addr>, payload: TunnelPayload, to: &mut AttrWr
     write_no_further_encapsulation(iptun::ENCAP_TYPE, ENCAP_FLAG_CSUM6, to);
 }
 
-fn write_gre_v4(ends: &Ends<Ipv4Addr>, key: Option<u32>, to: &mut AttrWriter) {
+fn write_gre_v4(ends: &TunnelEnds<Ipv4Addr>, key: Option<u32>, to: &mut AttrWriter) {
     write_gre_key(key, to);
     to.bytes(gre::LOCAL, &ends.local.octets())
         .bytes(gre::REMOTE, &ends.remote.octets())
@@ -247,7 +247,7 @@ fn write_gre_v4(ends: &Ends<Ipv4Addr>, key: Option<u32>, to: &mut AttrWriter) {
     write_no_further_encapsulation(gre::ENCAP_TYPE, 0, to);
 }
 
-fn write_gre_v6(ends: &Ends<Ipv6Addr>, key: Option<u32>, to: &mut AttrWriter) {
+fn write_gre_v6(ends: &TunnelEnds<Ipv6Addr>, key: Option<u32>, to: &mut AttrWriter) {
     let (flow, flags) = v6_class(ends.tos);
     write_gre_key(key, to);
     to.bytes(gre::LOCAL, &ends.local.octets())

@@ -16,7 +16,7 @@ mod observe;
 pub use create::{LinkChange, NamespaceFd, NewLink, VethEnd};
 #[cfg(test)]
 pub(crate) use create::{change, new_link, new_veth};
-pub use kind::{Ends, LinkKind, OuterTos, Tunnel, TunnelPayload, VlanId};
+pub use kind::{LinkKind, OuterTos, Tunnel, TunnelEnds, TunnelPayload, VlanId};
 pub(crate) use message::header;
 pub use name::{BadLinkName, LinkName, Mac};
 pub use observe::{Link, LinkStats};

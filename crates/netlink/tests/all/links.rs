@@ -4,7 +4,7 @@ use crate::namespace::{Namespace, bring_up, cable, ip, lacking, name};
 use nix::errno::Errno;
 use quell_netlink::address::NewAddress;
 use quell_netlink::link::{
-    Ends, LinkChange, LinkKind, Mac, NamespaceFd, NewLink, Tunnel, VethEnd, VlanId,
+    LinkChange, LinkKind, Mac, NamespaceFd, NewLink, Tunnel, TunnelEnds, VethEnd, VlanId,
 };
 use quell_netlink::route::{NewRoute, RouteMetrics};
 use quell_netlink::{Prefix, Stack, sysctl};
@@ -102,7 +102,7 @@ fn kinds_that_the_kernel_has_are_made_and_others_are_named_in_the_error() {
         stack.create_link(&NewLink::new(name("base"), LinkKind::Ifb)).unwrap();
         let base = stack.index_of(&name("base")).unwrap();
         assert_ne!(lo, base);
-        let ends = Ends::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        let ends = TunnelEnds::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
         let vlan = LinkKind::Vlan { parent: base, id: VlanId::new(7).unwrap() };
         for (link, kind) in [
             ("d0", LinkKind::Dummy),

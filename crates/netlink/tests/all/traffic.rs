@@ -4,7 +4,7 @@
 use crate::namespace::{
     Namespace, bring_up, cable, ip, join, lacking, name, sender_seen_by, wait_until_it_carries,
 };
-use quell_netlink::link::{Ends, LinkKind, LinkStats, Mac, NewLink, Tunnel, TunnelPayload};
+use quell_netlink::link::{LinkKind, LinkStats, Mac, NewLink, Tunnel, TunnelEnds, TunnelPayload};
 use quell_netlink::offload::{Checksums, Offloads};
 use quell_netlink::quiet::SILENT;
 use quell_netlink::route::NewRoute;
@@ -232,14 +232,14 @@ fn tunnel_carries(what: &str, kind: fn(bool) -> LinkKind, inner: [&str; 2]) {
     println!("{what} carries {} and {}", inner[0], inner[1]);
 }
 
-fn v4(first: bool) -> Ends<std::net::Ipv4Addr> {
+fn v4(first: bool) -> TunnelEnds<std::net::Ipv4Addr> {
     let (a, b) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
-    if first { Ends::new(a, b) } else { Ends::new(b, a) }
+    if first { TunnelEnds::new(a, b) } else { TunnelEnds::new(b, a) }
 }
 
-fn v6(first: bool) -> Ends<std::net::Ipv6Addr> {
+fn v6(first: bool) -> TunnelEnds<std::net::Ipv6Addr> {
     let (a, b) = ("fd00::1".parse().unwrap(), "fd00::2".parse().unwrap());
-    if first { Ends::new(a, b) } else { Ends::new(b, a) }
+    if first { TunnelEnds::new(a, b) } else { TunnelEnds::new(b, a) }
 }
 
 const INNER_V4: [&str; 2] = ["10.8.0.1", "10.8.0.2"];

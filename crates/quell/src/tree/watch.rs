@@ -1,8 +1,7 @@
 //! Watching: read, wait, read again; what changed is shown per second, in place on a terminal.
 
 use super::args::TreeArgs;
-use super::found::{TreeSource, look};
-use super::{json, live};
+use super::{TreeSource, here, json_line, look};
 use crate::failure::Failure;
 use crate::pace::Pace;
 use crate::screen;
@@ -42,7 +41,7 @@ pub(super) fn watch(args: &TreeArgs, every: Span) -> Result<ExitCode, Failure> {
         } else if found.rates.is_some() {
             // The first reading has nothing to be held against.
             let shown = match args.json.json {
-                true => json::line(&found),
+                true => json_line(&found.view(args)),
                 false => text(&found.view(args), &look()).join("\n") + "\n\n",
             };
             let written = quell_sys::reader::print(std::io::stdout().lock(), shown.as_bytes());
@@ -68,7 +67,7 @@ impl<'a> Readings<'a> {
     }
 
     fn next(&mut self) -> Result<TreeSource, Failure> {
-        let mut found = live::read(self.args.device.as_deref(), &self.args.state)?;
+        let mut found = here(self.args)?;
         let now = monotonic_ns();
         if let Some((then, before)) = &self.before {
             found.rates =

@@ -6,7 +6,7 @@ use super::net::{
     queue_at, read_all, served, set, transfer, transfer_to,
 };
 use super::shapes::{FAR, Row, change, hub, plug, tunnel, two_paths, up, wireguard};
-use quell_netlink::link::{Ends, LinkChange, LinkKind, NewLink, Tunnel, VlanId};
+use quell_netlink::link::{LinkChange, LinkKind, NewLink, Tunnel, TunnelEnds, VlanId};
 use quell_netlink::{Mac, Stack, nat};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, UdpSocket};
@@ -129,7 +129,11 @@ fn vlan(net: &Net) {
 fn ipip(net: &Net) {
     let (here, there) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
     tunnel(net, |at_here| {
-        Tunnel::Ipip(if at_here { Ends::new(here, there) } else { Ends::new(there, here) })
+        Tunnel::Ipip(if at_here {
+            TunnelEnds::new(here, there)
+        } else {
+            TunnelEnds::new(there, here)
+        })
     });
 }
 
@@ -137,7 +141,7 @@ fn gre(net: &Net) {
     let end = |number| format!("fd00::{number}").parse().expect("an address");
     tunnel(net, |at_here| {
         let (own, other) = if at_here { (1, 2) } else { (2, 1) };
-        Tunnel::Ip6Gre { ends: Ends::new(end(own), end(other)), key: Some(7) }
+        Tunnel::Ip6Gre { ends: TunnelEnds::new(end(own), end(other)), key: Some(7) }
     });
 }
 
