@@ -7,6 +7,7 @@
 use crate::findings;
 use crate::model::{Device, Filter, Hierarchy, Node, Target};
 use crate::record::{Attachment, FilterRecord, Hook, NodeRecord, Record, What};
+use crate::u32_tables;
 use quell_tc::{Handle, Qdisc};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -103,6 +104,7 @@ fn whose(
             let major = filter.parent.or(filter.class).map(|handle| handle.major);
             (major.or(filter.hook.map(|_| u16::MAX)), format!("{} filter", filter.kind))
         }
+        What::Asked(parent) => (parent.map(|handle| handle.major), "command".to_owned()),
     };
     let candidates: Vec<&String> = match major.and_then(|major| majors.get(&major)) {
         Some(names) => names.iter().collect(),
@@ -143,6 +145,8 @@ struct Sorted {
     /// Of queues whose classes are flows inside them.
     flows: HashMap<u16, BTreeSet<u16>>,
     filters: Vec<FilterRecord>,
+    /// Queues whose filters were asked for; `None` is the root.
+    asked: BTreeSet<Option<Handle>>,
 }
 
 impl Sorted {
@@ -166,6 +170,7 @@ impl Sorted {
                 // hfsc shows itself as its own root class.
                 What::Class(class) if class.handle.minor == 0 && class.kind == "hfsc" => {}
                 What::Class(class) => drop(sorted.classes.insert(class.handle, class)),
+                What::Asked(parent) => drop(sorted.asked.insert(parent)),
                 What::Filter(filter) => {
                     let key = (
                         filter.parent,
@@ -191,14 +196,16 @@ impl Sorted {
         sorted.classes.retain(|handle, class| {
             !matches!(class.kind.as_str(), "tbf" | "netem" | "red") || used.contains(handle)
         });
-        let order = |f: &FilterRecord| (f.parent, f.hook.map(|hook| hook as u8), f.prio);
+        sorted.asked.extend(sorted.filters.iter().filter(|f| f.hook.is_none()).map(|f| f.parent));
+        let order = |f: &FilterRecord| (f.parent, f.hook.map(|hook| hook as u8), f.chain, f.prio);
         sorted.filters.sort_by_key(order);
+        u32_tables::settle(&mut sorted.filters);
         sorted
     }
 }
 
 fn device(name: String, records: Vec<What>, is_ifb: &impl Fn(&str) -> bool) -> Device {
-    let Sorted { queues, classes, flows, filters } = Sorted::of(records);
+    let Sorted { queues, classes, flows, filters, asked } = Sorted::of(records);
     let mut build = Build::default();
     let places: Vec<(usize, bool, Attachment)> = queues
         .into_values()
@@ -212,6 +219,9 @@ fn device(name: String, records: Vec<What>, is_ifb: &impl Fn(&str) -> bool) -> D
     for (node, class, place) in places {
         build.hang(node, class, place);
     }
+    for filter in &filters {
+        build.hold(filter);
+    }
     let (tops, adrift) = build.settle();
     for node in &mut build.nodes {
         if !node.class && shows_flows(&node.kind) {
@@ -219,6 +229,8 @@ fn device(name: String, records: Vec<What>, is_ifb: &impl Fn(&str) -> bool) -> D
         }
     }
     let filters = build.filters(filters);
+    let root = tops.first().map(|top| build.nodes[*top].handle);
+    let filters_told = asked.into_iter().filter_map(|parent| parent.or(root)).collect();
     Device {
         ifb: is_ifb(&name),
         name,
@@ -228,6 +240,7 @@ fn device(name: String, records: Vec<What>, is_ifb: &impl Fn(&str) -> bool) -> D
         adrift,
         fed_by: Vec::new(),
         findings: Vec::new(),
+        filters_told,
     }
 }
 
@@ -281,6 +294,38 @@ impl Build {
         if let Some(parent) = parent.filter(|parent| *parent != node) {
             self.nodes[node].parent = Some(parent);
         }
+    }
+
+    /// A queue that no output listed, in which a filter hangs.
+    fn hold(&mut self, filter: &FilterRecord) {
+        let (kind, handle, way) = match (filter.hook, filter.parent) {
+            (Some(_), _) => ("ingress", Handle::qdisc(u16::MAX), 1),
+            (None, Some(parent)) if parent.major == u16::MAX => ("ingress", parent, 1),
+            (None, Some(parent)) => ("queue", Handle::qdisc(parent.major), 0),
+            // It may hang on any queue.
+            (None, None) if !self.nodes.is_empty() => return,
+            (None, None) => {
+                ("queue", filter.class.map_or(Handle::default(), |c| Handle::qdisc(c.major)), 0)
+            }
+        };
+        let known = match way {
+            1 => self.tops.iter().any(|(way, _)| *way == 1),
+            _ => self.queues.contains_key(&handle.major),
+        };
+        if known {
+            return;
+        }
+        let record = NodeRecord {
+            kind: kind.to_owned(),
+            handle,
+            place: Attachment::Root,
+            default: None,
+            settings: Vec::new(),
+            counters: None,
+        };
+        let node = self.node(false, record);
+        self.nodes[node].implied = true;
+        self.tops.push((way, node));
     }
 
     /// A class that a queue hangs in though no output listed it.
@@ -404,6 +449,7 @@ impl QueueIndex<'_> {
             at = self.ingress;
         }
         let target = self.target(&record, at, hook);
+        let table = u32_tables::linked(&record.kind, &record.name).map(str::to_owned);
         Filter {
             at,
             hook,
@@ -418,6 +464,9 @@ impl QueueIndex<'_> {
             deeds: record.deeds,
             feeds: Vec::new(),
             hits: record.hits,
+            chain: record.chain,
+            hardware: record.hardware,
+            table,
         }
     }
 

@@ -28,10 +28,19 @@ pub(crate) fn of(devices: &[Device], index: usize) -> Vec<Finding> {
         .collect();
     for (at, node) in device.nodes.iter().enumerate().filter(|(_, node)| !node.class) {
         let own = filters.get(&at).map_or(&[] as &[_], Vec::as_slice);
+        // A queue that was not told of can't be judged.
+        if node.implied {
+            continue;
+        }
+        if own.is_empty() && !device.filters_told.contains(&node.handle) {
+            found.extend(filters_missing(device, at, node));
+            continue;
+        }
         found.extend(unmatched(at, node, own));
         found.extend(default_class(device, &classes, at, node, own));
     }
     found.extend(unreachable(device));
+    found.extend(chains_without_way(device));
     found.extend(no_such_class(device));
     found.extend(nowhere_queued(devices, index));
     if let [first, ..] = device.adrift.as_slice() {
@@ -40,8 +49,44 @@ pub(crate) fn of(devices: &[Device], index: usize) -> Vec<Finding> {
             0 => String::new(),
             n => format!(", and {n} more are alike"),
         };
-        let words = format!("what {} {} hangs in was not told of{others}", what(node), node.handle);
+        let words =
+            format!("what {} {} hangs in is not in the input{others}", what(node), node.handle);
         found.push(Finding { trouble: Trouble::Adrift, node: Some(*first), filter: None, words });
+    }
+    found
+}
+
+/// A queue that loses or lets through what no filter matches, and whose filters nobody asked for.
+fn filters_missing(device: &Device, at: usize, node: &Node) -> Option<Finding> {
+    let qdisc = Qdisc::from_kind(&node.kind)?;
+    let asks = qdisc.is_classful() && qdisc.drops_unmatched();
+    let words = format!(
+        "the filters of {} {} are not in the input: tc -s -d filter show dev {} parent {} shows them",
+        node.kind, node.handle, device.name, node.handle
+    );
+    asks.then_some(Finding {
+        trouble: Trouble::FiltersMissing,
+        node: Some(at),
+        filter: None,
+        words,
+    })
+}
+
+/// Chains that hold filters and to which no filter leads.
+fn chains_without_way(device: &Device) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut told = BTreeSet::new();
+    for (number, filter) in device.filters.iter().enumerate() {
+        let place = (filter.at, filter.hook.map(|hook| hook as u8), filter.chain);
+        let here = |other: &&Filter| (other.at, other.hook) == (filter.at, filter.hook);
+        let leads = |other: &Filter| other.deeds.iter().any(|deed| deed.goto == Some(filter.chain));
+        let mut others = device.filters.iter().filter(here);
+        if filter.chain != 0 && !others.any(leads) && told.insert(place) {
+            let words =
+                format!("nothing leads to chain {}: its filters are not in force", filter.chain);
+            let (trouble, filter) = (Trouble::Unreachable, Some(number));
+            found.push(Finding { trouble, node: None, filter, words });
+        }
     }
     found
 }
@@ -61,7 +106,10 @@ fn left_over(filters: &[&Filter]) -> Option<String> {
         return None;
     }
     // A program that nobody can read may choose for all.
-    if filters.iter().any(|filter| filter.matches_all.is_none() && filter.protocol == "all") {
+    if filters
+        .iter()
+        .any(|filter| filter.matches_all.is_none() && filter.protocol == "all" && filter.is_met())
+    {
         return None;
     }
     let caught: BTreeSet<&str> = all.into_iter().collect();

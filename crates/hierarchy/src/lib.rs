@@ -18,6 +18,7 @@ mod model;
 mod read;
 mod record;
 mod settings;
+mod u32_tables;
 mod u32_words;
 
 pub use assemble::assemble;
@@ -27,3 +28,4 @@ pub use model::{Device, Filter, Finding, Hierarchy, Node, Target, Trouble};
 pub use read::{ReadError, Reading, read};
 pub use record::{Attachment, Counters, Deed, FilterRecord, Hook, NodeRecord, Record, What};
 pub use settings::Setting;
+pub use u32_words::MatchKey;

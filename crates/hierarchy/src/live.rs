@@ -45,7 +45,9 @@ pub fn records_of(device: &LiveDevice<'_>) -> Vec<Record> {
         })
     });
     let filters = snapshot.filters.iter().map(|filter| What::Filter(of_filter(filter, clsact)));
-    let all = queues.chain(classes).chain(filters);
+    // Those of each were asked for.
+    let asked = snapshot.qdiscs.iter().map(|queue| What::Asked(Some(queue.handle)));
+    let all = queues.chain(classes).chain(filters).chain(asked);
     all.map(|what| Record { device: Some((*name).to_owned()), line: 0, what }).collect()
 }
 
@@ -91,6 +93,10 @@ fn of_filter(observed: &ObservedFilter, clsact: bool) -> FilterRecord {
         opaque: observed.filter.is_none(),
         deeds: Vec::new(),
         hits: None,
+        chain: observed.chain,
+        hardware: Vec::new(),
+        keys: Vec::new(),
+        link: None,
     };
     let Some(filter) = &observed.filter else {
         record.matches.push("(more than Quell can read)".into());
@@ -137,7 +143,8 @@ fn matches(record: &mut FilterRecord, filter: &Filter) {
                     ref other => record.matches.push(other.to_string()),
                 }
             }
-            record.matches.extend(u32_words::words(&record.protocol, &keys));
+            record.matches.extend(u32_words::words(&record.protocol, &keys, None));
+            record.keys = keys;
             record.matches_all = Some(record.matches.is_empty());
         }
         FilterKind::Matchall(_) => record.matches_all = Some(true),
@@ -201,11 +208,9 @@ fn deed(action: &Action) -> Deed {
         Action::Pass => words("pass".into()),
         Action::Connmark => words("connmark".into()),
         Action::Redirect(to) => {
-            Deed { words: format!("redirect to {to}"), to: Some(to.clone()), redirects: true }
+            Deed { to: Some(to.clone()), redirects: true, ..words(format!("redirect to {to}")) }
         }
-        Action::Mirror(to) => {
-            Deed { words: format!("mirror to {to}"), to: Some(to.clone()), redirects: false }
-        }
+        Action::Mirror(to) => Deed { to: Some(to.clone()), ..words(format!("mirror to {to}")) },
         Action::Skbedit(edit) => {
             let parts = [
                 edit.priority.map(|p| format!("priority {p}")),
@@ -213,7 +218,10 @@ fn deed(action: &Action) -> Deed {
             ];
             words(format!("skbedit {}", parts.into_iter().flatten().collect::<Vec<_>>().join(" ")))
         }
-        Action::Other(kind) => words(kind.clone()),
+        Action::Other(kind) => Deed {
+            goto: kind.strip_prefix("goto chain ").and_then(|chain| chain.parse().ok()),
+            ..words(kind.clone())
+        },
         Action::Police(police) => words(format!("police rate {}", police.rate)),
     }
 }

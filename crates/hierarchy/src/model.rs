@@ -7,6 +7,7 @@ use crate::record::{Counters, Deed, Hook};
 use crate::settings::Setting;
 use quell_tc::Handle;
 use serde::{Serialize, Serializer};
+use std::collections::BTreeSet;
 
 /// The devices, in the order in which they were told of.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -31,6 +32,9 @@ pub struct Device {
     pub fed_by: Vec<(usize, usize)>,
     /// What will go wrong here.
     pub findings: Vec<Finding>,
+    /// Queues whose filters were told of, be there any or not.
+    #[serde(skip)]
+    pub filters_told: BTreeSet<Handle>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -83,6 +87,15 @@ pub struct Filter {
     /// Devices among those told of to which it redirects.
     pub feeds: Vec<usize>,
     pub hits: Option<u64>,
+    /// The chain that it is in; one other than 0 is tried where a filter leads there.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub chain: u32,
+    /// What it has to do with the device's hardware, in `tc`'s words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hardware: Vec<String>,
+    /// Of u32, the table that it is in, where that is tried only when another filter leads there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -121,6 +134,8 @@ pub enum Trouble {
     NowhereQueued,
     /// A node's parent was not told of.
     Adrift,
+    /// Which filters a queue has was not told.
+    FiltersMissing,
 }
 
 impl Hierarchy {
@@ -159,10 +174,22 @@ impl Device {
 }
 
 impl Filter {
+    /// Whether packets meet it without another filter that leads there.
+    pub fn is_met(&self) -> bool {
+        self.chain == 0 && self.table.is_none()
+    }
+
     /// Whether no packet of its protocol escapes it into the next filter, and it leads somewhere or acts.
     pub fn is_catch_all(&self) -> bool {
-        self.matches_all == Some(true) && self.target != Target::Missing
+        self.matches_all == Some(true)
+            && self.target != Target::Missing
+            && self.is_met()
+            && self.deeds.iter().all(|deed| deed.goto.is_none())
     }
+}
+
+fn is_zero(chain: &u32) -> bool {
+    *chain == 0
 }
 
 fn as_text<S: Serializer>(handle: &Handle, s: S) -> Result<S::Ok, S::Error> {

@@ -4,6 +4,7 @@ use quell_tc::Handle;
 use serde::Serialize;
 
 use crate::settings::Setting;
+use crate::u32_words::MatchKey;
 
 /// A queue, a class or a filter, on its own.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +20,8 @@ pub enum What {
     Queue(NodeRecord),
     Class(NodeRecord),
     Filter(FilterRecord),
+    /// The filters of a queue were asked for, of the root where none is named; those that it has are records of their own.
+    Asked(Option<Handle>),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -97,6 +100,14 @@ pub struct FilterRecord {
     pub deeds: Vec<Deed>,
     /// Packets that it matched, where that is counted.
     pub hits: Option<u64>,
+    /// The chain that it is in: 0, or one to which another filter leads.
+    pub chain: u32,
+    /// What it has to do with the device's hardware: `skip_sw`, `in_hw`, `hw_tc 1`.
+    pub hardware: Vec<String>,
+    /// Of u32, where its matches lie in a packet.
+    pub keys: Vec<MatchKey>,
+    /// Of u32, the table that is looked through where it matches.
+    pub link: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
@@ -108,4 +119,7 @@ pub struct Deed {
     pub to: Option<String>,
     /// Whether that is the packet itself, and not a copy.
     pub redirects: bool,
+    /// The chain that is tried next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goto: Option<u32>,
 }

@@ -20,11 +20,24 @@ pub struct MatchKey {
     pub next_header: bool,
 }
 
-/// All comparisons of a filter that looks at `protocol`.
-pub fn words(protocol: &str, keys: &[MatchKey]) -> Vec<String> {
+/// The protocol within IPv4 that a filter asks for.
+pub fn ip_protocol(keys: &[MatchKey]) -> Option<u8> {
+    let asks = |key: &&MatchKey| (key.at, key.mask, key.next_header) == (8, 0x00ff_0000, false);
+    keys.iter().find(asks).map(|key| (key.value >> 16) as u8)
+}
+
+/// All comparisons of a filter that looks at `protocol`; `within` is the protocol within that where a filter before it has asked for one.
+pub fn words(protocol: &str, keys: &[MatchKey], within: Option<u8>) -> Vec<String> {
     let keys: Vec<MatchKey> = keys.iter().copied().filter(|key| key.mask != 0).collect();
     match protocol {
-        "ip" => keys.iter().map(|key| ipv4(key).unwrap_or_else(|| raw(key))).collect(),
+        "ip" => {
+            let icmp = ip_protocol(&keys).or(within) == Some(1);
+            let words = |key: &MatchKey| match icmp {
+                true => self::icmp(key).or_else(|| ipv4(key)),
+                false => ipv4(key),
+            };
+            keys.iter().map(|key| words(key).unwrap_or_else(|| raw(key))).collect()
+        }
         "ipv6" => ipv6(&keys),
         _ => keys.iter().map(raw).collect(),
     }
@@ -54,6 +67,20 @@ fn ipv4(key: &MatchKey) -> Option<String> {
             Some(text)
         }
         (20, _) => ports("ip", key, 20),
+        _ => None,
+    }
+}
+
+/// The first bytes of ICMP, which are no ports: type and code.
+fn icmp(key: &MatchKey) -> Option<String> {
+    if !(key.next_header && key.at == 0 || !key.next_header && key.at == 20) {
+        return None;
+    }
+    let (kind, code) = (key.value >> 24, (key.value >> 16) & 0xff);
+    match key.mask {
+        0xff00_0000 => Some(format!("icmp type {kind}")),
+        0x00ff_0000 => Some(format!("icmp code {code}")),
+        0xffff_0000 => Some(format!("icmp type {kind} code {code}")),
         _ => None,
     }
 }
@@ -122,7 +149,7 @@ mod tests {
     fn said(protocol: &str, keys: &[(u32, u32, i32)]) -> String {
         let key =
             |&(value, mask, at): &(u32, u32, i32)| MatchKey { value, mask, at, next_header: false };
-        words(protocol, &keys.iter().map(key).collect::<Vec<_>>()).join(", ")
+        words(protocol, &keys.iter().map(key).collect::<Vec<_>>(), None).join(", ")
     }
 
     #[test]

@@ -4,3 +4,5 @@
 mod hostile;
 #[path = "all/outputs.rs"]
 mod outputs;
+#[path = "all/posted.rs"]
+mod posted;

@@ -1,21 +1,18 @@
 //! `quell tree`: the queues, classes and filters of devices, here or as `tc` told of them elsewhere.
 
 mod args;
+mod source;
 mod watch;
 
 use crate::failure::Failure;
 use crate::results;
-use crate::screen;
-use crate::text::WIDEST;
 pub use args::TreeArgs;
 use quell_chart::Theme;
-use quell_hierarchy::{Hierarchy, PerSecond, ReadError, read};
-use quell_shaping::{classes_by_name, hosts_by_class};
+use quell_hierarchy::{Hierarchy, ReadError, read};
 use quell_sys::input::Input;
-use quell_treeview::live::LiveError;
-use quell_treeview::{Look, View, document, dot, live, picture, text};
-use std::collections::BTreeMap;
-use std::io::{BufWriter, ErrorKind, IsTerminal, Read, Write};
+use quell_treeview::{dot, picture, text};
+use source::{TreeSource, here, look, print_json};
+use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -58,90 +55,6 @@ pub fn tree(args: &TreeArgs) -> Result<ExitCode, Failure> {
         text(&view, &look()).iter().for_each(|line| println!("{line}"));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// What was read, and what of it is asked for.
-struct TreeSource {
-    hierarchy: Hierarchy,
-    only: Option<usize>,
-    rates: Option<Vec<Vec<Option<PerSecond>>>>,
-}
-
-impl TreeSource {
-    /// The same to be drawn.
-    fn view<'a>(&'a self, args: &TreeArgs) -> View<'a> {
-        View {
-            hierarchy: &self.hierarchy,
-            only: self.only,
-            rates: self.rates.as_deref(),
-            all: args.all,
-            details: args.details,
-        }
-    }
-}
-
-/// How standard output shows it.
-fn look() -> Look {
-    let terminal = std::io::stdout().is_terminal();
-    let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
-    Look {
-        width: if terminal { screen::size().0.min(WIDEST) } else { WIDEST },
-        unicode: screen::unicode(),
-        colour: screen::is_live() && !plain,
-    }
-}
-
-/// What this machine has.
-fn here(args: &TreeArgs) -> Result<TreeSource, Failure> {
-    let named = classes_by_name(&args.state.logs());
-    let read = live::read(args.device.as_deref(), &mut |device, snapshot| {
-        let own = named.iter().filter(|((name, _), _)| name == device);
-        let mut whose: BTreeMap<_, _> =
-            own.map(|((_, class), name)| (*class, name.clone())).collect();
-        whose.extend(hosts_by_class(snapshot));
-        whose
-    });
-    let (hierarchy, only) = read.map_err(|error| match error {
-        LiveError::NoDevice { .. } => Failure::usage(error),
-        _ => Failure::system(error),
-    })?;
-    Ok(TreeSource { hierarchy, only, rates: None })
-}
-
-/// JSON's strings come whole, or in pieces between escapes: what of them would command a terminal is written by its number. Each queue, class
-/// and filter is written and forgotten: a chain of sixty thousand classes would take a gigabyte as a whole.
-struct Printable<W>(W);
-
-impl<W: Write> Write for Printable<W> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        match std::str::from_utf8(bytes) {
-            Ok(text) => self.0.write_all(quell_wire::text::json(text).as_bytes())?,
-            Err(_) => self.0.write_all(bytes)?,
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.0.flush()
-    }
-}
-
-fn print_json(view: &View<'_>) -> Result<(), Failure> {
-    let mut out = Printable(BufWriter::new(std::io::stdout().lock()));
-    let written = serde_json::to_writer_pretty(&mut out, &document(view));
-    let written = written.map_err(std::io::Error::from).and_then(|()| out.write_all(b"\n"));
-    match written.and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => quell_sys::reader::leave(),
-        written => written.map_err(|e| Failure::system(format!("writing to standard output: {e}"))),
-    }
-}
-
-/// JSON in one line, with its end.
-fn json_line(view: &View<'_>) -> String {
-    let mut out = Printable(Vec::new());
-    // A `Vec` takes whatever is written, and every key is a string.
-    let _ = serde_json::to_writer(&mut out, &document(view));
-    String::from_utf8_lossy(&out.0).into_owned() + "\n"
 }
 
 /// Writes a file, or to standard output.
@@ -190,6 +103,10 @@ fn from_file(file: &Path, device: Option<&str>) -> Result<TreeSource, Failure> {
             format!("{count} lines that tc does not print were")
         };
         eprintln!("{name}:{line}: {lines} passed over, as here: {first}");
+    }
+    if !reading.repeated.is_empty() {
+        let devices = reading.repeated.join(", ");
+        eprintln!("{name}: read several times, of which the last is shown: {devices}");
     }
     let hierarchy = reading.hierarchy;
     let only = device.map(|device| named(&hierarchy, device, &name)).transpose()?;

@@ -49,7 +49,7 @@ pub fn document<'a>(view: &'a View<'a>) -> impl Serialize + use<'a> {
 
 fn device<'a>(view: &'a View<'a>, at: usize) -> impl Serialize + use<'a> {
     let name = |at: &usize| view.hierarchy.devices[*at].name.as_str();
-    let Device { name: own, ifb, nodes, filters, tops, adrift, fed_by, findings } =
+    let Device { name: own, ifb, nodes, filters, tops, adrift, fed_by, findings, .. } =
         &view.hierarchy.devices[at];
     let rates = view.rates.map(|rates| &rates[at]);
     let fed_by =

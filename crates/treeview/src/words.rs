@@ -56,7 +56,8 @@ pub(crate) fn remarks(node: &Node) -> Vec<String> {
         1 => Some("1 active flow".to_owned()),
         n => Some(format!("{n} active flows")),
     };
-    [default, shared, flows].into_iter().flatten().collect()
+    let implied = (node.implied && !node.class).then(|| "not in the input".to_owned());
+    [implied, default, shared, flows].into_iter().flatten().collect()
 }
 
 pub(crate) fn matches(filter: &Filter) -> String {
@@ -72,11 +73,15 @@ pub(crate) fn matches(filter: &Filter) -> String {
     };
     let all = || if protocol.is_empty() { "every packet".to_owned() } else { "all".to_owned() };
     let what = if filter.matches.is_empty() { all() } else { filter.matches.join(", ") };
-    match filter.kind.as_str() {
+    let words = match filter.kind.as_str() {
         "u32" | "matchall" | "flower" => format!("{protocol}{what}"),
         kind if filter.matches.is_empty() => format!("{protocol}{kind}"),
         kind => format!("{protocol}{kind} {what}"),
-    }
+    };
+    let chain = (filter.chain != 0).then(|| format!("chain {}: ", filter.chain));
+    let table = filter.table.as_ref().map(|table| format!("table {table}: "));
+    let before = chain.unwrap_or_default() + &table.unwrap_or_default();
+    before + &words
 }
 
 /// What filters match that lead to one place, a text for each kind of them (`ip dst 10.9.0.2 or 10.9.0.3 or 69 others`) and how many it stands for.
@@ -145,7 +150,11 @@ pub(crate) fn outcome(filter: &Filter, device: &Device) -> String {
     };
     let deeds = filter.deeds.iter().map(|deed| deed.words.clone());
     let all: Vec<String> = deeds.chain(class).collect();
-    if all.is_empty() { "goes on".into() } else { all.join(", then ") }
+    let does = if all.is_empty() { "goes on".into() } else { all.join(", then ") };
+    match filter.hardware.is_empty() {
+        true => does,
+        false => format!("{does} ({})", filter.hardware.join(", ")),
+    }
 }
 
 /// What makes filters of one place alike: all but the values they compare and the class they choose.
@@ -155,7 +164,7 @@ pub(crate) fn pattern(
     let head =
         |text: &String| text.rsplit_once(' ').map_or_else(String::new, |(head, _)| head.to_owned());
     let deeds = filter.deeds.iter().map(|deed| deed.words.clone()).collect();
-    let special = filter.target == Target::Missing || !filter.feeds.is_empty();
+    let special = filter.target == Target::Missing || !filter.feeds.is_empty() || !filter.is_met();
     (
         filter.kind.clone(),
         filter.protocol.clone(),

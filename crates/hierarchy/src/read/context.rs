@@ -5,6 +5,8 @@
 pub(crate) struct Context {
     pub device: Option<String>,
     pub parent: Option<String>,
+    /// Whether filters were asked for.
+    pub filters: bool,
 }
 
 /// A command's line, with or without a prompt: `+ tc -s class show dev eth0`.
@@ -17,7 +19,8 @@ pub(crate) fn command(line: &str) -> Option<Context> {
     {
         return None;
     }
-    let mut context = Context::default();
+    let filters = object.starts_with('f');
+    let mut context = Context { filters, ..Context::default() };
     while let Some(word) = rest.next() {
         match word {
             "dev" => context.device = rest.next().map(str::to_owned),

@@ -191,6 +191,11 @@ fn filter(value: &Json, kind: &str, context: &Context) -> Result<Option<FilterRe
             record.hook = Some(hook);
         }
     }
+    record.chain = value
+        .get("chain")
+        .and_then(Json::number)
+        .and_then(|chain| u32::try_from(chain).ok())
+        .unwrap_or(0);
     let mut keys = Vec::new();
     let mut words = String::new();
     for (name, value) in options.members() {
@@ -203,7 +208,8 @@ fn filter(value: &Json, kind: &str, context: &Context) -> Result<Option<FilterRe
             // How often all of a u32 filter's matches held; then, by the same name, how often each did.
             "success" if keys.is_empty() => record.hits = record.hits.or_else(|| value.number()),
             "match" => keys.extend(key(value)),
-            "link" => record.matches.push(format!("then table {}", text_here())),
+            "link" => text::link(&mut record, text_here()),
+            "skip_sw" | "skip_hw" | "in_hw" => record.hardware.push(name.clone()),
             "keys" => record.matches.extend(
                 value.members().iter().filter_map(|(name, inner)| flower_word(name, inner, value)),
             ),
@@ -226,8 +232,8 @@ fn filter(value: &Json, kind: &str, context: &Context) -> Result<Option<FilterRe
             _ => {}
         }
     }
-    let more = u32_words::words(&record.protocol, &keys);
-    record.matches.extend(more);
+    record.matches.extend(u32_words::words(&record.protocol, &keys, None));
+    record.keys = keys;
     text::rest_of_filter(&mut record, words.split_whitespace().collect())?;
     text::settle(&mut record);
     Ok(Some(record))
@@ -256,6 +262,10 @@ fn flower_word(name: &str, value: &Json, all: &Json) -> Option<String> {
 fn deed(action: &Json) -> Deed {
     let text_of = |name: &str| action.get(name).and_then(Json::text);
     let kind = text_of("kind").unwrap_or("?");
+    let chain = action.get("control_action").and_then(|control| control.get("chain")?.number());
+    if let ("gact", Some(chain)) = (kind, chain) {
+        return text::goto_chain(&chain.to_string());
+    }
     let words = match kind {
         "mirred" => {
             let to = text_of("to_dev").unwrap_or("?").to_owned();
@@ -264,6 +274,7 @@ fn deed(action: &Json) -> Deed {
                 words: format!("{does} to {to}"),
                 to: Some(to),
                 redirects: does == "redirect",
+                goto: None,
             };
         }
         "gact" => action

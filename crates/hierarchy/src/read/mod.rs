@@ -13,11 +13,13 @@
 mod context;
 mod json;
 mod json_records;
+mod posted;
+mod readings;
 mod text;
 
 use crate::assemble::assemble;
 use crate::model::Hierarchy;
-use crate::record::Record;
+use crate::record::{Record, What};
 use context::{Context, command};
 use thiserror::Error;
 
@@ -26,6 +28,8 @@ pub struct Reading {
     pub hierarchy: Hierarchy,
     /// Lines that are nothing that `tc` prints: how many, and the first of them with its number.
     pub passed_over: Option<(usize, usize, String)>,
+    /// Devices that were read several times, of which the last reading is shown.
+    pub repeated: Vec<String>,
 }
 
 /// Why a text can't be read.
@@ -52,6 +56,7 @@ pub enum ReadError {
 /// # Errors
 /// See [`ReadError`].
 pub fn read(text: &str, nameless: Option<&str>) -> Result<Reading, ReadError> {
+    let text = &*posted::as_printed(text);
     let mut records: Vec<Record> = Vec::new();
     let mut context = Context::default();
     let mut passed_over: Option<(usize, usize, String)> = None;
@@ -67,6 +72,7 @@ pub fn read(text: &str, nameless: Option<&str>) -> Result<Reading, ReadError> {
             continue;
         }
         if let Some(told) = command(trimmed) {
+            records.extend(asked(&told));
             context = told;
         } else if is_json(trimmed) {
             let start = lines.at_of(line);
@@ -86,13 +92,25 @@ pub fn read(text: &str, nameless: Option<&str>) -> Result<Reading, ReadError> {
             *count += 1;
         }
     }
-    if records.is_empty() && passed_over.is_some() {
+    let nothing = |record: &Record| matches!(record.what, What::Asked(_));
+    if records.iter().all(nothing) && passed_over.is_some() {
         return Err(ReadError::Nothing);
     }
+    let repeated = readings::keep_last(&mut records);
     records.iter_mut().for_each(clean);
     let is_ifb = |name: &str| name.starts_with("ifb");
     let hierarchy = assemble(records, nameless, is_ifb).map_err(line_error)?;
-    Ok(Reading { hierarchy, passed_over })
+    Ok(Reading { hierarchy, passed_over, repeated })
+}
+
+/// That filters were asked for, and where: an empty answer is one too.
+fn asked(context: &Context) -> Option<Record> {
+    let device = context.device.clone().filter(|_| context.filters)?;
+    let parent = match context.parent.as_deref() {
+        None | Some("root" | "ingress" | "egress") => None,
+        Some(parent) => Some(text::handle(parent).ok()?),
+    };
+    Some(Record { device: Some(device), line: 0, what: What::Asked(parent) })
 }
 
 struct NumberedLines<'a> {
@@ -149,7 +167,6 @@ fn is_json(line: &str) -> bool {
 
 /// Takes out of names and words all that would do something else on a terminal than stand there, and what is longer than any name.
 fn clean(record: &mut Record) {
-    use crate::record::What;
     let fit = |text: &mut String| {
         if text.len() > 160 || text.chars().any(|c| !c.is_ascii_graphic() && c != ' ') {
             *text = quell_wire::text::printable(text, 160);
@@ -168,11 +185,12 @@ fn clean(record: &mut Record) {
             fit(&mut filter.protocol);
             fit(&mut filter.kind);
             fit(&mut filter.name);
-            filter.matches.iter_mut().for_each(fit);
+            filter.matches.iter_mut().chain(&mut filter.hardware).for_each(fit);
             filter.deeds.iter_mut().for_each(|deed| {
                 fit(&mut deed.words);
                 deed.to.iter_mut().for_each(fit);
             });
         }
+        What::Asked(_) => {}
     }
 }

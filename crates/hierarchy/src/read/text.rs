@@ -187,7 +187,16 @@ fn counters_of(
             *marks = Some(all);
         }
         _ => {
-            for name in ["ecn_mark", "ce_mark", "marked"] {
+            // sfq's and sfb's are marks of four sorts; dualpi2's step_marks are among its ecn_mark (sch_dualpi2.c).
+            for name in [
+                "ecn_mark",
+                "ce_mark",
+                "marked",
+                "prob_mark",
+                "prob_mark_head",
+                "forced_mark",
+                "forced_mark_head",
+            ] {
                 if let Some(count) = told(words, name)? {
                     *marks = Some(marks.unwrap_or(0).saturating_add(count));
                 }
@@ -213,6 +222,10 @@ pub(crate) fn empty_filter(kind: &str, context: &Context) -> Result<FilterRecord
         opaque: false,
         deeds: Vec::new(),
         hits: None,
+        chain: 0,
+        hardware: Vec::new(),
+        keys: Vec::new(),
+        link: None,
     };
     place(&mut record, context.parent.as_deref())?;
     Ok(record)
@@ -256,7 +269,7 @@ fn filter(
         }
     }
     if words.next_if_eq(&"chain").is_some() {
-        words.next();
+        record.chain = words.next().and_then(|number| number.parse().ok()).unwrap_or(0);
     }
     let rest: Vec<&str> = words.collect();
     if rest.is_empty() || rest.windows(2).any(|pair| pair == ["ht", "divisor"]) {
@@ -290,10 +303,10 @@ pub(crate) fn rest_of_filter(record: &mut FilterRecord, words: Vec<&str>) -> Res
                     record.class = Some(handle(class)?);
                 }
             }
-            "terminal" | "???" | "not_in_hw" | "in_hw" | "skip_hw" | "skip_sw" => {}
-            "link" => {
-                record.matches.push(format!("then table {}", words.next().unwrap_or_default()))
-            }
+            "terminal" | "???" | "not_in_hw" => {}
+            "in_hw" | "skip_hw" | "skip_sw" => record.hardware.push(word.to_owned()),
+            "hw_tc" => record.hardware.push(format!("hw_tc {}", words.next().unwrap_or_default())),
+            "link" => link(record, words.next().unwrap_or_default()),
             "(rule" => {
                 let mut hits = Vec::new();
                 for word in words.by_ref() {
@@ -340,13 +353,16 @@ pub(crate) fn rest_of_filter(record: &mut FilterRecord, words: Vec<&str>) -> Res
 }
 
 fn inside(record: &mut FilterRecord, lines: &[&str]) -> Result<(), String> {
-    let mut keys = Vec::new();
     for line in lines {
         let words: Vec<&str> = line.split_whitespace().take(64).collect();
         // Below an action stand its own counters.
         if !record.deeds.is_empty() && words.first() != Some(&"action") {
             if words.first() == Some(&"Sent") && record.deeds.len() == 1 {
                 record.hits = record.hits.or_else(|| behind(&words, "bytes"));
+                let police = record.deeds.iter_mut().find(|deed| deed.words.starts_with("police"));
+                if let (Some(deed), Some(dropped @ 1..)) = (police, behind(&words, "(dropped")) {
+                    deed.words += &format!(" ({dropped} dropped)");
+                }
             }
             continue;
         }
@@ -355,8 +371,10 @@ fn inside(record: &mut FilterRecord, lines: &[&str]) -> Result<(), String> {
             (["action", "order", order, rest @ ..], _) if order.ends_with(':') => {
                 record.deeds.push(deed(rest))
             }
+            // As tc printed a policer before there were lists of actions.
+            (["police", ..], _) => record.deeds.push(deed(&words)),
             (["match", value, "at", at, ..], "u32") if value.contains('/') => {
-                keys.push(
+                record.keys.push(
                     key(value, at)
                         .ok_or_else(|| format!("\"{}\" is no match of u32", line.trim()))?,
                 );
@@ -371,8 +389,11 @@ fn inside(record: &mut FilterRecord, lines: &[&str]) -> Result<(), String> {
                 record.matches.push(rest.join(" "));
             }
             (["not_in_hw" | "in_hw" | "skip_sw" | "skip_hw" | "(rule", ..], _) => {
+                let flag = |word: &&&str| matches!(**word, "in_hw" | "skip_sw" | "skip_hw");
+                record.hardware.extend(words.iter().filter(flag).map(|word| (*word).to_owned()));
                 let at = words.iter().position(|word| *word == "hit");
-                record.hits = record.hits.or_else(|| number(words.get(at? + 1)?));
+                let hits = at.and_then(|at| number(words.get(at + 1)?));
+                record.hits = record.hits.or(hits);
             }
             (["eth_type", ..], "flower") => {}
             ([name, value], "flower") => {
@@ -386,8 +407,14 @@ fn inside(record: &mut FilterRecord, lines: &[&str]) -> Result<(), String> {
             _ => {}
         }
     }
-    record.matches.extend(u32_words::words(&record.protocol, &keys));
+    record.matches.extend(u32_words::words(&record.protocol, &record.keys, None));
     Ok(())
+}
+
+/// A filter leads to a table of u32.
+pub(crate) fn link(record: &mut FilterRecord, table: &str) {
+    let table = table.trim_end_matches(':');
+    record.link = Some(table.to_owned());
 }
 
 fn key(value: &str, at: &str) -> Option<MatchKey> {
@@ -420,8 +447,9 @@ fn deed(words: &[&str]) -> Deed {
                 .to_owned();
             let redirects = rest.contains(&"Redirect");
             let does = if redirects { "redirect" } else { "mirror" };
-            Deed { words: format!("{does} to {to}"), to: Some(to), redirects }
+            Deed { words: format!("{does} to {to}"), to: Some(to), redirects, goto: None }
         }
+        ["gact", "action", "goto", "chain", chain, ..] => goto_chain(chain),
         ["gact", "action", verdict, ..] => plain((*verdict).to_owned()),
         ["skbedit", rest @ ..] => {
             let parts = rest
@@ -433,14 +461,20 @@ fn deed(words: &[&str]) -> Deed {
             ))
         }
         ["police", rest @ ..] => {
-            match rest.iter().position(|word| *word == "rate").and_then(|at| rest.get(at + 1)) {
-                Some(rate) => plain(format!("police rate {rate}")),
-                None => plain("police".into()),
-            }
+            let told = ["rate", "burst", "pkts_rate", "pkts_burst", "action"].map(|name| {
+                let at = rest.iter().position(|word| *word == name)?;
+                Some(format!(" {name} {}", rest.get(at + 1)?))
+            });
+            plain("police".to_owned() + &told.into_iter().flatten().collect::<String>())
         }
         [kind, ..] => plain((*kind).trim_end_matches(':').to_owned()),
         [] => plain("?".into()),
     }
+}
+
+/// A deed that leads to another chain.
+pub(crate) fn goto_chain(chain: &str) -> Deed {
+    Deed { words: format!("goto chain {chain}"), goto: chain.parse().ok(), ..Deed::default() }
 }
 
 /// What follows from the rest: whether all packets match, and whether the choice can be read.
@@ -448,6 +482,7 @@ pub(crate) fn settle(record: &mut FilterRecord) {
     if record.kind == "flower" {
         record.matches.sort_unstable();
     }
+    record.matches.extend(record.link.as_ref().map(|table| format!("then table {table}:")));
     record.matches_all = match record.kind.as_str() {
         "matchall" => Some(true),
         "u32" | "flower" => Some(record.matches.is_empty()),

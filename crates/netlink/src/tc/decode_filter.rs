@@ -198,6 +198,10 @@ fn action(attrs: AttrReader<'_>, names: &dyn Names) -> Result<Option<Action>, De
         "gact" => match parms(2)?.get(2).map(|verdict| *verdict as i32) {
             Some(verdict::SHOT) => Some(Action::Drop),
             Some(verdict::OK) => Some(Action::Pass),
+            // `TC_ACT_GOTO_CHAIN`.
+            Some(goto) if goto >> 28 == 2 => {
+                Some(Action::Other(format!("goto chain {}", goto & 0x0fff_ffff)))
+            }
             _ => None,
         },
         "mirred" => match parms(2)?.as_slice() {

@@ -1,7 +1,7 @@
 //! Watching: read, wait, read again; what changed is shown per second, in place on a terminal.
 
 use super::args::TreeArgs;
-use super::{TreeSource, here, json_line, look};
+use super::source::{TreeSource, here, json_line, look};
 use crate::failure::Failure;
 use crate::pace::Pace;
 use crate::screen;
