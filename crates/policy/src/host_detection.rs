@@ -81,7 +81,7 @@ impl HostDetection {
     }
 
     /// How many places there are at a rate.
-    fn places_at(self, rate: Rate) -> Result<u16, PolicyError> {
+    pub(crate) fn places_at(self, rate: Rate) -> Result<u16, PolicyError> {
         let wanted = self.places.unwrap_or(PLACES);
         if wanted == 0 || wanted > quell_tc::classify::MAX_HOSTS {
             return Err(PolicyError::Places(wanted));

@@ -68,10 +68,10 @@ pub fn without_fq_codel(tree: &mut Tree, has_sfq: bool) -> Option<&'static str> 
     });
     found.then_some(match has_sfq {
         true => {
-            "this kernel has no fq_codel: sfq instead, fair between flows too, but what waits waits longer"
+            "this kernel has no fq_codel and no CAKE loaded, so nothing keeps delay short here: sfq instead, fair between flows. First try: modprobe sch_cake"
         }
         false => {
-            "this kernel has neither fq_codel nor sfq: a plain queue instead, where a flow that sends much delays the others of its class"
+            "this kernel has no fq_codel, no CAKE and no sfq loaded, so nothing keeps delay short here: a plain queue instead. First try: modprobe sch_cake"
         }
     })
 }

@@ -8,6 +8,7 @@
 
 #![allow(missing_docs, reason = "nobody else uses it as a library")]
 
+mod access_line;
 mod active_subscribers;
 mod cake;
 mod csv;
@@ -26,6 +27,7 @@ mod types;
 
 use serde::{Deserialize, Serialize};
 
+pub use access_line::{LineBuffer, LineKind, LinePath, LineRates};
 pub use active_subscribers::{ActiveSubscribers, Admission};
 pub use cake::CakePolicy;
 pub use host_detection::{HostDetection, HostsBy};
@@ -33,8 +35,8 @@ pub use host_fair::HostFair;
 pub use import::Listed;
 pub use lack::{Lack, without_fq_codel};
 pub use line_policy::{
-    Bounds, DeviceTraits, LAZY_FROM, LAZY_IDLE, LAZY_MOST, LinePolicy, LineRates, PolicyName,
-    TwoWayGroup, TwoWaySubscriber,
+    Bounds, DeviceTraits, LAZY_FROM, LAZY_IDLE, LAZY_MOST, LinePolicy, PolicyName, TwoWayGroup,
+    TwoWaySubscriber,
 };
 pub use line_type::{Counting, LineType};
 pub use list::{read_list, write_list};

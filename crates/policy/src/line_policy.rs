@@ -7,8 +7,8 @@
 
 use crate::subscribers::{Group, PrefixText, Subscriber, Subscribers};
 use crate::{
-    CakePolicy, Counting, Host, HostDetection, HostFair, HostsBy, LinePart, LineType, OnDemand,
-    Policy, PolicyError, Tell, Tiers,
+    CakePolicy, Counting, Host, HostDetection, HostFair, HostsBy, LinePart, LineRates, LineType,
+    OnDemand, Policy, PolicyError, Tell, Tiers,
 };
 use quell_tc::Tree;
 use quell_units::{Rate, Span};
@@ -53,49 +53,6 @@ impl PolicyName {
             PolicyName::Tiers => "tiers",
             PolicyName::Subscribers => "subscribers",
         }
-    }
-}
-
-/// The rates of a line, as `10/50`: Mbit/s up and down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct LineRates {
-    pub up: Rate,
-    /// From it.
-    pub down: Rate,
-}
-
-impl std::str::FromStr for LineRates {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}`: give the line's rates in Mbit/s, up/down, as 10/50");
-        let (up, down) = text.split_once('/').ok_or_else(wrong)?;
-        let rate = |text: &str| {
-            let megabits: f64 = text.trim().parse().map_err(|_| wrong())?;
-            if !(megabits > 0.0 && megabits <= 1e6) {
-                return Err(wrong());
-            }
-            // A tenth of a kilobit is finer than any line is known.
-            let bits = (megabits * 10_000.0).round() as u64 * 100;
-            if bits > 0 { Ok(Rate::from_bps(bits)) } else { Err(wrong()) }
-        };
-        Ok(LineRates { up: rate(up)?, down: rate(down)? })
-    }
-}
-
-impl TryFrom<String> for LineRates {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<LineRates> for String {
-    fn from(line: LineRates) -> String {
-        let megabits = |rate: Rate| rate.bps() as f64 / 1e6;
-        format!("{}/{}", megabits(line.up), megabits(line.down))
     }
 }
 
@@ -236,6 +193,14 @@ impl LinePolicy {
             PolicyName::Cake | PolicyName::Tiers => {}
         }
         words.join(", ")
+    }
+
+    /// For how many hosts there is room, up and down, where they are found at run time.
+    pub fn places(&self, policy: PolicyName) -> Option<(u16, u16)> {
+        let found = self.found_hosts().filter(|_| policy == PolicyName::HostFair)?;
+        let at = |rate: Option<Rate>| rate.and_then(|rate| found.places_at(rate).ok()).unwrap_or(0);
+        let (up, down) = self.rates();
+        Some((at(up), at(down)))
     }
 
     /// Whether who is who is told by what a table writes into marks, where addresses are translated.
@@ -490,19 +455,6 @@ mod tests {
         };
         assert_eq!(policy(Tell::Source), Rate::from_bps(20_000_000));
         assert_eq!(policy(Tell::Destination), Rate::from_bps(40_000_000));
-    }
-
-    #[test]
-    fn a_line_is_read_in_megabits_and_nonsense_is_refused() {
-        let line: LineRates = "2.5/8".parse().expect("rates");
-        assert_eq!(
-            line,
-            LineRates { up: Rate::from_bps(2_500_000), down: Rate::from_bps(8_000_000) }
-        );
-        assert_eq!(String::from(line), "2.5/8");
-        for wrong in ["10", "10/", "0/5", "-1/5", "nan/5", "1e9/5"] {
-            assert!(wrong.parse::<LineRates>().is_err(), "{wrong}");
-        }
     }
 
     #[test]

@@ -195,16 +195,17 @@ quell tree eth0 --dot | dot -Tsvg > eth0.svg",
         prints: Prints::Report,
         examples: "\
 quell shape try --line 10/50
+quell shape try --line 50down/10up --kind docsis
 quell shape try --up 2.3Mbit --down 18Mbit --policy tiers
 quell shape try --file policy.toml --json",
-        notes: "Six scenarios of `quell run home-link` with the queues that `quell shape apply` would make. Nothing of this machine \
-                is touched. Of --file's subscribers the first two are tried, of hosts two that stand in for yours.",
+        notes: "Uploads, downloads and a flood on the network of `quell run home-link`, with the queues that `quell shape apply` \
+                would make. Nothing of this machine is touched. Of --file's subscribers the first two are tried, of hosts two that stand in for yours.",
         fails: Fails::When("a measurement did not come to its end"),
         call: calls!(shape::TryArgs, shape::try_it),
     },
     Command {
         name: "shape plan",
-        about: "Show what would be changed, step by step; touches nothing",
+        about: "Show what would be changed; touches nothing",
         group: Group::Act,
         prints: Prints::Report,
         examples: "\

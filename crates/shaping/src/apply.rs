@@ -37,7 +37,7 @@ pub fn apply(
     plan: LinePlan,
     options: &ApplyOptions<'_>,
 ) -> Result<Applied, ShapingError> {
-    let LinePlan { goal, words, remarks, subscribers, policy } = plan;
+    let LinePlan { goal, words, remarks, subscribers, policy, .. } = plan;
     let &ApplyOptions { device, command, replace, no_way_back, logs, .. } = options;
     let request = ApplyRequest {
         folder: &logs.folder,
@@ -123,6 +123,8 @@ pub struct PlanReport {
     /// The queues that are wanted, by interface.
     pub tree: BTreeMap<String, Vec<String>>,
     pub wanted: String,
+    /// For how many hosts there is room, up and down, where they are found at run time.
+    pub places: Option<(u16, u16)>,
     pub remarks: Vec<String>,
     pub steps: Vec<String>,
     /// The same as commands of `ip` and `tc`.
@@ -165,6 +167,7 @@ pub fn preview(
         device: device.to_owned(),
         tree: trees.filter(|(_, lines)| !lines.is_empty()).collect(),
         wanted: plan.words.clone(),
+        places: plan.policy.policy.and_then(|name| plan.policy.places(name)),
         remarks: plan.remarks.iter().chain(&planned.said).cloned().collect(),
         steps: planned.steps.iter().map(ToString::to_string).chain(foreseen).collect(),
         commands: planned.steps.iter().map(command_of).collect(),

@@ -40,12 +40,12 @@ fn choose(
         Some(true) => return (PolicyName::Cake, Vec::new()),
         Some(false) if may_find() => (
             PolicyName::HostFair,
-            "this kernel has no CAKE: host-fair instead, whose hosts are found by Quell's classifier",
+            "this kernel has no CAKE (modprobe sch_cake loads it where it was built): host-fair instead, whose hosts are found by Quell's classifier",
         ),
         Some(false) => (
             PolicyName::Tiers,
-            "this kernel has no CAKE, which would find the hosts by itself, and no DRR or takes no BPF program, so that host-fair can't either: \
-             three tiers by DSCP instead, fair between flows and not between hosts",
+            "this kernel has no CAKE (modprobe sch_cake loads it where it was built), and no DRR or takes no BPF program: three tiers by DSCP \
+             instead, fair between flows and not between hosts",
         ),
         None => (
             PolicyName::Cake,

@@ -1,15 +1,12 @@
 //! Experiments for a person's line: `home-link` with that line and the queues that would be applied, tried or proven in the lab.
 
 use crate::ShapingError;
-use quell_policy::{DeviceTraits, LinePolicy, LineRates, PolicyName, PrefixText, Tell};
+use quell_policy::{DeviceTraits, LinePath, LinePolicy, LineRates, PolicyName, PrefixText, Tell};
 use quell_units::Rate;
 use toml::{Table, Value};
 
 /// The addresses of home-link's hosts, which stand in for whoever shares the line.
 const STAND_INS: [[&str; 2]; 2] = [["10.0.0.1", "fd00::1"], ["10.0.1.1", "fd00:0:0:1::1"]];
-
-/// The scenarios with queues.
-const SHAPED: [&str; 3] = ["unloaded-shaped", "bulk-shaped", "flood-shaped"];
 
 /// home-link with the person's line and queues.
 struct HomeLink {
@@ -24,7 +21,11 @@ struct HomeLink {
 const FASTEST: Rate = Rate::from_bps(1_000_000_000);
 
 /// The person's line, and the queues at both its ways.
-fn home_link(all: &LinePolicy, policy: PolicyName) -> Result<HomeLink, ShapingError> {
+fn home_link(
+    all: &LinePolicy,
+    policy: PolicyName,
+    path: LinePath,
+) -> Result<HomeLink, ShapingError> {
     let (up, down) = all.rates();
     let mut remarks = Vec::new();
     let line = all.line.unwrap_or_else(|| {
@@ -59,11 +60,8 @@ fn home_link(all: &LinePolicy, policy: PolicyName) -> Result<HomeLink, ShapingEr
         ])));
     }
     let names: Vec<Value> = queues.iter().map(|queue| queue["name"].clone()).collect();
-    let changes = vec![
-        format!("topology.link.dsl.up.rate=\"{}\"", line.up),
-        format!("topology.link.dsl.down.rate=\"{}\"", line.down),
-        format!("queue={}", Value::Array(queues)),
-    ];
+    let mut changes = path.changes(line);
+    changes.push(format!("queue={}", Value::Array(queues)));
     Ok(HomeLink { line, changes, names: Value::Array(names).to_string(), remarks })
 }
 
@@ -75,23 +73,39 @@ fn home_link(all: &LinePolicy, policy: PolicyName) -> Result<HomeLink, ShapingEr
 pub fn rehearsal(
     all: &LinePolicy,
     policy: PolicyName,
+    path: LinePath,
 ) -> Result<(Vec<String>, Vec<String>), ShapingError> {
-    let HomeLink { line, mut changes, names, remarks } = home_link(all, policy)?;
+    let HomeLink { line, mut changes, names, remarks } = home_link(all, policy, path)?;
     let flood = Rate::from_bps(line.up.bps() / 10 * 32);
     changes.extend([
         "name=shape-try".to_owned(),
         format!("title=\"A line of {}: as it is and shaped\"", String::from(line)),
         "about=\"What `quell shape try` was asked for; the network is that of home-link.\"".into(),
         "expect=[]".into(),
-        format!("load.flood.rate=\"{flood}\""),
-        format!("scenario.flood.title=\"UDP flood from A, {flood}\""),
-        format!("scenario.flood-shaped.title=\"UDP flood from A, {flood}, shaped\""),
     ]);
-    for scenario in SHAPED {
-        changes.push(format!("scenario.{scenario}.queues={names}"));
-        let plain = scenario.trim_end_matches("-shaped");
-        changes.extend([scenario, plain].map(|name| format!("scenario.{name}.published={{}}")));
+    let tcp = |name: &str, way: &str| {
+        format!(
+            "{{ name = \"{name}\", kind = \"tcp\", from = \"a\", to = \"server\", connections = 3, direction = \"{way}\" }}"
+        )
+    };
+    let udp = format!(
+        "{{ name = \"flood\", kind = \"udp\", from = \"a\", to = \"server\", rate = \"{flood}\", size = \"1400B\" }}"
+    );
+    changes.push(format!("load=[{}, {}, {udp}]", tcp("bulk", "up"), tcp("download", "down")));
+    let mut scenarios = Vec::new();
+    for (name, title) in [
+        ("unloaded", "nothing else on the line".to_owned()),
+        ("bulk", "three uploads from A".to_owned()),
+        ("download", "three downloads to A".to_owned()),
+        ("flood", format!("UDP flood from A, {flood}")),
+    ] {
+        let loads = if name == "unloaded" { String::new() } else { format!("\"{name}\"") };
+        scenarios.push(format!("{{ name = \"{name}\", title = \"{title}\", loads = [{loads}] }}"));
+        scenarios.push(format!(
+            "{{ name = \"{name}-shaped\", title = \"{title}, shaped\", loads = [{loads}], queues = {names} }}"
+        ));
     }
+    changes.push(format!("scenario=[{}]", scenarios.join(", ")));
     Ok((changes, remarks))
 }
 
@@ -135,7 +149,8 @@ pub fn proof(
     all: &LinePolicy,
     policy: PolicyName,
 ) -> Result<(Vec<String>, Vec<String>), ShapingError> {
-    let HomeLink { line, mut changes, names, remarks } = home_link(all, policy)?;
+    let HomeLink { line, mut changes, names, remarks } =
+        home_link(all, policy, LinePath::default())?;
     let mut proof = Proof::default();
     let (up, down) = all.rates();
     if up.is_some() {

@@ -25,6 +25,8 @@ pub struct LinePlan {
     pub words: String,
     /// What was chosen for the person, and why.
     pub remarks: Vec<String>,
+    /// What must be known before anything is applied: that the kernel has no queue that keeps delay short.
+    pub no_aqm: Option<String>,
     /// Subscribers of whom only those who are there have classes.
     pub subscribers: Option<SubscriberClasses>,
     /// What it was planned of, with all that was chosen.
@@ -129,6 +131,7 @@ fn settled(
         Some(_) => interface::remarks(name, link.index, &all),
         None => Vec::new(),
     };
+    let mut no_aqm = None;
     let (own, beyond, words, remarks) = match &all.tree {
         Some(tree) => {
             if *tree == Tree::default() {
@@ -166,6 +169,7 @@ fn settled(
             let (mut own, mut beyond) = trees(&all, policy, traits_of(link), name)?;
             let mut both: Vec<&mut Tree> = [&mut own].into_iter().chain(&mut beyond).collect();
             let instead = kernel::with_what_there_is(&mut both).map_err(ShapingError::system)?;
+            no_aqm = instead.last().cloned();
             remarks.extend(instead);
             (own, beyond, all.words(policy), remarks)
         }
@@ -180,7 +184,7 @@ fn settled(
         goal.devices.push(device_goal(&ifb, None, tree)?);
     }
     goal.devices.push(device_goal(name, Some(link.index), &own)?);
-    Ok(LinePlan { goal, words, remarks, subscribers: None, policy: all })
+    Ok(LinePlan { goal, words, remarks, no_aqm, subscribers: None, policy: all })
 }
 
 /// The same of subscribers of whom only those who are there have classes.
@@ -207,7 +211,8 @@ fn on_demand(
     goal.devices.push(device_goal(name, Some(link.index), &own)?);
     remarks.extend(standby.remarks());
     let words = all.words(PolicyName::Subscribers);
-    Ok(LinePlan { goal, words, remarks, subscribers: Some(standby), policy: all })
+    let no_aqm = None;
+    Ok(LinePlan { goal, words, remarks, no_aqm, subscribers: Some(standby), policy: all })
 }
 
 /// What an interface of this machine is like.

@@ -141,7 +141,8 @@ pub fn prove(
             looks,
         };
         let mut checks = judged(rate, &loaded, || ways_around(device, to)).to_vec();
-        checks.push(of_waiting(rate, &checks[1], &result));
+        let plain = plain_queue(&mut kernel, &log, &queue)?;
+        checks.push(of_waiting(rate, &checks[1], &result, plain.as_deref()));
         let has = places(&mut kernel, &log, &queue)?;
         checks.extend(has.map(|has| of_places(had.as_ref(), &has)));
         let LoadResult { idle, loaded, .. } = result;
@@ -176,6 +177,30 @@ fn places(kernel: &mut Kernel, log: &Log, queue: &str) -> Result<Option<HostSlot
     let now = kernel.read(&(&log.begun.before).into()).map_err(ShapingError::system)?;
     let of_queue = roots(log, &now).into_iter().find(|(name, ..)| name == queue);
     Ok(of_queue.and_then(|(_, snapshot, _)| line_classes::places(snapshot)))
+}
+
+/// The kind of queue in which packets wait on one interface, where it lets them wait for as long as there is room: none has an AQM.
+fn plain_queue(
+    kernel: &mut Kernel,
+    log: &Log,
+    queue: &str,
+) -> Result<Option<String>, ShapingError> {
+    let now = kernel.read(&(&log.begun.before).into()).map_err(ShapingError::system)?;
+    let of_queue = roots(log, &now).into_iter().find(|(name, ..)| name == queue);
+    let kinds = of_queue.into_iter().flat_map(|(_, snapshot, _)| &snapshot.qdiscs);
+    Ok(without_aqm(kinds.map(|qdisc| qdisc.kind.as_str())).map(str::to_owned))
+}
+
+fn without_aqm<'a>(kinds: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut plain = None;
+    for kind in kinds {
+        match kind {
+            "cake" | "fq_codel" | "codel" | "pie" | "fq_pie" | "dualpi2" => return None,
+            "pfifo" | "bfifo" | "sfq" | "pfifo_fast" => plain = Some(kind),
+            _ => {}
+        }
+    }
+    plain
 }
 
 /// Whether hosts had to share a place meanwhile.
@@ -256,7 +281,13 @@ const FULL_PACKET: u64 = 1514;
 const CLEARLY: (f64, f64) = (2.0, 5.0);
 
 /// Whether packets wait as long as the queues here let them, and no longer; `passes`: whether they pass here at all.
-fn of_waiting(rate: Rate, passes: &ProofCheck, result: &LoadResult) -> ProofCheck {
+/// `plain` is this machine's own queue, where it has no AQM.
+fn of_waiting(
+    rate: Rate,
+    passes: &ProofCheck,
+    result: &LoadResult,
+    plain: Option<&str>,
+) -> ProofCheck {
     let claim = "packets wait no longer than these queues let them";
     let allowed = allowed_ms(rate);
     let (Some(idle), Some((loaded, late))) = (result.idle_ms, result.loaded_ms) else {
@@ -271,14 +302,20 @@ fn of_waiting(rate: Rate, passes: &ProofCheck, result: &LoadResult) -> ProofChec
         _ => CheckVerdict::Unknown,
     };
     let elsewhere = match verdict {
-        CheckVerdict::Fail => "; they wait elsewhere too, as where the rate is above the line's",
-        _ => "",
+        CheckVerdict::Fail => match plain {
+            Some(kind) => format!(
+                "; they wait in this machine's own {kind}, which has no AQM: modprobe sch_cake, then quell shape apply again"
+            ),
+            None => "; they wait elsewhere too, for example because the rate is above the line's"
+                .to_owned(),
+        },
+        _ => String::new(),
     };
     let says = format!(
         "{more:.1} ms more than idle, {allowed:.1} ms expected at most{elsewhere} (round trips: idle {idle:.1} ms, beside the load {loaded:.1} ms median, \
          {late:.1} ms 99 %)"
     );
-    let figures = json!({ "more_ms": more, "allowed_ms": allowed });
+    let figures = json!({ "more_ms": more, "allowed_ms": allowed, "own_queue_without_aqm": plain });
     ProofCheck { check: claim, verdict, says, figures }
 }
 
@@ -324,6 +361,28 @@ mod tests {
         ] {
             assert_eq!(of_delay(more, fast), verdict, "{more}");
         }
+    }
+
+    #[test]
+    fn where_no_queue_here_keeps_delay_short_the_own_one_is_named_and_not_the_line() {
+        let passes = ProofCheck {
+            check: "all of it passes here",
+            verdict: CheckVerdict::Pass,
+            says: String::new(),
+            figures: Value::Null,
+        };
+        let result = LoadResult {
+            idle_ms: Some(20.0),
+            loaded_ms: Some((400.0, 450.0)),
+            ..LoadResult::default()
+        };
+        let says = |kinds: &[&str]| {
+            let plain = without_aqm(kinds.iter().copied());
+            of_waiting(Rate::from_bps(2_000_000), &passes, &result, plain).says
+        };
+        let own = says(&["htb", "pfifo", "ingress"]);
+        assert!(own.contains("this machine's own pfifo") && own.contains("sch_cake"), "{own}");
+        assert!(says(&["htb", "pfifo", "fq_codel"]).contains("above the line's"));
     }
 
     #[test]

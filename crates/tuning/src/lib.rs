@@ -27,6 +27,7 @@ mod record;
 pub mod report;
 mod roles;
 mod routes;
+mod rtt;
 mod tuner;
 mod window;
 
@@ -38,6 +39,7 @@ pub use host::{Settings, this_host};
 pub use plan::{PlanError, Tuning};
 pub use proposal::{Proposal, SettingAction, dotted, same};
 pub use record::{PLACE as RECORD_PLACE, RecordError, Setting, TuningRecord};
+pub use rtt::least_rtt;
 pub use tuner::{Applied, Goals, Tuner, confirm, recover, revert};
 pub use window::{Path, Reach, ReachLimit};
 

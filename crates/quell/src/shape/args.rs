@@ -4,8 +4,11 @@ use crate::failure::Failure;
 use crate::options::{Family, Guest, Json, Place};
 use crate::secret::SecretFile;
 use clap::{Args, ValueEnum};
-use quell_act::Machine;
-use quell_policy::{HostDetection, HostsBy, LinePolicy, LineRates, LineType, PolicyName};
+use quell_act::{Machine, Patience, patience};
+use quell_policy::{
+    HostDetection, HostsBy, LineBuffer, LineKind, LinePath, LinePolicy, LineRates, LineType,
+    PolicyName,
+};
 use quell_shaping::recipe::{RecipeTarget, plain_device};
 use quell_shaping::{LinePlan, UndoLogs, plan_line, policy_of_file, with_list};
 use quell_units::{Rate, Span};
@@ -39,10 +42,24 @@ pub struct Root {
 pub struct PlanArgs {
     #[command(flatten)]
     pub wanted: WantedArgs,
+    /// Show the queues, and every step that would be taken
+    #[arg(long)]
+    pub steps: bool,
+    /// Show the same as commands of ip and tc
+    #[arg(long)]
+    pub tc: bool,
     #[command(flatten)]
     pub state: StateArgs,
     #[command(flatten)]
     pub json: Json,
+}
+
+/// Whether a change waits to be confirmed; of `quell shape` and `quell tune` alike.
+#[derive(Debug, Args)]
+pub struct ConfirmWithin {
+    /// Take it back after this time unless it is confirmed; `never` to keep it. `quell shape apply` over ssh: 60s where not given
+    #[arg(long, value_name = "TIME", value_parser = patience)]
+    pub confirm_within: Option<Patience>,
 }
 
 /// Options of `quell shape apply`.
@@ -50,9 +67,8 @@ pub struct PlanArgs {
 pub struct ApplyArgs {
     #[command(flatten)]
     pub wanted: WantedArgs,
-    /// Take it back after this time unless `quell shape confirm` comes; `never` to keep it. Over ssh 60s where not given
-    #[arg(long, value_name = "TIME", value_parser = patience)]
-    pub confirm_within: Option<Patience>,
+    #[command(flatten)]
+    pub confirm: ConfirmWithin,
     /// Replace queues that somebody else made; `quell shape off` brings them back
     #[arg(long)]
     pub replace: bool,
@@ -157,9 +173,8 @@ pub struct ChangeArgs {
     /// Its floor of what it receives
     #[arg(long, value_name = "RATE")]
     pub down_floor: Option<Rate>,
-    /// Take it back after this time unless `quell shape confirm` comes
-    #[arg(long, value_name = "TIME", value_parser = patience)]
-    pub confirm_within: Option<Patience>,
+    #[command(flatten)]
+    pub confirm: ConfirmWithin,
     #[command(flatten)]
     pub root: Root,
     #[command(flatten)]
@@ -242,9 +257,31 @@ pub struct RehearsalArgs {
     #[arg(long, default_value = "10s")]
     pub duration: Span,
     #[command(flatten)]
+    pub path: LinePathArgs,
+    #[command(flatten)]
     pub place: Place,
     #[command(flatten)]
     pub guest: Guest,
+}
+
+/// What a line is like beside its rates.
+#[derive(Debug, Clone, Args)]
+pub struct LinePathArgs {
+    /// What sort of line it is, for what is not said: dsl, docsis, fibre or lte
+    #[arg(long, value_name = "KIND")]
+    pub kind: Option<LineKind>,
+    /// The idle line's round-trip time to a server that is near
+    #[arg(long, value_name = "TIME")]
+    pub rtt: Option<Span>,
+    /// The modem's buffer: a time (250ms), packets (100p) or bytes (256kB)
+    #[arg(long, value_name = "SIZE")]
+    pub buffer: Option<LineBuffer>,
+}
+
+impl LinePathArgs {
+    pub fn path(&self) -> LinePath {
+        LinePath::of(self.kind, self.rtt, self.buffer)
+    }
 }
 
 /// Where the recipe is pasted.
@@ -325,7 +362,7 @@ pub struct LineArgs {
     /// Rate of what comes, a little below the line's
     #[arg(long, value_name = "RATE", conflicts_with = "line")]
     pub down: Option<Rate>,
-    /// The line's rates in Mbit/s, up/down; 95 % of them are used
+    /// The line's rates, up/down: 10/50 (Mbit/s), 512kbit/2Mbit, 50down/10up; 95 % of them are used
     #[arg(long, value_name = "UP/DOWN")]
     pub line: Option<LineRates>,
     /// What the line is, as ethernet, vlan, docsis, pppoe-ptm or pppoe-atm
@@ -437,6 +474,9 @@ impl LineArgs {
                 ipv6_prefix: self.ipv6_prefix.or(of_file.ipv6_prefix),
             });
         }
+        if let Some(doubt) = self.line.and_then(LineRates::doubt) {
+            eprint!("{}", crate::text::lines("! ", &doubt, crate::text::columns()));
+        }
         if all.tree.is_none() && all.rates() == (None, None) {
             return Err(Failure::usage("what rate? give --line 10/50, or --up and --down"));
         }
@@ -460,90 +500,5 @@ impl WantedArgs {
         let file = self.tree.as_ref().or(self.line.file.as_ref());
         let file = file.map_or(String::new(), |f| f.display().to_string());
         Ok(plan_line(machine, &self.device, policy, &file)?)
-    }
-}
-
-/// How long a change waits to be confirmed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
-    /// It stays.
-    Never,
-    /// It is taken back then.
-    Within(Span),
-}
-
-/// Over ssh a change is taken back after this time, unless it is confirmed or said otherwise.
-const OVER_SSH: Span = Span::from_secs(60);
-
-impl Patience {
-    /// What was asked for, or else what is usual: over ssh nobody may be able to come back, and elsewhere somebody is there.
-    pub fn or_usual(asked: Option<Patience>, is_over_ssh: impl FnOnce() -> bool) -> Self {
-        match asked {
-            Some(asked) => asked,
-            None if is_over_ssh() => Patience::Within(OVER_SSH),
-            None => Patience::Never,
-        }
-    }
-
-    /// How long, where it is not for ever.
-    pub fn span(self) -> Option<Span> {
-        match self {
-            Patience::Never => None,
-            Patience::Within(span) => Some(span),
-        }
-    }
-}
-
-/// It as it is typed.
-pub fn patience(text: &str) -> Result<Patience, String> {
-    if text == "never" {
-        return Ok(Patience::Never);
-    }
-    let span: Span =
-        text.parse().map_err(|_| format!("`{text}`: give a time as 60s, or `never`"))?;
-    if span.nanos() < 1_000_000_000 {
-        return Err("nobody confirms in less than a second".to_owned());
-    }
-    Ok(Patience::Within(span))
-}
-
-/// Whether a network carries what is typed here. `sudo` hides the variable, but not the processes above.
-pub fn is_over_ssh() -> bool {
-    let mut pid = std::process::id().to_string();
-    let mut server_above = || {
-        // As deep as any shell in a shell; a ring can't be.
-        for _ in 0..64 {
-            let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { break };
-            // The name stands in brackets and may have any character in it.
-            let Some((head, rest)) = stat.rsplit_once(')') else { break };
-            let name = head.split_once('(').map_or("", |(_, name)| name);
-            if ["sshd", "dropbear", "mosh-server"].iter().any(|server| name.starts_with(server)) {
-                return true;
-            }
-            let Some(parent) = rest.split_whitespace().nth(1) else { break };
-            pid = parent.to_owned();
-        }
-        false
-    };
-    std::env::var_os("SSH_CONNECTION").is_some() || server_above()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn over_ssh_a_change_is_to_be_confirmed_within_a_minute_where_nothing_else_is_said() {
-        let minute = Patience::Within(Span::from_secs(60));
-        assert_eq!(Patience::or_usual(None, || true), minute);
-        assert_eq!(Patience::or_usual(None, || false), Patience::Never);
-        // What was said holds, wherever one is.
-        let never = patience("never").expect("a word");
-        assert_eq!(Patience::or_usual(Some(never), || panic!("asked")), Patience::Never);
-        let said = Some(patience("5s").expect("a time"));
-        assert_eq!(
-            Patience::or_usual(said, || panic!("asked")),
-            Patience::Within(Span::from_secs(5))
-        );
     }
 }

@@ -10,16 +10,14 @@ use crate::pace::Pace;
 use crate::results;
 use crate::run::{RunArgs, carried_out, run};
 use crate::screen;
-use crate::text::{document, hand_out, say};
-use args::is_over_ssh;
+use crate::text::{columns, document, hand_out, lines, say};
 pub use args::{
-    ApplyArgs, ChangeArgs, ConfirmArgs, HoldArgs, ImportArgs, OffArgs, Patience, PersistArgs,
+    ApplyArgs, ChangeArgs, ConfirmArgs, ConfirmWithin, HoldArgs, ImportArgs, OffArgs, PersistArgs,
     PlanArgs, ProveArgs, RecipeArgs, RecoverArgs, StateArgs, StatusArgs, TryArgs, WatchdogArgs,
-    patience,
 };
 use args::{ImportFormat, RehearsalArgs};
 pub use quell_act::WATCHDOG;
-use quell_act::{ActError, Applied, Leave, OffRequest, own_watchdog};
+use quell_act::{ActError, Applied, Leave, OffRequest, Patience, is_over_ssh, own_watchdog};
 use quell_flow::{Amount, FlowError, FlowPlan, FlowReport, Progress, Senders};
 use quell_policy::import::{Imported, libreqos, sqm};
 use quell_shaping::change::RateChange;
@@ -83,7 +81,7 @@ pub fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
     if args.json.json {
         println!("{}", document(&json!(report)));
     } else {
-        text::plan(&report);
+        say(&text::plan(&report, args.steps, args.tc));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -91,26 +89,39 @@ pub fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
 /// `quell shape apply`.
 pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open_to_change()?;
-    let plan = args.wanted.plan(&mut kernel)?;
-    let within = Patience::or_usual(args.confirm_within, is_over_ssh).span();
+    let mut plan = args.wanted.plan(&mut kernel)?;
+    let within = Patience::or_usual(args.confirm.confirm_within, is_over_ssh).span();
     let device = args.wanted.device.as_str();
     let options = ApplyOptions {
         device,
         command: "quell shape apply",
         confirm_within: within,
-        why: if args.confirm_within.is_none() { " (since you are here over ssh)" } else { "" },
+        why: if args.confirm.confirm_within.is_none() {
+            " (since you are here over ssh)"
+        } else {
+            ""
+        },
         replace: args.replace,
         no_way_back: args.no_way_back,
         logs: &args.state.logs(),
     };
+    let wanted = plan.words.clone();
+    // Before anything is done, and not once more after it.
+    if let (Some(why), false) = (plan.no_aqm.take(), args.json.json) {
+        plan.remarks.retain(|remark| *remark != why);
+        print!("{}", lines("! ", &why, columns()));
+    }
     let applied = quell_shaping::apply(&mut kernel, plan, &options)?;
     let report = json!({
         "device": device,
+        "wanted": wanted,
         "steps": applied.steps,
         "remarks": applied.said,
         "confirm_within_s": within.map(Span::as_secs_f64),
     });
-    print(&report, args.json, || text::done(device, &applied, "as wanted"))?;
+    print(&report, args.json, || {
+        text::done(device, &applied, "as wanted") + &text::way_back(device)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -126,7 +137,7 @@ pub fn change(args: &ChangeArgs) -> Result<ExitCode, Failure> {
         down,
         up_floor,
         down_floor,
-        confirm_within: args.confirm_within.and_then(Patience::span),
+        confirm_within: args.confirm.confirm_within.and_then(Patience::span),
     };
     let (logs, root) = (args.state.logs(), &args.root.root);
     let report = quell_shaping::change::run(&logs, args.device.as_deref(), &change, root)?;
@@ -370,7 +381,7 @@ pub fn try_it(args: &TryArgs) -> Result<ExitCode, Failure> {
     }
     // What this machine would be given. The lab's own kernel has all of it.
     let (name, mut remarks) = choose_here(&policy);
-    let (changes, said) = lab::rehearsal(&policy, name)?;
+    let (changes, said) = lab::rehearsal(&policy, name, args.how.path.path())?;
     remarks.extend(said);
     announce(&policy.words(name), &remarks, args.json);
     run(&args.how.run_args(changes, args.json))
@@ -422,7 +433,7 @@ pub fn recipe(args: &RecipeArgs) -> Result<ExitCode, Failure> {
     let mut tried = None;
     if !args.no_try {
         let name = quell_shaping::choose_with_cake(&policy);
-        let (changes, mut remarks) = lab::rehearsal(&policy, name)?;
+        let (changes, mut remarks) = lab::rehearsal(&policy, name, args.how.path.path())?;
         let how = args.how.run_args(changes, Json { json: false });
         let (finished, experiment) = carried_out(&how)?;
         // Comments have two columns less.
@@ -478,7 +489,7 @@ mod tests {
     use super::*;
     use quell_experiment::builtin;
     use quell_experiment::spec::{check, load_file, set};
-    use quell_policy::{DeviceTraits, LinePolicy, PolicyName, Tell};
+    use quell_policy::{DeviceTraits, LineKind, LinePath, LinePolicy, PolicyName, Tell};
 
     /// The cells of `home-link` with these changes, and how many claims they make.
     fn planned(changes: &[String]) -> (Vec<quell_lab::cell::CellPlan>, usize) {
@@ -505,6 +516,7 @@ mod tests {
     #[test]
     fn what_is_tried_is_what_would_be_applied_and_each_policy_has_its_claims() {
         let line = Some("10/50".parse().expect("rates"));
+        let path = LinePath::of(Some(LineKind::Docsis), None, None);
         let plain = LinePolicy { line, ..LinePolicy::default() };
         let hosts = vec![vec!["192.0.2.7".parse().expect("an address")]];
         let named = LinePolicy { line, hosts, ..LinePolicy::default() };
@@ -514,8 +526,9 @@ mod tests {
             (named, PolicyName::HostFair),
             (subscribers(2, "10/50"), PolicyName::Subscribers),
         ] {
-            let (plans, _) = planned(&lab::rehearsal(&all, name).expect("changes").0);
-            assert_eq!(plans.len(), 18);
+            let (plans, _) = planned(&lab::rehearsal(&all, name, path).expect("changes").0);
+            // Idle, upload, download and flood, each shaped too, with three probes.
+            assert_eq!(plans.len(), 24);
             let shaped = plans.iter().find(|p| p.id.scenario == "bulk-shaped").expect("a cell");
             let (up, down) = all.rates();
             for (incoming, tell, rate) in
@@ -540,12 +553,18 @@ mod tests {
         // The third has 10.0.0.1, which in the lab is the first's.
         for count in [3, 1000] {
             let all = subscribers(count, "100/100");
-            let (changes, said) = lab::rehearsal(&all, PolicyName::Subscribers).expect("changes");
-            assert_eq!(planned(&changes).0.len(), 18);
+            let (changes, said) =
+                lab::rehearsal(&all, PolicyName::Subscribers, LinePath::default())
+                    .expect("changes");
+            assert_eq!(planned(&changes).0.len(), 24);
             let others = said.iter().any(|line| line.contains("the 998 others are not there"));
             assert_eq!(others, count == 1000, "{said:?}");
         }
-        let too_fast = lab::rehearsal(&subscribers(3, "10000/10000"), PolicyName::Subscribers);
+        let too_fast = lab::rehearsal(
+            &subscribers(3, "10000/10000"),
+            PolicyName::Subscribers,
+            LinePath::default(),
+        );
         let why = too_fast.expect_err("the lab would take minutes for each second").to_string();
         assert!(why.contains("at most 1Gbit"), "{why}");
     }

@@ -1,6 +1,5 @@
 //! What `quell shape` prints for a person.
 
-use crate::text::say;
 use quell_act::Applied;
 use quell_policy::LineRates;
 use quell_shaping::change::{ChangeReport, RateBounds};
@@ -14,75 +13,82 @@ use quell_units::{Bytes, Rate, Span};
 use quell_wire::text::printable;
 use std::fmt::Write;
 
-/// Steps of a plan that a person is shown; those that were taken already; classes of a queue: of thousands those that had most.
-const PLANNED: usize = 120;
-const TAKEN: usize = 12;
+/// Steps that were taken: so many are named, of more their count.
+const TAKEN: usize = 4;
+/// Classes of a queue that are shown: of thousands those that had most.
 const CLASSES: usize = 20;
 
 const NOTHING: &str = "nothing of Quell's is in force";
 
-/// What would be done, in words and as commands.
-pub fn plan(report: &PlanReport) {
-    say(&format!("{}: {}\n", report.device, report.wanted));
-    report.remarks.iter().for_each(|remark| say(&format!("{remark}\n")));
+/// What would be done: what, how fast, for how many, and what stands against it. `steps` and `tc`: all of it, and as commands.
+pub fn plan(report: &PlanReport, steps: bool, tc: bool) -> String {
+    let mut text = format!("{}: {}\n", report.device, report.wanted);
+    if let Some((up, down)) = report.places {
+        text += &match up == down {
+            true => format!("room for {up} hosts at a time\n"),
+            false => format!("room for {up} hosts at a time up, {down} down\n"),
+        };
+    }
+    text.extend(report.remarks.iter().map(|remark| format!("{remark}\n")));
     if report.steps.is_empty() {
-        println!("all is as wanted");
-        return;
+        return text + "all is as wanted\n";
     }
-    println!("\nwanted:");
-    for (device, lines) in &report.tree {
-        println!("  {device}");
-        lines.iter().for_each(|line| println!("    {line}"));
-    }
-    println!("\n{}:", counted(report.steps.len(), "step"));
-    listed(&report.steps, |step| say(&format!("  {step}\n")));
-    println!("\nthe same with ip and tc:");
-    // A command is to be typed again, and whole.
-    listed(&report.commands, |command| println!("  {command}"));
-    report.beyond_commands.iter().for_each(|what| println!("  # {what}"));
+    let indented = |lines: &[String]| lines.iter().map(|line| format!("  {line}\n")).collect();
     if !report.foreign.is_empty() {
-        say(
-            "\nsomebody else made these; `apply --replace` replaces them, `off` brings them back:\n",
-        );
-        report.foreign.iter().for_each(|what| say(&format!("{what}\n")));
+        text +=
+            "somebody else made these; `apply --replace` replaces them, `off` brings them back:\n";
+        text.extend(report.foreign.iter().map(|what| format!("{what}\n")));
     }
     if !report.cannot_come_back.is_empty() {
-        println!("\nthese could not come back; only `apply --no-way-back` replaces them:");
-        report.cannot_come_back.iter().for_each(|what| say(&format!("  {what}\n")));
+        text += "these could not come back; only `apply --no-way-back` replaces them:\n";
+        let lost: String = indented(&report.cannot_come_back);
+        text += &lost;
     }
+    let count = counted(report.steps.len(), "step");
+    text += &format!("{count} would put it in force; nothing was touched");
+    text += if steps || tc { "\n" } else { " (--steps names them, --tc as commands)\n" };
+    if steps {
+        text += "\nwanted:\n";
+        for (device, lines) in &report.tree {
+            let lines: String = lines.iter().map(|line| format!("    {line}\n")).collect();
+            text += &format!("  {device}\n{lines}");
+        }
+        let steps: String = indented(&report.steps);
+        text += &format!("\n{count}:\n{steps}");
+    }
+    if tc {
+        // A command is to be typed again, and whole.
+        let commands: String = indented(&report.commands);
+        text += &format!("\nthe same with ip and tc:\n{commands}");
+        text.extend(report.beyond_commands.iter().map(|what| format!("  # {what}\n")));
+    }
+    text
 }
 
 fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// A line each; of hundreds the first ones, and the last ones, with which packets are led there.
-fn listed(lines: &[String], print: impl Fn(&String)) {
-    const LAST: usize = 20;
-    if lines.len() <= PLANNED {
-        lines.iter().for_each(print);
-        return;
-    }
-    lines[..PLANNED - LAST].iter().for_each(&print);
-    println!("  … and {} more (--json names all)", lines.len() - PLANNED);
-    lines[lines.len() - LAST..].iter().for_each(&print);
-}
-
 /// What was done.
 pub fn done(device: &str, done: &Applied, how: &str) -> String {
     let mut text = String::new();
-    for step in done.steps.iter().take(TAKEN) {
-        let _ = writeln!(text, "  {step}");
-    }
-    if let Some(more @ 1..) = done.steps.len().checked_sub(TAKEN) {
-        let _ = writeln!(text, "  … and {more} more (--json names all)");
+    if done.steps.len() <= TAKEN {
+        text.extend(done.steps.iter().map(|step| format!("  {step}\n")));
     }
     let _ = match done.steps.len() {
         0 => writeln!(text, "{device}: all was {how}"),
-        count => writeln!(text, "{device}: {how}, by {}", counted(count, "step")),
+        count if count <= TAKEN => writeln!(text, "{device}: {how}, by {}", counted(count, "step")),
+        count => writeln!(text, "{device}: {how}, by {count} steps (--json names them)"),
     };
     done.said.iter().for_each(|remark| text += &format!("{remark}\n"));
     text
+}
+
+/// How to look at it, and how to be rid of it.
+pub fn way_back(device: &str) -> String {
+    format!(
+        "look at it: quell shape status --dev {device}; take it off: quell shape off --dev {device}\n"
+    )
 }
 
 /// What is otherwise of a subscriber.

@@ -4,15 +4,11 @@ use crate::failure::Failure;
 use crate::host::{self, Found, Usual};
 use crate::options::{Guest, Json};
 use crate::secret::SecretFile;
-use crate::shape::{Patience, patience};
+use crate::shape::ConfirmWithin;
 use clap::Args;
-use nix::errno::Errno;
 use quell_netlink::Prefix;
-use quell_sys::clock::monotonic_ns;
-use quell_sys::socket::stream::{Connected, StreamOptions, TcpSocket};
 use quell_sys::wait::Bell;
-use quell_tuning::Folders;
-use quell_tuning::{Role, Wish};
+use quell_tuning::{Folders, Role, TuningError, Wish};
 use quell_units::{Bytes, Rate, Span};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,6 +21,9 @@ pub struct PlanArgs {
     /// Show cures of single routes as commands for this prefix (repeatable)
     #[arg(long = "to", value_name = "PREFIX")]
     pub to: Vec<Prefix>,
+    /// Show every setting that was looked at, with its reason and source
+    #[arg(long)]
+    pub all: bool,
     #[command(flatten)]
     pub prove: ProveArgs,
     #[command(flatten)]
@@ -56,9 +55,9 @@ pub struct ProveArgs {
 pub struct ApplyArgs {
     #[command(flatten)]
     pub wish: WishArgs,
-    /// Take it back after this time unless `quell tune confirm` comes; until then nothing is kept for the next boot
-    #[arg(long, value_name = "TIME", value_parser = patience)]
-    pub confirm_within: Option<Patience>,
+    /// Until it is confirmed nothing is kept for the next boot
+    #[command(flatten)]
+    pub confirm: ConfirmWithin,
     /// Give this prefix a route of its own with the role's cures, until the next boot (repeatable); it goes with revert
     #[arg(long, value_name = "PREFIX")]
     pub route: Vec<Prefix>,
@@ -176,38 +175,13 @@ pub fn found(host: &str) -> Result<Found, Failure> {
     host::resolve(host, usual).map_err(Failure::usage)
 }
 
-/// How often a connection is opened.
-const TIMES: usize = 5;
-
-/// How long an answer is waited for.
-const PATIENCE_NS: u64 = 5_000_000_000;
-
 /// The least time between a SYN and its answer. One that refuses answers too.
 fn measured(host: &str) -> Result<Span, Failure> {
     let found = found(host)?;
     let stop = Arc::new(Bell::new().map_err(Failure::system)?);
     crate::interrupt::listen(&stop)?;
-    let mut least = None;
-    for _ in 0..TIMES {
-        let socket = TcpSocket::new(found.to.is_ipv6(), &StreamOptions::default())
-            .map_err(Failure::system)?;
-        let begun = monotonic_ns();
-        match socket.connect(found.to, begun + PATIENCE_NS, &stop) {
-            Ok(Connected::Yes) => {}
-            Err(error) if error.errno == Errno::ECONNREFUSED => {}
-            Ok(Connected::Stopped) => return Err(Failure::check("stopped before it was over")),
-            Ok(Connected::NoAnswer) => {
-                return Err(Failure::system(format!(
-                    "no answer from {} within 5s; give the time with --rtt{}",
-                    found.to,
-                    found.hint()
-                )));
-            }
-            Err(error) => return Err(Failure::system(format!("{error}{}", found.hint()))),
-        }
-        let took = monotonic_ns() - begun;
-        least = Some(least.map_or(took, |least: u64| least.min(took)));
-    }
-    // To the microsecond: what the own machine takes is of that order.
-    Ok(Span::from_micros(least.unwrap_or(0).div_ceil(1_000)))
+    quell_tuning::least_rtt(found.to, &stop).map_err(|error| match error {
+        TuningError::System(why) => Failure::system(why + &found.hint()),
+        other => other.into(),
+    })
 }

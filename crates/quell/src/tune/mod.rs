@@ -8,11 +8,11 @@ mod text;
 
 use crate::failure::Failure;
 use crate::options::Json;
-use crate::shape::{Patience, failure};
+use crate::shape::failure;
 use crate::text::{document, say};
 pub use args::{ApplyArgs, PlanArgs, RevertArgs, StatusArgs};
 pub use explain::{ExplainArgs, explain};
-use quell_act::Kernel;
+use quell_act::{Kernel, Patience};
 use quell_tuning::dotted;
 use quell_tuning::report::{self, PlanReport};
 use quell_tuning::{Tuner, TuningError};
@@ -53,7 +53,7 @@ pub fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
     };
     let routes = tuner.routes(&args.to)?;
     let report = PlanReport::of(&tuner.plan, &tuner.now, &routes, proof.as_ref());
-    print(&json!(report), args.json, || text::plan(&report));
+    print(&json!(report), args.json, || text::plan(&report, args.all));
     Ok(match proof {
         Some(proof) if !proof.helped() => ExitCode::from(1),
         _ => ExitCode::SUCCESS,
@@ -65,7 +65,7 @@ pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
     let tuner = Tuner::new(args.wish.wish()?, &args.folders.folders())?;
     let keep = !args.for_now;
     tuner.refuse_half(args.partly, keep)?;
-    let within = args.confirm_within.and_then(Patience::span);
+    let within = args.confirm.confirm_within.and_then(Patience::span);
     let routes = tuner.own_routes(&args.route)?;
     let nothing = !tuner.has_settings() && routes.is_empty();
     let mut kernel = Kernel::open().map_err(Failure::system)?;

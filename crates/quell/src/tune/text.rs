@@ -5,43 +5,69 @@ use quell_tuning::proof::{DirectionMeasurement, Proof, ProofVerdict};
 use quell_tuning::report::{AppliedStatus, Overriding, PlanLine, PlanReport, StatusReport};
 use quell_units::fmt::rate;
 
-/// The plan, line by line.
-pub fn plan(plan: &PlanReport<'_>) -> String {
-    let mut text = format!("{}\n", plan.wanted);
-    for line in &plan.lines {
-        text += &format!("\n{}", plan_line(line));
+/// The plan: what would change and what that gives; with `all` every setting that was looked at, with its reason and source.
+pub fn plan(plan: &PlanReport<'_>, all: bool) -> String {
+    let set = || plan.lines.iter().filter(|line| line.action == "set");
+    let count = set().count();
+    let mut text = format!("{}: ", plan.wanted);
+    text += &match (count, plan.in_force) {
+        (0, _) => "all is as it should be\n".to_owned(),
+        (_, true) => "all of it is in force\n".to_owned(),
+        (1, false) => "1 setting would change\n".to_owned(),
+        (count, false) => format!("{count} settings would change\n"),
+    };
+    if let (Some(now), Some(then)) = (plan.one_transfer_now, plan.one_transfer_then) {
+        let (from, to) = (rate(now.bits_per_second), rate(then.bits_per_second));
+        let words = match from == to {
+            true => format!("one transfer reaches {from} as it is, held up by {}", now.limited_by),
+            false => format!(
+                "one transfer: {from} → {to}, predicted; now held up by {}, then by {}",
+                now.limited_by, then.limited_by
+            ),
+        };
+        text += &lines("", &words, columns());
     }
-    if !plan.cures.is_empty() {
-        text += "\nfor one route or one connection, where a setting for all would be too much (apply --route PREFIX):\n";
+    let sealed = plan.lines.iter().filter(|line| line.action == "cannot");
+    if all {
+        text.extend(plan.lines.iter().map(|line| format!("\n{}", plan_line(line))));
+        text.push('\n');
+    } else {
+        let width = set().map(|line| line.key.len()).max().unwrap_or(0);
+        text.extend(set().map(|line| {
+            let (now, value) = (line.now.unwrap_or("–"), line.value.unwrap_or_default());
+            format!("  {:width$}  {now} → {value}\n", line.key)
+        }));
+        text.extend(sealed.map(plan_line));
+    }
+    text += &cures(plan, all);
+    text.extend(plan.proof.map(proof));
+    text += &remarks(plan.remarks);
+    let others = plan.lines.len() - count;
+    if !all && others > 0 {
+        text += &format!("{others} others stay as they are; reasons and sources: --all\n");
+    }
+    if count > 0 && !plan.in_force {
+        text += "nothing was touched; quell tune apply sets them\n";
+    }
+    text
+}
+
+/// What helps one route or one connection, where a setting for all would be too much.
+fn cures(plan: &PlanReport<'_>, all: bool) -> String {
+    let mut text = String::new();
+    if !plan.cures.is_empty() && (all || !plan.routes.is_empty()) {
+        text += "for one route or one connection (apply --route PREFIX):\n";
         for cure in &plan.cures {
             let words: Vec<&str> = cure.route.as_deref().into_iter().chain(cure.socket).collect();
             text += &format!("  {}\n", words.join(", or a program's "));
-            text += &lines("    ", cure.why, columns());
-            text += &lines("    ", &format!("source: {}", cure.source), columns());
+            if all {
+                text += &lines("    ", cure.why, columns());
+                text += &lines("    ", &format!("source: {}", cure.source), columns());
+            }
         }
         text += &listed(&plan.routes);
     }
-    if let (Some(now), Some(then)) = (plan.one_transfer_now, plan.one_transfer_then) {
-        text +=
-            "\none transfer, both ends with these buffers, predicted as min(rate, window / RTT):\n";
-        for (name, reach) in [("as it is  ", now), ("as planned", then)] {
-            let reached = rate(reach.bits_per_second);
-            text += &format!("  {name}  {reached}, held up by {}\n", reach.limited_by);
-        }
-    }
-    if let Some(shown) = plan.proof {
-        text += &format!("\n{}", proof(shown));
-    }
-    for remark in plan.remarks {
-        text += &format!("\n{}", lines("", remark, columns()));
-    }
-    let changes = plan.lines.iter().filter(|line| line.action == "set").count();
-    text + &match (changes, plan.in_force) {
-        (0, _) => "\nall is as it should be\n".to_owned(),
-        (_, true) => "\nall of it is in force\n".to_owned(),
-        (1, false) => "\n1 setting would change; nothing was touched\n".to_owned(),
-        (count, false) => format!("\n{count} settings would change; nothing was touched\n"),
-    }
+    text
 }
 
 fn plan_line(line: &PlanLine<'_>) -> String {

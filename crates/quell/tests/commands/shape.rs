@@ -16,10 +16,14 @@ use std::io::Write;
 use std::os::unix::process::CommandExt;
 
 #[test]
-fn a_plan_shows_every_step_and_touches_nothing() {
+fn a_plan_says_in_two_lines_what_it_would_do_or_every_step_and_touches_nothing() {
     let cable = Cable::new();
     cable.dir.write("t.toml", wide(2, "1Mbit"));
-    let out = cable.shape(&["plan", "--dev", "a0", "--tree", "t.toml"]).fine();
+    let plan = ["plan", "--dev", "a0", "--tree", "t.toml"];
+    let out = cable.shape(&plan).fine();
+    assert_eq!(out.lines().count(), 2, "{out}");
+    says(&out, &["a0: the tree t.toml", "6 steps would put it in force; nothing was touched"]);
+    let out = cable.shape(&[&plan[..], &["--steps", "--tc"]].concat()).fine();
     let wanted = [
         "wanted:\n  a0\n    htb 1: default 2\n      class 1:2 htb rate 1Mbit",
         "6 steps:",
@@ -75,7 +79,8 @@ fn what_is_applied_is_in_force_and_off_brings_back_what_was_there() {
     says(&said, &["somebody else's queues", "a0: root queue 1: (htb)", "--replace", "off"]);
     assert_eq!(cable.things(), theirs);
     let out = cable.shape(&[&apply[..], &["--replace"]].concat()).fine();
-    says(&out, &["take root queue 1: (htb) off", "a0: as wanted, by 9 steps"]);
+    says(&out, &["a0: as wanted, by 9 steps", "take it off: quell shape off --dev a0"]);
+    assert!(out.lines().count() <= 5, "{out}");
     says(&cable.shape(&["status"]).fine(), &["a0: the tree t.toml; in force", "htb 1:"]);
     // Once more: nothing differs, and nobody's leave is needed. Then one rate: one change.
     says(&cable.shape(&apply).fine(), &["a0: all was as wanted"]);
@@ -408,7 +413,7 @@ fn a_recipe_for_openwrt_is_read_back_as_what_plan_wants() {
     assert!(!read.contains("left out"), "{read}");
     cable.dir.write("p.toml", read);
     // Of another policy, since not every kernel has CAKE: the line is the same.
-    let plan = ["plan", "--dev", "a0", "--policy", "tiers"];
+    let plan = ["plan", "--dev", "a0", "--policy", "tiers", "--steps"];
     let asked = cable.shape(&[&plan[..], &line].concat()).fine();
     let imported = cable.shape(&[&plan[..], &["--file", "p.toml"]].concat()).fine();
     says(&asked, &["i-a0: make root queue 1: (htb)", "a0: make root queue 1: (htb)"]);

@@ -195,7 +195,7 @@ fn can() -> bool {
 fn who_shows_up_has_his_rates_both_ways_and_who_does_not_costs_nothing() {
     let Some(cable) = Cable::new() else { return };
     cable.dir.write("p.toml", policy(300, &[(7, 5)], ""));
-    let plan = cable.shape(&["plan", "--dev", "a0", "--file", "p.toml"]).fine();
+    let plan = cable.shape(&["plan", "--dev", "a0", "--file", "p.toml", "--steps"]).fine();
     says(&plan, &["a0: enter 300 prefixes of subscribers", "i-a0: enter 300 prefixes"]);
     let out = cable.apply(&["--json"]).fine();
     says(&out, &["i-a0: make roster filter", "a0: enter 300 prefixes of subscribers"]);

@@ -111,6 +111,16 @@ fn a_plan_says_of_each_line_why_and_from_where_and_touches_nothing() {
     let before = host.state();
     let plan = ["plan", "--role", "transfer", "--rate", "10Gbit", "--rtt", "100ms"];
     let out = host.tune(&plan).fine();
+    let first = out.lines().next().unwrap_or_default();
+    assert!(
+        first.starts_with("transfer, 10Gbit, 100ms: ") && first.ends_with(" would change"),
+        "{out}"
+    );
+    says(
+        &out,
+        &["one transfer: ", "held up by", "→ 4096 131072 250609664", "reasons and sources: --all"],
+    );
+    let out = host.tune(&[&plan[..], &["--all"]].concat()).fine();
     says(
         &out,
         &["net.ipv4.tcp_rmem = ", "  default  ", "  why      ", "  source   ", "125MB under way"],

@@ -199,7 +199,7 @@ fn hosts_behind_nat_have_their_names_wherever_they_are_shown_and_off_leaves_noth
         &home,
         &[SERVER, &a, &b],
         "APPLY='--dev wan --line 10/10 --policy host-fair --places 16'; mkdir -p /tmp/root/etc; \
-         echo == tree before; $Q tree wan; echo == plan before; $Q shape plan $APPLY; \
+         echo == tree before; $Q tree wan; echo == plan before; $Q shape plan $APPLY --steps; \
          $Q shape apply $APPLY --confirm-within never >/dev/null; sleep 5; \
          $Q shape persist --dev wan --root /tmp/root >/dev/null; \
          echo == status; $Q shape status; \
@@ -208,7 +208,7 @@ fn hosts_behind_nat_have_their_names_wherever_they_are_shown_and_off_leaves_noth
          echo == prove; $Q shape prove --dev wan --to server; \
          echo == again; $Q shape apply --dev wan --file /tmp/root/etc/quell/shape/wan.toml --confirm-within never; \
          echo == off; $Q shape off --dev wan --root /tmp/root; echo == files; find /tmp/root -type f; \
-         echo == tree after; $Q tree wan; echo == plan after; $Q shape plan $APPLY",
+         echo == tree after; $Q tree wan; echo == plan after; $Q shape plan $APPLY --steps",
     );
     let part = |word: &str| part(&said, word);
     let taken = " of 16 places for hosts taken";

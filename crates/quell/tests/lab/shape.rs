@@ -16,16 +16,14 @@ const APPLY: &str = "$Q shape apply --dev wan --line 2.5/8 --host 10.0.0.1 --hos
 
 #[test]
 fn a_routers_line_is_shaped_both_ways_and_off_leaves_nothing() {
-    let script = "$Q shape plan --dev wan --line 2.5/8 --host 10.0.0.1 >/tmp/plan; \
+    let script = "$Q shape plan --dev wan --line 2.5/8 --host 10.0.0.1 --steps >/tmp/plan; \
          APPLY --confirm-within never; $Q shape status; APPLY --confirm-within never; \
          $Q shape off --dev wan; $Q shape status; \
-         $Q shape plan --dev wan --line 2.5/8 --host 10.0.0.1 >/tmp/again; \
+         $Q shape plan --dev wan --line 2.5/8 --host 10.0.0.1 --steps >/tmp/again; \
          cmp /tmp/plan /tmp/again && echo as before"
         .replace("APPLY", APPLY);
     let said = on_the_router(&script);
     for words in [
-        "make the IFB i-wan",
-        "i-wan: make root queue 1: (htb)",
         "wan: host-fair, up 2375kbit, down 7.6Mbit, 2 hosts; in force",
         "  i-wan htb 1:",
         "wan: all was as wanted",
@@ -215,17 +213,17 @@ fn a_recipe_of_tc_makes_what_plan_wants_and_its_last_words_take_it_off() {
             "--line 2.5/8 --policy tiers --link pppoe-atm"; do
             $Q shape recipe --for tc --dev wan $asked --no-try >/tmp/recipe
             sh -e /tmp/recipe
-            $Q shape plan --dev wan $asked
+            $Q shape plan --dev wan $asked --steps
             sed -n 's/^#   //p' /tmp/recipe >/tmp/off
             sh -e /tmp/off
-            $Q shape plan --dev wan $asked | grep step
+            $Q shape plan --dev wan $asked --steps | grep steps:
         done
         echo hosts
         asked="--line 2.5/8 --host 10.0.0.1"
         $Q shape recipe --for tc --dev wan $asked --no-try >/tmp/recipe
         grep 'VLAN tag' /tmp/recipe
         sh -e /tmp/recipe
-        $Q shape plan --dev wan $asked"#;
+        $Q shape plan --dev wan $asked --steps --tc"#;
     let said = on_the_router(script);
     let (all, hosts) = said.split_once("hosts\n").expect("both");
     assert_eq!(all.matches("all is as wanted").count(), 5, "{said}");
