@@ -111,6 +111,7 @@ fn make(out: &Path, name: &str, ms: f64) -> Result<PathBuf, String> {
         sysctls: BTreeMap::new(),
         queues: BTreeMap::new(),
         expectations: Vec::new(),
+        headline: Vec::new(),
     };
     let writer = RunWriter::create(out, manifest.clone()).map_err(failed)?;
     for record in &manifest.cells {

@@ -230,7 +230,7 @@ impl FlowPeer {
                 let mut server = Command::new(&options.quell);
                 server.args(["serve", "--bind", FAR]);
                 let mut client = Command::new(&options.quell);
-                client.args(["flow", FAR, "--json=iperf3"]).args(option.split_whitespace());
+                client.args(["flow", FAR, "-J"]).args(option.split_whitespace());
                 iperf3(options, pair, transport, server, client)?
             }
             Self::Iperf3(option) => {

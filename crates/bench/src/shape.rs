@@ -229,7 +229,7 @@ fn stream(
     let mut server = pair.start(BenchHost::Far, &mut server)?;
     let _output = server.until(&["serving"])?;
     let mut client = Command::new(&options.quell);
-    client.args(["flow", FAR, "--json=iperf3", "-t", &seconds(options).to_string()]);
+    client.args(["flow", FAR, "-J", "-t", &seconds(options).to_string()]);
     if comes {
         client.arg("-R");
     }

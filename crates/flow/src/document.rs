@@ -4,6 +4,7 @@ use crate::latency::{Method, RttSummary};
 use crate::report::{Bdp, DirectionReport, HostReport};
 use crate::{Amount, FlowError, FlowMeasurement, FlowPlan, FlowReport, LaneCounts, Senders};
 use quell_finding::Finding;
+use quell_grade::Assessment;
 use quell_wire::iperf3::{Moment, Results};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use std::net::SocketAddr;
 #[derive(Debug, Serialize)]
 pub struct FlowDocument<'a> {
     headline: String,
+    grade: Option<&'a Assessment>,
     #[serde(flatten)]
     ends: FlowEnds<'a>,
     server_is_quell: bool,
@@ -125,6 +127,7 @@ impl<'a> FlowDocument<'a> {
         });
         Self {
             headline,
+            grade: report.grade.as_ref(),
             ends: FlowEnds::of(plan),
             server_is_quell: outcome.quell_server(),
             asked: FlowRequest {

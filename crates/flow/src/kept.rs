@@ -12,7 +12,8 @@ use std::time::Duration;
 pub fn save(
     base: &Path,
     outcome: &FlowMeasurement,
-    findings: &FlowReport,
+    report: &FlowReport,
+    headline: String,
 ) -> Result<PathBuf, StoreError> {
     let plan = &outcome.plan;
     let about = About {
@@ -58,17 +59,22 @@ pub fn save(
             // A plain iperf3 tells only the sum.
             None => keep.event(&totals(outcome, &stream, there, lane.id))?,
         }
-        if let Some(measured) = findings.measured(outcome, lane) {
+        if let Some(measured) = report.measured(outcome, lane) {
             let value = serde_json::to_string(&measured).expect("names and numbers are JSON");
             let subject = Subject::stream(&*stream, Told::Measured);
             keep.event(&Fact::new(When::After, subject, value).into())?;
         }
     }
-    for found in findings.causes(outcome) {
+    for found in report.causes(outcome) {
         let value = serde_json::to_string(&found).expect("names and numbers are JSON");
         let subject = Subject::stream(&*found.subject, Told::Found);
         keep.event(&Fact::new(When::After, subject, value).into())?;
     }
+    if let Some(grade) = &report.grade {
+        let value = serde_json::to_string(grade).expect("names and numbers are JSON");
+        keep.event(&Fact::new(When::After, Subject::stream(STREAM, Told::Grade), value).into())?;
+    }
+    keep.headline(report.opening(headline));
     let samples = outcome.latency.loaded.clone();
     if !samples.is_empty() {
         keep.event(&Event::Echo { stream: STREAM.into(), samples })?;

@@ -76,6 +76,8 @@ pub struct RttSummary {
     pub late: usize,
     /// Of the answers, those that lacked the server's number which others had: it had left packets unanswered before them, or no room to count.
     pub without_number: u64,
+    /// Mean difference between one round trip and the next, in milliseconds.
+    pub jitter_ms: Option<f64>,
     /// Median of the way there, in milliseconds by two clocks: only differences mean something.
     #[serde(skip)]
     pub up_ms: Option<f64>,
@@ -88,6 +90,8 @@ pub struct RttSummary {
     pub p50_ms: f64,
     /// 90 of 100 were at most this.
     pub p90_ms: f64,
+    /// 95 of 100 were at most this.
+    pub p95_ms: f64,
     /// 99 of 100 were at most this.
     pub p99_ms: f64,
     /// Most.
@@ -116,11 +120,13 @@ impl RttSummary {
             unanswered: 0,
             late,
             without_number: numbered.gaps(),
+            jitter_ms: jitter(&ok().filter_map(|s| s.rtt_ns).collect::<Vec<_>>()),
             up_ms: way(|s| s.up_ns),
             down_ms: way(|s| s.down_ns),
             min_ms: sample.min(),
             p50_ms: sample.median(),
             p90_ms: at(0.9),
+            p95_ms: at(0.95),
             p99_ms: at(0.99),
             max_ms: sample.max(),
         })
@@ -142,6 +148,11 @@ impl RttSummary {
     pub fn is_majority(&self) -> bool {
         2 * self.answered() > self.sent
     }
+}
+
+fn jitter(rtts_ns: &[u64]) -> Option<f64> {
+    let steps = rtts_ns.windows(2).map(|pair| pair[0].abs_diff(pair[1]) as f64 / 1e6);
+    quell_stats::mean(&steps.collect::<Vec<_>>())
 }
 
 /// How long a reply is worth waiting for, after the longest round trip that was seen so far, in nanoseconds.

@@ -6,6 +6,7 @@ use crate::sender_facts::{FlowSender, settled};
 use crate::{Amount, FlowMeasurement, Senders, StreamMeasurement, Transport};
 use quell_cause::{Cause, FlowEnd, SenderFacts};
 use quell_finding::Finding;
+use quell_grade::{Assessment, LoadedDelay};
 use quell_load::own_queue::Standing;
 use quell_model::{EchoSample, EchoStatus, MeasuredDatagrams, MeasuredFlow};
 use quell_stats::LogHistogram;
@@ -30,6 +31,8 @@ pub struct FlowReport {
     pub added_up_ms: Option<f64>,
     /// Of the way back alone.
     pub added_down_ms: Option<f64>,
+    /// How well a call, a game and a page work beside it; none of too few pings.
+    pub grade: Option<Assessment>,
     /// What the window had to be.
     pub bdp: Option<Bdp>,
     /// This host.
@@ -80,6 +83,11 @@ impl FlowReport {
             true => Ok(()),
             false => Err(format!("not one byte got through {}", empty.join(" or "))),
         }
+    }
+
+    /// What is said first: how well the line works beside the load, with its grade, and the headline; a sentence each.
+    pub fn opening(&self, headline: String) -> Vec<String> {
+        self.grade.iter().map(Assessment::said).chain([headline]).collect()
     }
 
     /// Where pings beside the load waited for longer than ends wait for each other's words.
@@ -344,6 +352,7 @@ impl FlowReport {
             down,
             idle,
             loaded,
+            grade: assessment(outcome, idle.as_ref(), loaded.as_ref()),
             added_ms: added(|spread| Some(spread.p50_ms)),
             added_up_ms: added(|spread| spread.up_ms),
             added_down_ms: added(|spread| spread.down_ms),
@@ -352,6 +361,38 @@ impl FlowReport {
             doubts: outcome.doubts.clone(),
         }
     }
+}
+
+fn assessment(
+    outcome: &FlowMeasurement,
+    idle: Option<&RttSummary>,
+    loaded: Option<&RttSummary>,
+) -> Option<Assessment> {
+    let (plan, idle, loaded) = (&outcome.plan, idle?, loaded?);
+    let (a, what) = match plan.direction {
+        Senders::Up => ("an", "upload"),
+        Senders::Down => ("a", "download"),
+        Senders::Both => ("an", "upload and download"),
+    };
+    let asked = plan.rate.into_iter().chain(plan.pacing).min();
+    let load = match asked {
+        None => format!("beside a full {what}"),
+        Some(each) => {
+            let bits = each.saturating_mul(u64::from(plan.streams)) as f64;
+            format!("beside {a} {what} of {}", quell_units::fmt::rate(bits))
+        }
+    };
+    Assessment::of(&LoadedDelay {
+        idle_ms: idle.p50_ms,
+        p50_ms: loaded.p50_ms,
+        p95_ms: loaded.p95_ms,
+        loss: loaded.lost as f64 / (loaded.answered() + loaded.lost).max(1) as f64,
+        jitter_ms: loaded.jitter_ms,
+        samples: loaded.answered(),
+        load,
+        connections: u32::try_from(plan.all_streams()).unwrap_or(u32::MAX),
+        seconds: outcome.seconds,
+    })
 }
 
 /// Pings of the time that counts. Of a test that ended before its time those that were under way were not waited for.

@@ -230,6 +230,11 @@ fn listed(names: &[&str]) -> String {
 }
 
 impl Assessment {
+    /// The sentence and the grade.
+    pub fn said(&self) -> String {
+        format!("{} Grade {:?}.", self.sentence, self.grade)
+    }
+
     /// The figures behind the sentence, a line each: what each use bears, and how it was measured.
     pub fn figures(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.uses.iter().map(UseResult::line).collect();
@@ -253,19 +258,19 @@ impl Assessment {
 impl UseResult {
     fn line(&self) -> String {
         let (name, cost) = match self.of {
-            Use::Call => ("call", "ms until the other hears"),
-            Use::Game => ("game", "ms until a move counts"),
-            Use::Page => ("page", "ms for ten round trips"),
+            Use::Call => ("call", "until the other hears"),
+            Use::Game => ("game", "until a move counts"),
+            Use::Page => ("page", "for ten round trips"),
         };
         let outcome = match self.outcome {
             UseOutcome::Works => "works",
             UseOutcome::Suffers => "suffers",
             UseOutcome::Breaks => "breaks",
         };
-        let outcome_score = self.quality_of_outcome;
+        let cost = format!("+{:.0} ms {cost}", self.cost_ms);
         format!(
-            "{name}  {outcome:<7}  +{:<5.0} {cost:<24}  outcome {outcome_score:.0} of 100",
-            self.cost_ms
+            "{name}  {outcome:<7}  {cost:<32}  quality of outcome {:.0} %",
+            self.quality_of_outcome
         )
     }
 }

@@ -113,6 +113,8 @@ pub enum Told {
     Measured,
     /// What held it up, as JSON (`Finding` of quell-finding); one fact each.
     Found,
+    /// How well a call, a game and a page work beside the load, as JSON (`Assessment` of quell-grade).
+    Grade,
     /// Whom `quell ping` asked, and how, as JSON.
     Target,
     /// A page load ([`crate::page::PageLoad`]), as JSON; one fact each.
@@ -142,6 +144,7 @@ words! {
         ReceiverCpu "receiver-cpu",
         Measured "measured",
         Found "found",
+        Grade "grade",
         Target "target",
         PageLoad "page-load",
     }

@@ -48,6 +48,9 @@ pub struct Manifest {
     pub queues: BTreeMap<String, String>,
     /// The claims that were checked after the run, with their results.
     pub expectations: Vec<ExpectationRecord>,
+    /// What the command that measured it said first, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headline: Vec<String>,
 }
 
 impl Manifest {

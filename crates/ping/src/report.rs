@@ -1,6 +1,7 @@
 //! What is told of pings, for programs: one document at the end, or an object a line while it goes on.
 
 use crate::{Method, PingSession, Tally, Target};
+use quell_grade::Assessment;
 use quell_model::EchoSample;
 use quell_report::analysis::{Clocks, LATE_NS};
 use quell_stats::Summary;
@@ -176,6 +177,8 @@ pub struct StreamFigures {
     pub queued_ms: Option<DelayFigures>,
     pub left_late: SentLate,
     pub seen_late: SeenLate,
+    /// How well a call, a game and a page work beside what the line carries; none of too few answers.
+    pub grade: Option<Assessment>,
 }
 
 #[derive(Debug, Serialize)]
@@ -268,6 +271,7 @@ impl StreamFigures {
                 }
             }),
             queued_ms: found.queued_ms.map(DelayFigures::of),
+            grade: tally.grade(),
             left_late: SentLate {
                 packets: found.left.late,
                 more_than_ms: LATE_NS as f64 / 1e6,
@@ -291,15 +295,16 @@ pub struct DelayFigures {
     pub mean: Option<f64>,
     pub p50: Option<f64>,
     pub p90: Option<f64>,
+    pub p95: Option<f64>,
     pub p99: Option<f64>,
     pub max: Option<f64>,
     pub sd: Option<f64>,
 }
 
 impl DelayFigures {
-    fn of(Summary { n, min, mean, p50, p90, p99, max, sd }: Summary) -> Self {
-        let [min, mean, p50, p90, p99, max] = [min, mean, p50, p90, p99, max].map(Some);
-        Self { n, min, mean, p50, p90, p99, max, sd }
+    fn of(Summary { n, min, mean, p50, p90, p95, p99, max, sd }: Summary) -> Self {
+        let [min, mean, p50, p90, p95, p99, max] = [min, mean, p50, p90, p95, p99, max].map(Some);
+        Self { n, min, mean, p50, p90, p95, p99, max, sd }
     }
 
     /// The figures that are the same in both.
@@ -311,6 +316,7 @@ impl DelayFigures {
             mean: same(|s| s.mean),
             p50: same(|s| s.p50),
             p90: same(|s| s.p90),
+            p95: same(|s| s.p95),
             p99: same(|s| s.p99),
             max: same(|s| s.max),
             sd: same(|s| s.sd),

@@ -6,6 +6,7 @@
 //!                       └─► Recent: worst RTT and losses of the last few hundred buckets of time
 //! ```
 
+use quell_grade::{Assessment, LoadedDelay};
 use quell_model::{EchoSample, Told};
 use quell_probe::numbered::Numbered;
 use quell_report::analysis::EchoFold;
@@ -29,6 +30,8 @@ pub struct Tally {
     pub numbered: Numbered,
     /// The last stretch.
     pub recent: Recent,
+    /// When the last packet was sent.
+    last_ns: i64,
 }
 
 impl Tally {
@@ -41,6 +44,7 @@ impl Tally {
             retried: None,
             numbered: Numbered::default(),
             recent: Recent::new(interval_ns),
+            last_ns: 0,
         }
     }
 
@@ -49,11 +53,35 @@ impl Tally {
         let before = self.fold.counts().sent;
         self.fold.take(sample);
         self.numbered.take(sample);
+        self.last_ns = self.last_ns.max(sample.t_ns);
         // What came after all was drawn as lost when it was; only a run that was kept holds nothing but the answer.
         if self.fold.counts().sent > before {
             let rtt_ns = sample.rtt_ns.filter(|_| sample.status.is_answered());
             self.recent.take(sample.t_ns, rtt_ns);
         }
+    }
+
+    /// How well a call, a game and a page work beside what the line carries meanwhile: what it adds to the least round trip. None of too few answers, or
+    /// where it is not known how long they took.
+    pub fn grade(&self) -> Option<Assessment> {
+        let (counts, way) = (self.fold.counts(), self.fold.round_trip());
+        let rtt = way
+            .delays_ms
+            .filter(|_| way.delays_at_most_ms.is_none_or(|most| most.p95.is_finite()))?;
+        Assessment::of(&LoadedDelay {
+            idle_ms: rtt.min,
+            p50_ms: rtt.p50,
+            p95_ms: rtt.p95,
+            loss: counts
+                .loss_ratio()
+                .or(counts.loss_range().map(|(least, _)| least))
+                .unwrap_or(0.0),
+            jitter_ms: way.jitter_ms,
+            samples: rtt.n,
+            load: String::new(),
+            connections: 0,
+            seconds: self.last_ns as f64 / 1e9,
+        })
     }
 
     /// Takes what the probe tells of the stream beside its packets; what is of no known kind is left.

@@ -64,7 +64,7 @@ quell flow 192.0.2.7 --bidir -t 30 -O 3
 quell flow 192.0.2.7 -u -b 20M --dscp EF
 quell flow 192.0.2.7 -P 2 -C cubic,bbr
 quell flow 192.0.2.7 --save           (then: quell show, quell plot)
-quell flow 192.0.2.7 --json=iperf3    (as iperf3 -J prints it)
+quell flow 192.0.2.7 -J               (as iperf3 -J prints it)
 quell flow 192.0.2.7 --rpm            (responsiveness, both directions)
 quell flow https://example.org --rpm",
         notes: "There runs quell serve or iperf3 -s. Options that iperf3 has too mean the same. Ctrl-C ends it and sums up, \

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::host::{self, Found, Usual};
 use crate::options::{Family, Place};
 use amounts::{bits, bits_in_bursts, milliseconds, seconds, size};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use quell_flow::{
     Amount, FailedFlow, FlowDocument, FlowError, FlowPlan, FlowReport, Progress, Senders,
     Transport, headline,
@@ -160,7 +160,7 @@ pub struct FlowArgs {
     /// Print what the server printed, too
     #[arg(long)]
     pub get_server_output: bool,
-    /// A text that stands in the results (--json=iperf3)
+    /// A text that is part of the results (-J)
     #[arg(long, value_name = "TEXT")]
     pub extra_data: Option<String>,
     #[command(flatten)]
@@ -189,18 +189,15 @@ pub struct FlowArgs {
     /// Send the figures to the page of the server (`quell serve --web`), where they stand among those of browsers
     #[arg(long)]
     pub web: bool,
-    /// Print JSON: Quell's, or with =iperf3 what `iperf3 -J` prints
-    #[arg(short = 'J', long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "quell", value_name = "SCHEMA")]
-    pub json: Option<Schema>,
-}
-
-/// Whose JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Schema {
-    /// Quell's
-    Quell,
-    /// iperf3's
-    Iperf3,
+    /// Also CPU, counters, times between arrivals
+    #[arg(long)]
+    pub all: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Print the JSON that `iperf3 -J` prints
+    #[arg(short = 'J', conflicts_with = "json")]
+    pub iperf3_json: bool,
 }
 
 /// What `-B` says.
@@ -243,7 +240,7 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
     plan.check().map_err(|e| refused(&e, &to))?;
     let stop = Arc::new(Bell::new().map_err(Failure::system)?);
     crate::interrupt::listen(&stop)?;
-    let shown = args.json.is_none();
+    let shown = !args.json && !args.iperf3_json;
     let (title, stamps) = (args.title.as_deref(), args.timestamps.as_deref());
     let (title, stamps) = (title.filter(|_| shown), stamps.filter(|_| shown));
     let mut lines = lines::Lines::new(args.logfile.as_deref(), title, stamps)?;
@@ -259,24 +256,21 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
         }
     };
     let outcome = quell_flow::run(&plan, &stop, &mut tell).map_err(|error| {
-        if args.json.is_some() {
+        if !shown {
             println!("{}", crate::text::document(&FailedFlow::of(&plan, &error)));
         }
         refused(&error, &to)
     })?;
     let findings = FlowReport::of(&outcome);
-    match args.json {
-        Some(Schema::Quell) => {
-            let headline = headline(&outcome, &findings, figures::rate);
-            let document = FlowDocument::of(headline, &outcome, &findings);
-            lines.put(&(crate::text::document(&document) + "\n"))?;
-        }
-        Some(Schema::Iperf3) => {
-            lines.put(
-                &(crate::text::document(&quell_flow::iperf_json::document(&outcome)) + "\n"),
-            )?;
-        }
-        None => lines.put(&text::summary(&outcome, &findings, args.bdp, width))?,
+    let headline = headline(&outcome, &findings, figures::rate);
+    if args.json {
+        let document = FlowDocument::of(headline.clone(), &outcome, &findings);
+        lines.put(&(crate::text::document(&document) + "\n"))?;
+    } else if args.iperf3_json {
+        let document = quell_flow::iperf_json::document(&outcome);
+        lines.put(&(crate::text::document(&document) + "\n"))?;
+    } else {
+        lines.put(&text::summary(&outcome, &findings, (args.bdp, args.all), width))?;
     }
     if shown
         && let Some(said) =
@@ -288,7 +282,7 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
         return Err(failure);
     }
     if args.save {
-        let folder = quell_flow::save(&args.place.base, &outcome, &findings)?;
+        let folder = quell_flow::save(&args.place.base, &outcome, &findings, headline)?;
         if shown {
             let said = format!("\nkept as {}; see `quell show`, `quell plot`\n", folder.display());
             lines.put(&crate::text::fitted(&said, width))?;

@@ -22,7 +22,7 @@ use std::sync::Arc;
 const PORT: u16 = quell_wire::iperf3::PORT;
 
 /// Options of `quell flow` that mean something with `--rpm`.
-const TAKEN: [&str; 12] = [
+const TAKEN: [&str; 13] = [
     "rpm",
     "host",
     "client",
@@ -34,6 +34,7 @@ const TAKEN: [&str; 12] = [
     "ipv4",
     "ipv6",
     "json",
+    "iperf3_json",
     "secret_file",
 ];
 
@@ -57,7 +58,7 @@ pub fn flow_or_rpm(typed: &ArgMatches) -> Result<ExitCode, Failure> {
         let other = other.replace('_', "-");
         return Err(Failure::usage(format!("--rpm has no place for --{other}: leave one out")));
     }
-    if args.json == Some(flow::Schema::Iperf3) {
+    if args.iperf3_json {
         return Err(Failure::usage("iperf3 has no JSON for --rpm: give --json alone"));
     }
     let seconds = if is_typed("time") { args.time.as_secs_f64() } else { USUAL.into() };
@@ -109,7 +110,7 @@ fn rpm(args: &FlowArgs, seconds: u16) -> Result<ExitCode, Failure> {
         Some(Err(failure)) => (None, Some(failure)),
         kept => (kept.and_then(Result::ok), None),
     };
-    match args.json.is_some() {
+    match args.json {
         true => {
             println!("{}", crate::text::document(&outcome.document(&plan, run.as_deref())));
         }
@@ -118,7 +119,7 @@ fn rpm(args: &FlowArgs, seconds: u16) -> Result<ExitCode, Failure> {
     if let Some(failure) = unkept {
         return Err(failure.into());
     }
-    if let Some(run) = run.filter(|_| args.json.is_none()) {
+    if let Some(run) = run.filter(|_| !args.json) {
         say(&format!("\nkept as {}\n", results::shown(&run)));
     }
     match broke {
@@ -201,7 +202,8 @@ fn text(plan: &RpmPlan, outcome: &RpmReport) -> String {
         Some(_) => "over TLS and HTTP/2",
         None => "over http",
     };
-    let mut out = format!("responsiveness to {} ({}), {over}\n", plan.authority, plan.to.ip());
+    let mut out = outcome.grade().map_or_else(String::new, |grade| grade.said() + "\n");
+    let _ = writeln!(out, "responsiveness to {} ({}), {over}", plan.authority, plan.to.ip());
     let tls = |ms: Option<f64>| ms.map(|ms| format!(" TLS {ms:.1} ms,")).unwrap_or_default();
     let _ = writeln!(
         out,

@@ -67,6 +67,9 @@ impl Pair {
 
 /// The sentences: a pair of scenarios each, the one that changed most first, or some claims where there is none; and claims that do not hold.
 pub fn opening(manifest: &Manifest, results: &Results, summary: &Summary) -> Vec<String> {
+    if !manifest.headline.is_empty() {
+        return manifest.headline.clone();
+    }
     let pairs = Pair::all(manifest);
     let changes = changes(results, summary, &pairs).into_iter();
     let changes: Vec<PairChange> = changes.map(|(_, change)| change).collect();

@@ -53,6 +53,7 @@ pub fn save(
             keep.event(&Event::Flow { stream: name.into(), samples })?;
         }
     }
+    keep.headline(outcome.opening());
     keep.finish(end)
 }
 

@@ -30,6 +30,7 @@ pub use plan::{LoadDirection, RpmPlan};
 pub use trail::{Carried, ProbeKind, ProbeReturn, Trail};
 
 use ask::ForeignProbe;
+use quell_grade::{Assessment, LoadedDelay};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::Bell;
 use quell_web::rpm::word;
@@ -80,6 +81,7 @@ pub struct RpmDocument<'a> {
     rpm: Option<f64>,
     at_most: bool,
     word: Option<&'static str>,
+    grade: Option<Assessment>,
     tls: bool,
     #[serde(flatten)]
     report: &'a RpmReport,
@@ -88,6 +90,39 @@ pub struct RpmDocument<'a> {
 }
 
 impl RpmReport {
+    /// How well a call, a game and a page work beside the load that does most harm, by how long connections take; none of too few.
+    pub fn grade(&self) -> Option<Assessment> {
+        let of = |(way, figures): (LoadDirection, &Option<Figures>)| {
+            let figures = figures.as_ref()?;
+            let probes = self.trail.probes.iter();
+            let own = probes.filter(|p| p.way == Some(way) && p.asked == ProbeKind::Connection);
+            let times = quell_stats::Sample::new(own.map(|probe| probe.ms))?;
+            Assessment::of(&LoadedDelay {
+                idle_ms: self.idle_tcp_ms,
+                p50_ms: times.median(),
+                p95_ms: times.quantile(0.95)?,
+                // A handshake that was lost comes a second later.
+                loss: 0.0,
+                jitter_ms: None,
+                samples: times.count(),
+                load: format!("beside a full {}load", way.name()),
+                connections: figures.connections as u32,
+                seconds: figures.intervals as f64,
+            })
+        };
+        let ways = [(LoadDirection::Down, &self.down), (LoadDirection::Up, &self.up)];
+        ways.into_iter().filter_map(of).max_by(|a, b| a.added_ms.total_cmp(&b.added_ms))
+    }
+
+    /// What is said first, a sentence each.
+    pub fn opening(&self) -> Vec<String> {
+        let most = if self.is_at_most() { "at most " } else { "" };
+        let minute = self.rpm().map(|rpm| {
+            format!("{most}{rpm:.0} round trips a minute while the line is full: {}.", word(rpm))
+        });
+        self.grade().map(|grade| grade.said()).into_iter().chain(minute).collect()
+    }
+
     /// Of this plan, kept there.
     pub fn document<'a>(&'a self, plan: &'a RpmPlan, run: Option<&'a Path>) -> RpmDocument<'a> {
         RpmDocument {
@@ -96,6 +131,7 @@ impl RpmReport {
             rpm: self.rpm(),
             at_most: self.is_at_most(),
             word: self.rpm().map(word),
+            grade: self.grade(),
             tls: self.idle_tls_ms.is_some(),
             report: self,
             run,

@@ -178,13 +178,14 @@ impl Running {
 
     /// All the figures at once, in `unit` values to one (1e6 makes milliseconds of nanoseconds).
     pub fn summary(&self, unit: f64) -> Option<Summary> {
-        let [p50, p90, p99] = self.quantiles([0.5, 0.9, 0.99])?;
+        let [p50, p90, p95, p99] = self.quantiles([0.5, 0.9, 0.95, 0.99])?;
         Some(Summary {
             n: usize::try_from(self.count).unwrap_or(usize::MAX),
             min: self.min as f64 / unit,
             mean: self.mean / unit,
             p50: p50 / unit,
             p90: p90 / unit,
+            p95: p95 / unit,
             p99: p99 / unit,
             max: self.max as f64 / unit,
             sd: self.sd().map(|sd| sd / unit),
@@ -243,6 +244,7 @@ impl RunningAround {
             mean: (first + mean) / unit,
             p50: quantile(0.5),
             p90: quantile(0.9),
+            p95: quantile(0.95),
             p99: quantile(0.99),
             max: quantile(1.0),
             sd: (n > 1).then(|| variance.sqrt() / unit),
@@ -299,6 +301,7 @@ impl RunningAround {
                 mean,
                 p50: least(known.p50, 0.5),
                 p90: least(known.p90, 0.9),
+                p95: least(known.p95, 0.95),
                 p99: least(known.p99, 0.99),
                 sd: None,
                 ..known
@@ -307,6 +310,7 @@ impl RunningAround {
                 mean: none,
                 p50: most(0.5),
                 p90: most(0.9),
+                p95: most(0.95),
                 p99: most(0.99),
                 max: none,
                 sd: None,

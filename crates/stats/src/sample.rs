@@ -19,6 +19,8 @@ pub struct Summary {
     pub p50: f64,
     /// The 0.9 quantile.
     pub p90: f64,
+    /// The 0.95 quantile.
+    pub p95: f64,
     /// The 0.99 quantile.
     pub p99: f64,
     /// The largest.
@@ -92,6 +94,7 @@ impl Sample {
             mean: self.mean(),
             p50: at(0.5),
             p90: at(0.9),
+            p95: at(0.95),
             p99: at(0.99),
             max: self.max(),
             sd: self.sd(),

@@ -108,6 +108,11 @@ impl Keep {
         self.journal.append(event)
     }
 
+    /// What is said first of it when it is shown, a sentence each.
+    pub fn headline(&mut self, sentences: Vec<String>) {
+        self.manifest.headline = sentences;
+    }
+
     /// Turns the events into tables; the run's folder.
     pub fn finish(mut self, end: End) -> Result<PathBuf, StoreError> {
         let took_ns = match &self.origin {
@@ -203,5 +208,6 @@ fn manifest(about: &About) -> Manifest {
         sysctls: BTreeMap::new(),
         queues: BTreeMap::new(),
         expectations: Vec::new(),
+        headline: Vec::new(),
     }
 }

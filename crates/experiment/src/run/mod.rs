@@ -248,5 +248,6 @@ fn manifest(experiment: &Experiment, plans: &[CellPlan], options: &Options) -> M
         sysctls: BTreeMap::new(),
         queues: BTreeMap::new(),
         expectations: Vec::new(),
+        headline: Vec::new(),
     }
 }

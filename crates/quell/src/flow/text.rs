@@ -7,6 +7,7 @@ use quell_finding::{Finding, seen, to_do};
 use quell_flow::latency::RttSummary;
 use quell_flow::report::{Bdp, DatagramReport, DirectionReport, HostReport, LocalDrops};
 use quell_flow::{FlowMeasurement, FlowReport, Transport, headline};
+use quell_grade::Assessment;
 use quell_units::fmt::{self, bytes, ms, percent};
 use quell_wire::iperf3::HostCounters;
 use std::fmt::Write;
@@ -28,11 +29,11 @@ pub fn server_output(theirs: &quell_wire::iperf3::Results, width: usize) -> Opti
     Some(format!("\nserver's output\n{}", text.lines().map(line).collect::<String>()))
 }
 
-/// Headline and working, in lines of so many columns.
+/// Opening, figures and evidence, in lines of so many columns; `all` of it or what decides.
 pub fn summary(
     outcome: &FlowMeasurement,
     findings: &FlowReport,
-    bdp: bool,
+    (bdp, all): (bool, bool),
     width: usize,
 ) -> String {
     let wrapped = |label: &str, text: &str| wrapped(label, text, width);
@@ -43,11 +44,19 @@ pub fn summary(
             None => "stopped before the server's results had come\n",
         };
     }
-    out += &lines("", &headline(outcome, findings, rate), width);
+    for sentence in findings.opening(headline(outcome, findings, rate)) {
+        out += &lines("", &sentence, width);
+    }
     out.push('\n');
+    for line in findings.grade.iter().flat_map(Assessment::figures) {
+        out += &lines("  ", &line, width);
+    }
+    if findings.grade.is_some() {
+        out.push('\n');
+    }
     for (way, name) in [(&findings.up, "up"), (&findings.down, "down")] {
         if let Some(way) = way {
-            direction(&mut out, name, way, outcome, width);
+            direction(&mut out, name, way, outcome, (all, width));
         }
     }
     for doubt in &findings.doubts {
@@ -65,11 +74,13 @@ pub fn summary(
             }
         }
     }
-    ends(&mut out, findings, width);
+    if all {
+        ends(&mut out, findings, width);
+    }
     if let Some(note) = fragments(outcome) {
         out += &wrapped("note", &note);
     }
-    if !outcome.quell_server() && outcome.theirs.is_some() {
+    if !outcome.quell_server() && outcome.theirs.is_some() && all {
         let note = "the server is a plain iperf3: its counters, times between arrivals and states over time are not known";
         out += &wrapped("note", note);
     }
@@ -81,7 +92,7 @@ fn direction(
     name: &str,
     way: &DirectionReport,
     outcome: &FlowMeasurement,
-    width: usize,
+    (all, width): (bool, usize),
 ) {
     let wrapped = |label: &str, text: &str| wrapped(label, text, width);
     let bytes = way.received_bytes.or(way.sent_bytes).unwrap_or(0);
@@ -99,7 +110,7 @@ fn direction(
         *out += &wrapped("", &format!("each stream, in Mbit/s: {}", each.join(", ")));
     }
     if let Some(datagrams) = &way.datagrams {
-        udp(out, name, datagrams, width);
+        udp(out, name, datagrams, (all, width));
         // What a queue refused it dropped.
         let refused = datagrams.refused.unwrap_or(0);
         let more = way.dropped_here.as_ref().filter(|dropped| dropped.packets > refused);
@@ -168,7 +179,7 @@ fn dropped_here(dropped: &LocalDrops) -> String {
     )
 }
 
-fn udp(out: &mut String, name: &str, datagrams: &DatagramReport, width: usize) {
+fn udp(out: &mut String, name: &str, datagrams: &DatagramReport, (all, width): (bool, usize)) {
     let wrapped = |label: &str, text: &str| wrapped(label, text, width);
     let mut facts = vec![match datagrams.arrived {
         0 if datagrams.sent == 0 => "no datagram arrived".to_owned(),
@@ -220,7 +231,7 @@ fn udp(out: &mut String, name: &str, datagrams: &DatagramReport, width: usize) {
         *out += &wrapped("", &format!("{refused} of them were refused by a queue of this host"));
     }
     let total = datagrams.gaps.iter().fold(0_u64, |sum, (_, n)| sum.saturating_add(*n));
-    if total > 0 {
+    if total > 0 && all {
         let at = |share: f64| {
             let mut left = (share * total as f64).ceil() as u64;
             let class = datagrams.gaps.iter().find(|(_, n)| {
@@ -431,13 +442,13 @@ mod tests {
         };
         assert_eq!(datagram_loss(&none), "not one of 250 datagrams arrived");
         let mut text = String::new();
-        udp(&mut text, "up", &none, WIDEST);
+        udp(&mut text, "up", &none, (true, WIDEST));
         assert!(text.contains("250 datagrams sent, none arrived"), "{text}");
         assert!(text.contains("235 of them were refused"), "{text}");
         let strange = DatagramReport { foreign: Some(7), ..none.clone() };
         let said = |name| {
             let mut text = String::new();
-            udp(&mut text, name, &strange, 200);
+            udp(&mut text, name, &strange, (true, 200));
             (text.contains(": 7; they"), text.contains(": 7, as the server says; they"))
         };
         assert_eq!([said("down"), said("up")], [(true, false), (false, true)]);

@@ -112,6 +112,14 @@ fn outage(session: &PingSession, tally: &Tally) -> String {
 pub fn summary(session: &PingSession, tallies: &[Tally], outages: bool, width: usize) -> String {
     let mut out = String::new();
     for (target, tally) in session.targets.iter().zip(tallies) {
+        let Some(grade) = tally.grade() else { continue };
+        let name = match session.targets.len() {
+            1 => String::new(),
+            _ => format!("{}: ", target.name),
+        };
+        out += &lines("", &format!("{name}{}", grade.said()), width);
+    }
+    for (target, tally) in session.targets.iter().zip(tallies) {
         if !out.is_empty() {
             out.push('\n');
         }

@@ -48,7 +48,7 @@ fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
 fn what_a_full_disk_does_not_take_is_told_and_exit_code_3_says_it() {
     let served = Served::new(&[]);
     let at = served.at.to_string();
-    for form in [&[][..], &["--json"], &["--json=iperf3"]] {
+    for form in [&[][..], &["--json"], &["-J"]] {
         let arguments = [&["flow", &at, "-n", "64K", "--no-latency"], form].concat();
         let mut flow = program(&arguments);
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
@@ -83,7 +83,7 @@ fn json_for_iperf3_has_the_keys_that_iperf3_prints() {
     ];
     for more in cases {
         let port = ["127.0.0.1", "-p", &port, "-t", "1"];
-        let ours = [&["flow"], &port[..], more, &["--no-latency", "--json=iperf3"]].concat();
+        let ours = [&["flow"], &port[..], more, &["--no-latency", "-J"]].concat();
         let theirs = [&port[..], more].concat();
         // Of a second in which the machine had no CPU for one of them, it tells less, or an error: then once more.
         let are_alike = (0..5).any(|_| {
@@ -108,14 +108,15 @@ fn a_person_gets_a_headline_and_the_working() {
     let Some(server) = Server::start() else { return };
     let port = server.at.port().to_string();
     let dir = TestFolder::new();
-    let asked = ["flow", "127.0.0.1", "-p", &port, "-t", "1", "-b", "20M", "--bdp", "--save"];
+    let asked =
+        ["flow", "127.0.0.1", "-p", &port, "-t", "1", "-b", "20M", "--bdp", "--all", "--save"];
     let words =
         ["You get ", " of 20.0 Mbit/s up", "counted by the receiver", "plain iperf3", "kept as"];
     let said = once_it_says(|| once_free(|| dir.quell(&asked)), &words).fine();
     assert!(said.lines().all(|line| line.chars().count() <= 100), "{said}");
     let shown = dir.quell(&["show"]).fine();
-    says(&shown, &["up"]);
-    let again = ["flow", "127.0.0.1", "-p", &port, "-t", "0.5", "-R", "-J"];
+    says(&shown, &["You get ", " of 20.0 Mbit/s up"]);
+    let again = ["flow", "127.0.0.1", "-p", &port, "-t", "0.5", "-R", "--json"];
     let read = |said: &Said| serde_json::from_str::<Value>(&said.out).unwrap_or_default();
     let is_quick = |said: &Said| {
         println!("{:?}: {}{}", said.code, said.out, said.error);

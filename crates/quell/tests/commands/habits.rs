@@ -55,7 +55,7 @@ impl Iperf3 {
         peer.args(["-J", "-c"]);
         [
             self.asked(&mut peer, options),
-            self.asked(&mut program(&["flow", "--json=iperf3", "--no-latency"]), options),
+            self.asked(&mut program(&["flow", "-J", "--no-latency"]), options),
         ]
     }
 }

@@ -49,6 +49,7 @@ pub fn measured(dir: &TestFolder, kernels: &str) {
         sysctls: BTreeMap::new(),
         queues: BTreeMap::new(),
         expectations: vec![],
+        headline: vec![],
     };
     let writer = RunWriter::create(&dir.path("runs"), manifest.clone()).expect("a run");
     for record in &manifest.cells {

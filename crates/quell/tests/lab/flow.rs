@@ -280,7 +280,7 @@ fn datagrams_in_a_queue_at_the_end_are_waited_for_and_those_that_it_dropped_are_
     let json = flow_over(&line("2M", "300p"), &["-u", "-b", "2.6M", "-t", "8", "--bidir"]);
     ["up", "down"].iter().for_each(|way| lost(&json, way, 0.097));
     // In iperf3's words sent bytes and datagrams are of each other.
-    let output = said_json(&deep, &["-u", "-b", "1.5M", "-t", "10", "-R", "--json=iperf3"]);
+    let output = said_json(&deep, &["-u", "-b", "1.5M", "-t", "10", "-R", "-J"]);
     let sent = &output["end"]["sum_sent"];
     near(number(sent, "bytes"), number(sent, "packets") * 1448.0, 0.0);
     near(number(&output, "end.sum_received.lost_percent"), 8.7, 1.5);

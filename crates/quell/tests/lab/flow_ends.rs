@@ -154,7 +154,7 @@ fn an_amount_of_datagrams_was_sent_in_the_time_that_its_rate_takes() {
     // 3.5 of 2 Mbit/s come in 3.2 s, and are sent in 1.8 s.
     let line = "both = { rate = \"2Mbit\", delay = \"20ms\", buffer = \"1MB\" }";
     for way in ["-R", "--bidir"] {
-        let options = ["-u", "-n", "800000B", "-l", "1000", "-b", "3500k", way, "--json=iperf3"];
+        let options = ["-u", "-n", "800000B", "-l", "1000", "-b", "3500k", way, "-J"];
         let json = json(&said(&routed(line), &[], &[&options[..], &["--no-latency"]].concat()));
         let down = if way == "-R" { "sum_sent" } else { "sum_sent_bidir_reverse" };
         for sum in ["sum_sent", down] {

@@ -159,7 +159,7 @@ fn on_a_line_of_some_kilobits_pings_are_late_perhaps_but_not_lost_and_no_load_of
 
 #[test]
 fn a_test_that_comes_to_nothing_says_so_in_json_too() {
-    for schema in ["--json", "--json=iperf3"] {
+    for schema in ["--json", "-J"] {
         let output = shell("", WIDE, &format!("FLOW -p 9 {schema}"));
         let told = json(&output);
         assert_eq!(output.status.code(), Some(3), "{told:#}");

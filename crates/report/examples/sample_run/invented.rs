@@ -160,6 +160,7 @@ fn manifest(repeats: u32) -> Manifest {
         virtual_s: None,
         sysctls: BTreeMap::new(),
         queues: BTreeMap::new(),
+        headline: vec![],
         expectations: vec![
             claim("bulk: ping.rtt_p99 > 200ms", true, "488.1 ms"),
             claim("flood: udp.loss > 50%", true, "70.3 %"),

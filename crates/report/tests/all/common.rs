@@ -54,6 +54,7 @@ pub fn run(cells: Vec<(&str, &str, u32, CellData)>) -> Run {
         sysctls: BTreeMap::new(),
         queues: BTreeMap::new(),
         expectations: vec![],
+        headline: vec![],
     };
     Run { folder: "runs/x".into(), manifest, cells: data }
 }

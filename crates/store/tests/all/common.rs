@@ -60,6 +60,7 @@ pub fn manifest(cells: &[CellId]) -> Manifest {
         sysctls: BTreeMap::new(),
         queues: BTreeMap::new(),
         expectations: vec![],
+        headline: vec![],
     }
 }
 
