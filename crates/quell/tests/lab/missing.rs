@@ -33,7 +33,7 @@ fn a_claim_does_not_hold_where_a_load_was_missing() {
     let dir = TestFolder::new();
     let (_, said) = dir.run_to(1, &text, &[]);
     assert!(said.contains("1 of 2 expectations"), "{said}");
-    let shown = String::from_utf8_lossy(&dir.quell(&["show"]).stdout).into_owned();
+    let shown = String::from_utf8_lossy(&dir.quell(&["show", "--all"]).stdout).into_owned();
     let line = |wanted: &str| shown.lines().find(|l| l.contains(wanted)).expect("a verdict");
     assert!(line("quiet.ping.rtt.max").contains("holds"), "{shown}");
     let broken = line("busy.ping.rtt.max");

@@ -703,3 +703,33 @@ fn thin(points: Vec<(f64, Option<f64>)>) -> Vec<(f64, Option<f64>)> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waited_behind_a_loss_is_drawn_when_it_came_and_nothing_is_lost_of_it() {
+        let line = |rates: [f64; 4]| Goodput {
+            stream: "tcp".into(),
+            is_probe: true,
+            way: None,
+            intervals: (0..4).map(f64::from).zip(rates).collect(),
+        };
+        let part = Part {
+            scenario: "bulk".into(),
+            from_s: 0.0,
+            to_s: 4.0,
+            shift_s: 0.0,
+            lines: vec![line([1.0, 0.0, 4.0, 1.0]), line([1.0, 1.0, 1.0, 1.0])],
+            changes: Vec::new(),
+        };
+        let sums = |part: &Part<Goodput>| -> Vec<f64> {
+            let at = |i: usize| part.lines.iter().map(|line| line.intervals[i].1).sum();
+            (0..4).map(at).collect()
+        };
+        assert_eq!(sums(&part), [2.0, 1.0, 5.0, 2.0]);
+        let held = part.held_to(3.0);
+        assert_eq!(sums(&held), [2.0, 3.0, 3.0, 2.0]);
+    }
+}

@@ -606,3 +606,28 @@ fn averages_of_times_of_which_only_bounds_are_known_are_marked_as_bounds() {
     let exact = svg(partly_unsure(100));
     assert!(!exact.contains('≥') && !exact.contains('≤'), "{exact}");
 }
+
+#[test]
+fn a_line_as_it_is_is_orange_and_what_was_done_about_it_blue_in_each_figure() {
+    let cell =
+        |name: &'static str, ms| (name, "ping", 0, echo("ping", pings(&[Some((ms, 1.0)); 30])));
+    let mut run = run(vec![cell("bulk", 400.0), cell("bulk-shaped", 20.0)]);
+    let before = |svg: &str, name: &str| {
+        let (head, _) = svg.split_once(&format!(">{name}<")).expect("it is in the legend");
+        let colour = head.rsplit_once("stroke=\"").expect("a sample before it").1;
+        colour[..7].to_owned()
+    };
+    for (figure, names) in
+        [("before-after", ["as it is", "shaped"]), ("rtt-cdf", ["bulk", "bulk-shaped"])]
+    {
+        let svg = figures::figure(&run, figure).expect("it is known").svg();
+        let colours = names.map(|name| before(&svg, name));
+        assert_eq!(colours, ["#d55e00", "#0072b2"], "{figure}");
+    }
+    // What an experiment names belongs together, too.
+    let pairs = |run: &Run| quell_report::insight::Pair::all(&run.manifest).len();
+    run.manifest.cells[1].id.scenario = "cake".to_owned();
+    assert_eq!(pairs(&run), 0);
+    run.manifest.against.insert("cake".to_owned(), "bulk".to_owned());
+    assert_eq!(pairs(&run), 1);
+}
