@@ -36,16 +36,6 @@ fn every_check_is_listed_and_explained() {
     says(&doctor(&["--severity", "bad"]).refused(2), &["note, warning or serious"]);
 }
 
-#[test]
-fn the_page_about_diagnosing_lists_the_checks_that_there_are() {
-    let page = include_str!("../../../../docs/diagnosing.md");
-    let section = page.split("\n## The checks\n").nth(1).expect("the page lists the checks");
-    let shown: Vec<&str> = section.lines().filter_map(|line| line.strip_prefix("    ")).collect();
-    let list = doctor(&["--list"]).fine();
-    let listed: Vec<&str> = list.lines().filter(|line| !line.is_empty()).collect();
-    assert_eq!(shown, listed, "quell doctor --list");
-}
-
 /// What `--peer` says of an address, without an answer, and how long that took.
 fn unanswered(address: &str) -> (String, Duration) {
     let begun = Instant::now();
