@@ -2,7 +2,9 @@
 
 CARGO  ?= $(or $(shell command -v cargo 2>/dev/null),$(wildcard $(HOME)/.cargo/bin/cargo),cargo)
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-QUELL  := $(TARGET)/release/quell
+# How it is optimised; `quick`, to try what takes long otherwise.
+PROFILE ?= release
+QUELL  := $(TARGET)/$(PROFILE)/quell
 # Not optimised, and built in a fifth of the time: what `make demo` and `make kernel` use.
 QUICK  := $(TARGET)/quick/quell
 # Which cargo and linker build for this machine and for arm64; what a static program is built for: musl where its standard library is installed,
@@ -25,7 +27,7 @@ LEFT_OUT := $(TARGET)/tests-left-out
 RUNS ?= runs
 # How long `make fuzz` gives each target, in seconds.
 FUZZ_TIME ?= 600
-# Options for `quell lab kernel build`, as KERNEL_OPTIONS="--source linux-6.1.tar.xz".
+# Which kernel the lab's is built from, as KERNEL_OPTIONS="--source linux-6.1.tar.xz" or "--version 6.12".
 KERNEL_OPTIONS ?=
 
 # Quell has a program for the kernel's BPF machine in it, which clang compiles.
@@ -36,7 +38,7 @@ KERNEL_PACKAGES := $(KERNEL_TOOLS) $(if $(KERNEL_OPTIONS),,linux-source-6.1)
 TEST_PACKAGES   := $(BUILD_PACKAGES) $(KERNEL_TOOLS) linux-source-6.1 nodejs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check confusion bench fuzz kernel build quick static deb arm64 builds install cargo packages
+.PHONY: help demo test test-long check confusion bench book fuzz kernel build static deb arm64 dist builds install cargo packages
 
 help: ## List these commands
 	@echo "make COMMAND, where COMMAND is:"
@@ -56,14 +58,14 @@ test: cargo ## Run all tests, those in the lab's kernel included (installs what 
 	@tools/need-packages chromium || echo "The tests with a real browser are left out."
 	@tools/need-packages qemu-system-x86 mmdebstrap e2fsprogs && tools/debian --make || echo "The tests on a real Debian machine are left out."
 	$(CARGO) build --locked --workspace --all-targets
-	@$(TARGET)/debug/quell lab kernel path $(KERNEL_OPTIONS) >/dev/null 2>&1 || $(TARGET)/debug/quell lab kernel build $(KERNEL_OPTIONS)
+	@$(TARGET)/debug/quell-kernel $(KERNEL_OPTIONS)
 	@rm -f "$(LEFT_OUT)"
 	@export QUELL_TESTS_LEFT_OUT="$(abspath $(LEFT_OUT))" QUELL_TEST_PYTHON="$(abspath $(TARGET))/python/bin/python3"; \
 	tools/tests $(CARGO); status=$$?; tools/left-out "$(LEFT_OUT)" || status=1; exit $$status
 
 test-long: kernel ## Run what `make test` leaves out: experiments on ten seeds, a second kernel, programs killed at 200 instants (hours)
 	@tools/need-packages $(TEST_PACKAGES) linux-source-6.12
-	$(QUICK) kernel build --version 6.12
+	$(TARGET)/quick/quell-kernel --version 6.12
 	QUELL_TEST_SEEDS="1 2 3 4 5 6 7 8 9 10" $(CARGO) test --locked -p quell --test lab -- seeds:: sweep::
 	QUELL_KILLS=200 $(CARGO) test --locked -p quell --test commands killed
 	$(CARGO) test --locked -p quell-kernel --lib -- --ignored
@@ -85,40 +87,46 @@ bench: build kernel ## Measure classifier, shaping, lab, flows, round trips (bes
 	$(CARGO) build --locked --release -p quell-bench
 	@$(TARGET)/release/quell-bench all --quell $(QUELL)
 
+book: cargo ## Build docs/ as a book, its links checked: TARGET/book/index.html
+	$(CARGO) test --locked --quiet -p quell-house --test house -- links book
+	$(CARGO) install --quiet --locked --root "$(TARGET)/tools" mdbook@0.5.4
+	$(TARGET)/tools/bin/mdbook build --dest-dir "$(abspath $(TARGET))/book"
+
 fuzz: cargo ## Fuzz all that reads from networks and files, each for FUZZ_TIME seconds (needs a nightly compiler)
 	@cargo +nightly --version >/dev/null 2>&1 || { echo "A nightly compiler is missing: rustup toolchain install nightly" >&2; exit 1; }
 	@tools/need-packages $(BUILD_PACKAGES) g++
 	FUZZ_TIME=$(FUZZ_TIME) tools/fuzz run
 
-kernel: quick ## Build the lab's kernel, unless it is there (installs what is missing)
-	@$(QUICK) kernel path $(KERNEL_OPTIONS) >/dev/null 2>&1 || { tools/need-packages $(KERNEL_PACKAGES) && $(QUICK) kernel build $(KERNEL_OPTIONS); }
-
-quick: cargo packages
-	$(CARGO) build --locked --profile quick -p quell
+kernel: cargo packages ## Build the lab's kernel, unless it is there, and quell beside it (installs what is missing)
+	@CARGO="$(CARGO)" tools/quick "$(TARGET)" $(KERNEL_OPTIONS)
 
 build: cargo packages ## Build quell itself
-	$(CARGO) build --locked --release -p quell
+	$(CARGO) build --locked --profile $(PROFILE) -p quell
 
 static: cargo ## Build quell as one file that runs on any Linux of this architecture
 	@tools/need-packages $(BUILD_PACKAGES) $(if $(call STD,$(MUSL)),musl-tools)
 	@test -n "$(call STD,$(MUSL))" || echo "No standard library for $(MUSL) is installed (rustup target add $(MUSL)): glibc is linked statically."
 	CARGO_TARGET_$(shell echo $(STATIC) | tr a-z- A-Z_)_RUSTFLAGS="-C target-feature=+crt-static" \
-	    $(CARGO) build --locked --release -p quell --target $(STATIC)
-	@echo "$(TARGET)/$(STATIC)/release/quell"
+	    $(CARGO) build --locked --profile $(PROFILE) -p quell --target $(STATIC)
+	@echo "$(TARGET)/$(STATIC)/$(PROFILE)/quell"
 
 deb: cargo ## Build a Debian package of quell
 	@tools/need-packages $(BUILD_PACKAGES) binutils dpkg-dev
-	$(CARGO) build --locked --release -p quell
-	@MAKE="$(MAKE)" tools/deb "$(TARGET)"
+	$(CARGO) build --locked --profile $(PROFILE) -p quell
+	@MAKE="$(MAKE)" tools/deb "$(TARGET)" "$(QUELL)"
 
-arm64: cargo ## Build quell for 64-bit ARM
+arm64: cargo ## Build quell as one file for 64-bit ARM
 	@test -n "$(call STD,$(ARM64))" || { echo "No standard library for $(ARM64) is installed. One of these helps:" >&2; \
 	    echo "  rustup target add $(ARM64)" >&2; \
 	    echo "  dpkg --add-architecture arm64, then Debian's rustc-web, cargo-web and libstd-rust-web-dev:arm64 (docs/install.md)" >&2; exit 1; }
 	@tools/need-packages $(BUILD_PACKAGES) gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
-	    $(CARGO) build --locked --release -p quell --target $(ARM64)
-	@echo "$(TARGET)/$(ARM64)/release/quell"
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-C target-feature=+crt-static" \
+	    $(CARGO) build --locked --profile $(PROFILE) -p quell --target $(ARM64)
+	@echo "$(TARGET)/$(ARM64)/$(PROFILE)/quell"
+
+dist: deb static kernel ## Make what a release page holds, in TARGET/dist: programs, package, lab's kernel, bill of materials, checksums (an hour of CPU)
+	@CARGO="$(CARGO)" MAKE="$(MAKE)" tools/dist "$(TARGET)" "$(PROFILE)" "$(TARGET)/$(STATIC)/$(PROFILE)/quell" "$(if $(call STD,$(ARM64)),$(ARM64))"
 
 builds: cargo ## Try what `make deb`, `make static` and `make arm64` bring, in short: built without optimising, and used
 	@tools/need-packages $(BUILD_PACKAGES)
@@ -145,5 +153,5 @@ cargo:
 
 # Everything at once, so that a password is asked for once; only what linking needs where the kernel is there already.
 packages:
-	@if $(QUICK) kernel path $(KERNEL_OPTIONS) >/dev/null 2>&1; then tools/need-packages $(BUILD_PACKAGES); \
+	@if $(TARGET)/quick/quell-kernel --find $(KERNEL_OPTIONS) >/dev/null 2>&1; then tools/need-packages $(BUILD_PACKAGES); \
 	else tools/need-packages $(BUILD_PACKAGES) $(KERNEL_PACKAGES); fi

@@ -2,7 +2,10 @@
 //! linux-source-6.1.
 
 use quell_kernel::{BuildError, KernelOptions, NotFound, build};
-use quell_sys::wait::Bell;
+use quell_sys::clock::monotonic_ns;
+use quell_sys::pidfd;
+use quell_sys::wait::{Alarm, Bell, came, readable, wait};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -38,10 +41,13 @@ impl Drop for Cache {
 }
 
 /// Programs that work below a folder.
-fn programs_below(folder: &Path) -> Vec<PathBuf> {
+fn programs_below(folder: &Path) -> Vec<OwnedFd> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    let folders = entries.filter_map(|e| std::fs::read_link(e.path().join("cwd")).ok());
-    folders.filter(|at| at.starts_with(folder)).collect()
+    let below = entries.filter(|e| {
+        std::fs::read_link(e.path().join("cwd")).is_ok_and(|at| at.starts_with(folder))
+    });
+    let pids = below.filter_map(|e| e.file_name().to_string_lossy().parse().ok());
+    pids.filter_map(|pid| pidfd::open(pid).ok()).collect()
 }
 
 #[test]
@@ -64,14 +70,12 @@ fn a_build_that_is_stopped_leaves_neither_files_nor_programs() {
     assert_eq!(phases, ["unpack", "configure"]);
     cache.assert_nothing_left();
     // Those that were ended need a CPU for that.
-    let patience = Instant::now() + PATIENCE;
-    loop {
-        let left = programs_below(&cache.0);
-        if left.is_empty() {
-            break;
-        }
-        assert!(Instant::now() < patience, "{left:?}");
-        std::thread::sleep(Duration::from_millis(5));
+    let mut alarm = Alarm::new().unwrap();
+    alarm.set(Some(monotonic_ns() + PATIENCE.as_nanos() as u64)).unwrap();
+    for program in programs_below(&cache.0) {
+        let mut fds = [readable(&program), readable(&alarm)];
+        wait(&mut fds).unwrap();
+        assert!(came(&fds[0]), "a program was left");
     }
 }
 

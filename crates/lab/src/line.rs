@@ -30,15 +30,18 @@ const USUAL_BUFFER: u32 = 100;
 const NEVER_REACHED: u32 = 1_000_000;
 
 /// Bytes of an Ethernet header, which the kernel counts as part of a packet at this place.
-pub const ETHERNET: u64 = 14;
+pub const ETHERNET: u64 = nix::libc::ETH_HLEN as u64;
 
-/// Majors of the line's own qdiscs, high so that a user's handles stay free.
-const DELAY: u16 = 0xf001;
-const MARK: u16 = 0xf002;
-const RATE: u16 = 0xf003;
-const BUFFER: u16 = 0xf004;
-const BITS: u16 = 0xf005;
-const SKIP: u16 = 0xf006;
+/// The line's own qdiscs, by majors that are high so that a user's handles stay free.
+#[derive(Clone, Copy)]
+enum LineQdisc {
+    Delay = 0xf001,
+    Mark,
+    Rate,
+    Buffer,
+    Bits,
+    Reorder,
+}
 
 /// How punctual the clock is that wakes a queue. A pacer that is woken late makes up for it by being early once, by at most this
 /// time: it then takes a packet from the buffer before the last one is through. The packet's arrival does not show it, since bits are
@@ -95,7 +98,7 @@ pub fn tree(line: &Line, mtu: u32, user: Option<&Tree>, clock: Punctuality) -> O
             ecn: Some(true),
             ..Netem::default()
         };
-        inner = Some(around(netem, MARK, inner));
+        inner = Some(around(netem, LineQdisc::Mark, inner));
     }
     if delays || line.loss.is_some() || alone {
         let netem = Netem {
@@ -107,7 +110,7 @@ pub fn tree(line: &Line, mtu: u32, user: Option<&Tree>, clock: Punctuality) -> O
             duplicate: line.duplicate,
             ..Netem::default()
         };
-        inner = Some(around(netem, DELAY, inner));
+        inner = Some(around(netem, LineQdisc::Delay, inner));
     }
     filters_in.queue = inner;
     (filters_in != Tree::default()).then_some(filters_in)
@@ -125,7 +128,7 @@ pub fn middle(line: &Line) -> Option<Tree> {
         reorder: Some(reorder),
         ..Netem::default()
     });
-    let inner = reorders.map(|netem| around(netem, SKIP, None));
+    let inner = reorders.map(|netem| around(netem, LineQdisc::Reorder, None));
     let outer = match line.rate {
         None => inner?,
         Some(rate) => {
@@ -135,7 +138,7 @@ pub fn middle(line: &Line) -> Option<Tree> {
                 packet_overhead: line.overhead.filter(|o| *o > 0).map(i32::from),
                 ..Netem::default()
             };
-            around(netem, BITS, inner)
+            around(netem, LineQdisc::Bits, inner)
         }
     };
     Some(Tree::from(outer))
@@ -144,13 +147,13 @@ pub fn middle(line: &Line) -> Option<Tree> {
 /// What stands in the middle of a link whose line needs nothing there any more: packets pass.
 pub fn passage() -> Tree {
     let netem = Netem { limit: Some(NEVER_REACHED), ..Netem::default() };
-    Tree::from(around(netem, BITS, None))
+    Tree::from(around(netem, LineQdisc::Bits, None))
 }
 
 /// HTB sends while it owes nothing, and then owes the packet's time: the next one leaves when that has passed, whatever its own size. (tbf
 /// waits for the next packet's own time instead, and lets a bucketful of small ones go at once.)
 fn pace(line: &Line, rate: Rate, mtu: u32, buffer: Queue, clock: Punctuality) -> Queue {
-    let only = Handle::class(RATE, 1);
+    let only = Handle::class(LineQdisc::Rate as u16, 1);
     let early = Bytes::new(rate.bytes_in(clock.early()).get().max(1));
     let class = HtbClass {
         rate: Some(rate),
@@ -161,13 +164,15 @@ fn pace(line: &Line, rate: Rate, mtu: u32, buffer: Queue, clock: Punctuality) ->
         ..HtbClass::default()
     };
     let htb = Htb { default: Some(only), ..Htb::default() };
-    Queue::from(Qdisc::from(htb)).with_handle(Handle::qdisc(RATE)).with_class(Class {
-        id: Some(only),
-        kind: ClassKind::Htb(class),
-        queue: Some(Box::new(buffer)),
-        classes: Vec::new(),
-        filters: Vec::new(),
-    })
+    Queue::from(Qdisc::from(htb)).with_handle(Handle::qdisc(LineQdisc::Rate as u16)).with_class(
+        Class {
+            id: Some(only),
+            kind: ClassKind::Htb(class),
+            queue: Some(Box::new(buffer)),
+            classes: Vec::new(),
+            filters: Vec::new(),
+        },
+    )
 }
 
 fn buffer(line: &Line) -> Queue {
@@ -178,10 +183,11 @@ fn buffer(line: &Line) -> Queue {
         Buffer::Packets(n) => Pfifo { limit: Some(n) }.into(),
         Buffer::Bytes(bytes) => Bfifo { limit: Some(bytes) }.into(),
     };
-    Queue::from(qdisc).with_handle(Handle::qdisc(BUFFER))
+    Queue::from(qdisc).with_handle(Handle::qdisc(LineQdisc::Buffer as u16))
 }
 
-fn around(outer: impl Into<Qdisc>, major: u16, inner: Option<Queue>) -> Queue {
+fn around(outer: impl Into<Qdisc>, which: LineQdisc, inner: Option<Queue>) -> Queue {
+    let major = which as u16;
     let outer = Queue::from(outer.into()).with_handle(Handle::qdisc(major));
     match inner {
         None => outer,

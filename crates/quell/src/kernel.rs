@@ -102,7 +102,7 @@ pub fn found(kernel_file: Option<&Path>, series: Option<Series>) -> Result<Kerne
     let found = kernel::find(&options).and_then(|k| kernel::info(&k)).map_err(|e| {
         let next = match series {
             Some(series) => format!("build it once with `quell lab kernel build --version {series}` (some minutes)"),
-            None => "build the lab's kernel once with `quell lab kernel build` (some minutes), or run on this kernel with --kernel host".to_owned(),
+            None => "take one that is built: `quell lab kernel import FILE` (seconds)\nor build it: `quell lab kernel build` (3 minutes on two cores)\nor run on this kernel: --kernel host".to_owned(),
         };
         Failure::system(format!("{e}\n{next}"))
     })?;

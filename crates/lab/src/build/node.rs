@@ -34,12 +34,6 @@ pub enum PutError {
 /// Longest wait for links to carry, in nanoseconds.
 pub(super) const PATIENCE_NS: u64 = 5_000_000_000;
 
-/// The group that is told of links' changes (`RTNLGRP_LINK`, include/uapi/linux/rtnetlink.h).
-const LINKS: u32 = 1;
-
-/// Most that is heard at once of what the kernel told; what is left wakes the next wait at once.
-const HEARD: usize = 1000;
-
 /// Waits until those links of a namespace that are `ours` carry.
 ///
 /// The kernel looks at its links once a second (`linkwatch_schedule_work`, net/core/link_watch.c), and tells it. A look each
@@ -53,7 +47,7 @@ pub(super) fn wait_for_carriers(
     let refused =
         |error: NetlinkError| BuildError::Netlink { node: place.into(), error: error.into() };
     // It listens before it looks, so that no change falls between.
-    let open = || Ok((Ear::open(Protocol::Route, LINKS)?, Stack::open()?));
+    let open = || Ok((Ear::open(Protocol::Route, nix::libc::RTNLGRP_LINK)?, Stack::open()?));
     let (mut ear, mut stack) = space.visit(open)?.map_err(refused)?;
     let mut alarm = Alarm::new()?;
     alarm.set(Some(give_up))?;
@@ -71,8 +65,8 @@ pub(super) fn wait_for_carriers(
                 link.name
             )));
         }
-        // What it says is not taken in: all links are looked at anew.
-        ear.hear(HEARD, |_| Ok(())).map_err(refused)?;
+        // What it says is not taken in: all links are looked at anew. What is left wakes the next wait at once.
+        ear.hear(1000, |_| Ok(())).map_err(refused)?;
     }
 }
 

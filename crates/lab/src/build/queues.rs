@@ -41,21 +41,19 @@ struct QueuePoint {
     standing_between: Option<Tree>,
 }
 
-/// Letters of an interface's name, at most.
-const NAME: usize = 15;
-
 /// The IFB device that queues what comes in at a device. Where the device's name does not fit into it, a number of that name does: those of
 /// USB adapters are alike in their first letters.
 pub fn ifb_name(device: &str) -> String {
+    let most = nix::libc::IFNAMSIZ - 1;
     let whole = format!("i-{device}");
-    if whole.len() <= NAME {
+    if whole.len() <= most {
         return whole;
     }
     let number = quell_tc::hash(device.bytes()) & 0xff_ffff;
     let end = format!("-{number:06x}");
     let mut begin = whole;
     // A name that the kernel has may be of any bytes.
-    while begin.len() > NAME - end.len() {
+    while begin.len() > most - end.len() {
         begin.pop();
     }
     begin + &end

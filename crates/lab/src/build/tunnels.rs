@@ -117,9 +117,6 @@ const PORT: u16 = 51820;
 /// drivers/net/wireguard/messages.h), twice in this time. A path that carries nothing at all is no reason not to begin.
 const PATIENCE_NS: u64 = 11_500_000_000;
 
-/// How often it is looked, in nanoseconds.
-const LOOK_NS: u64 = 1_000_000;
-
 /// Makes the two ends each other's peer.
 fn join(
     network: &Network,
@@ -184,7 +181,7 @@ pub(super) fn shake_hands(network: &Network, spaces: &[NetNs]) -> Result<(), Bui
     let give_up = clock::monotonic_ns() + PATIENCE_NS;
     for tunnel in tunnels() {
         while !has_session(network, spaces, tunnel)? && clock::monotonic_ns() < give_up {
-            clock::sleep_until(clock::monotonic_ns() + LOOK_NS)?;
+            clock::sleep_until(clock::monotonic_ns() + 1_000_000)?;
         }
         keepalive(network, spaces, tunnel, None)?;
     }

@@ -68,9 +68,6 @@ fn hint(known: &[String], name: &str) -> String {
     quell_units::nearest::hint(name, &known)
 }
 
-/// Longest name of a network device (`IFNAMSIZ` - 1, linux/if.h).
-const LONGEST_NAME: usize = 15;
-
 /// Half of what experiments wait for an answer at most.
 const LONGEST_DELAY: Span = Span::from_secs(1800);
 
@@ -162,7 +159,7 @@ fn nodes(topology: &Topology) -> Result<(Vec<Node>, BTreeMap<String, usize>), To
 fn check_name(what: &'static str, name: &str) -> Result<(), TopologyError> {
     let why = if name.is_empty() {
         "it is empty"
-    } else if name.len() > LONGEST_NAME {
+    } else if name.len() >= nix::libc::IFNAMSIZ {
         "it has more than 15 characters"
     } else if !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
         "use letters, digits, - _ and ."

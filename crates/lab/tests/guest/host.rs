@@ -2,8 +2,12 @@
 
 use crate::left_out;
 use nix::libc;
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use quell_lab::guest::{Clock, Console, Guest, GuestExit, GuestSpec, boot};
 use quell_lab::kernel::{self, KernelOptions, Series};
+use quell_sys::clock::monotonic_ns;
+use quell_sys::pidfd;
+use quell_sys::wait::{Alarm, came, readable, wait};
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -75,11 +79,25 @@ impl Folder {
     }
 
     fn wait_for(&self, name: &str) {
-        eventually(|| match self.0.join(name).exists() {
-            true => Ok(()),
-            false => Err(format!("the guest wrote no file `{name}`")),
-        });
+        let watch = Inotify::init(InitFlags::IN_NONBLOCK).expect("folders can be watched");
+        let flags = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO;
+        watch.add_watch(&self.0, flags).expect("the folder is there");
+        let alarm = alarm();
+        while !self.0.join(name).exists() {
+            let mut fds = [readable(&watch), readable(&alarm)];
+            wait(&mut fds).expect("a folder can be waited for");
+            assert!(!came(&fds[1]), "the guest wrote no file `{name}`");
+            let _ = watch.read_events();
+        }
     }
+}
+
+/// It rings when patience is over.
+fn alarm() -> Alarm {
+    let mut alarm = Alarm::new().expect("a timer");
+    let end = monotonic_ns() + PATIENCE.as_nanos() as u64;
+    alarm.set(Some(end)).expect("a timer can be set");
+    alarm
 }
 
 impl Drop for Folder {
@@ -146,18 +164,15 @@ fn processes_in(folder: &Path) -> Vec<String> {
 
 /// SIGKILL takes a moment to arrive at all of them.
 fn assert_none_left(folder: &Path) {
-    eventually(|| match processes_in(folder) {
-        left if left.is_empty() => Ok(()),
-        left => Err(format!("left behind: {left:?}")),
-    });
-}
-
-/// Looks until something that only the host's kernel decides is so.
-fn eventually(look: impl Fn() -> Result<(), String>) {
-    let until = Instant::now() + PATIENCE;
-    while let Err(wrong) = look() {
-        assert!(Instant::now() < until, "{wrong}");
-        std::thread::sleep(Duration::from_millis(5));
+    let alarm = alarm();
+    for pid in processes_in(folder) {
+        // One that has gone since can't be opened.
+        let Ok(process) = pidfd::open(pid.parse().expect("a process has a number")) else {
+            continue;
+        };
+        let mut fds = [readable(&process), readable(&alarm)];
+        wait(&mut fds).expect("a process can be waited for");
+        assert!(came(&fds[0]), "left behind: {pid}");
     }
 }
 
@@ -298,13 +313,16 @@ fn assert_traced_stops(wanted: usize, folder: &Path) {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         stat.rsplit(") ").next()?.chars().next()
     };
-    eventually(|| {
+    // Nobody is told when a process stops.
+    let until = Instant::now() + PATIENCE;
+    loop {
         let states: Vec<_> = processes_in(folder).iter().map(state).collect();
-        match states.iter().filter(|s| **s == Some('t')).count() == wanted {
-            true => Ok(()),
-            false => Err(format!("{wanted} stopped by a tracer of {states:?}")),
+        if states.iter().filter(|s| **s == Some('t')).count() == wanted {
+            return;
         }
-    });
+        assert!(Instant::now() < until, "{wanted} stopped by a tracer of {states:?}");
+        std::thread::yield_now();
+    }
 }
 
 /// A filter that lets everything pass and has a listener, of which the kernel gives a process and all below it only one.

@@ -1,7 +1,7 @@
 //! A real Debian machine: its own kernel, systemd, reboots, interfaces that come and go, and type information for BPF; emulated
 //! (`tools/debian`), since no namespace has these.
 //!
-//! It is started four times; what happened on each day is in a folder, a file for each command, and each story reads its own.
+//! It is started twice; what happened on each day is in a folder, a file for each command, and each story reads its own.
 //! Where the machine can't be had (no QEMU, no way to make it) the stories are left out, which is said.
 
 #[path = "../support/left_out.rs"]
@@ -31,30 +31,47 @@ sends() {
 have() { until_so "[ \"\$(tc class show dev $1 | grep -c leaf)\" = $(($2 + 1)) ]"; }
 "#;
 
-/// A new machine: queues that stay, queues that nobody confirmed, values that stay.
+/// A new machine: the classifier, with and without the kernel's leave; queues that stay, queues that nobody confirmed, values that stay.
 const FIRST: &str = r#"
 cp quell /usr/local/bin/quell
 ip link set eth0 up
 told healthy quell doctor
 told found tc qdisc show dev eth0
+
+told hosts quell shape apply --dev eth0 --line 10/50 --policy host-fair --confirm-within never
+told hosts_filters tc filter show dev eth0 parent 2:
+told hosts_again quell shape apply --dev eth0 --line 10/50 --policy host-fair --confirm-within never
+told hosts_off quell shape off --dev eth0
+told hosts_after tc qdisc show dev eth0
+
+until_so 'modprobe -r cls_bpf'
+echo 'install cls_bpf /bin/false' >/etc/modprobe.d/no-programs.conf
+told no_program_hosts quell shape plan --dev eth0 --line 10/50 --policy host-fair
+told no_program_many quell shape apply --dev eth0 --file many.toml --confirm-within never
+told no_program_off quell shape off --dev eth0
+rm /etc/modprobe.d/no-programs.conf
+
+ip link add cable0 type veth peer name cable1
+told cable_applied quell shape apply --dev cable0 --line 5/5 --confirm-within 600s
+told cable_confirmed quell shape confirm --dev cable0
+told cable_persists quell shape persist --dev cable0
+ip link add many0 type veth peer name many1
+told many_applied quell shape apply --dev many0 --file many.toml --confirm-within never
+told many_persists quell shape persist --dev many0
+
+sysctl -n net.ipv4.tcp_rmem net.ipv4.tcp_wmem >$day/values_found
+told tuned quell tune apply --role transfer --rate 1Gbit --rtt 100ms
+sysctl -n net.ipv4.tcp_rmem net.ipv4.tcp_wmem >$day/values_tuned
+
 told applied quell shape apply --dev eth0 --line 10/50 --confirm-within 600s
 told confirmed quell shape confirm --dev eth0
 told persists quell shape persist --dev eth0
 told in_force tc qdisc show dev eth0
 told tried quell shape apply --dev eth0 --line 1/5 --confirm-within 600s
 told tried_queue tc qdisc show dev eth0
-
-ip link add cable0 type veth peer name cable1
-told cable_applied quell shape apply --dev cable0 --line 5/5 --confirm-within 600s
-told cable_confirmed quell shape confirm --dev cable0
-told cable_persists quell shape persist --dev cable0
-
-sysctl -n net.ipv4.tcp_rmem net.ipv4.tcp_wmem >$day/values_found
-told tuned quell tune apply --role transfer --rate 1Gbit --rtt 100ms
-sysctl -n net.ipv4.tcp_rmem net.ipv4.tcp_wmem >$day/values_tuned
 "#;
 
-/// After a reboot: what was kept is there, comes with its cable, and goes when it is told to.
+/// After a reboot: what was kept is there, comes with its cable, gives classes to subscribers who show up, and goes when it is told to.
 const SECOND: &str = r#"
 ip link set eth0 up
 until_so '[ "$(systemctl is-active quell-shape@eth0)" = active ]'
@@ -72,84 +89,50 @@ for time in first second; do
     until_so '[ "$(systemctl is-active quell-shape@cable0)" = inactive ]'
 done
 
-told off quell shape off --dev eth0
-told after_off tc qdisc show dev eth0
-told cable_off quell shape off --dev cable0
-told reverted quell tune revert
-sysctl -n net.ipv4.tcp_rmem net.ipv4.tcp_wmem >$day/values_reverted
-told left find /etc/quell /etc/systemd/system /etc/sysctl.d /run/quell /var/lib/quell -name '*quell*'
+plug_many() {
+    ip link add many0 type veth peer name many1
+    ip link set many1 up
+    ip link set many0 up
+    until_so '[ "$(systemctl is-active quell-shape@many0)" = active ]'
+}
+plug_many
+told nobody quell shape status --dev many0
+sends many0 7
+have many0 1
+sends many0 7
+told one quell shape status --dev many0
+kill -9 "$(quell shape status --json | sed -n 's/.*"holder": \([0-9]*\).*/\1/p')"
+until_so 'quell shape status >/dev/null'
+sends many0 8
+have many0 2
+sends many0 8
+told two quell shape status --dev many0
+told changed quell shape change s7 --down 7Mbit --dev many0
+told kept quell shape persist --dev many0
+grep '^s7,' /etc/quell/shape/many0.csv >$day/kept_row
+ip link del many0
+until_so '[ "$(systemctl is-active quell-shape@many0)" = inactive ]'
+plug_many
+sends many0 9
+have many0 1
+sends many0 9
+told again quell shape status --dev many0
+ip link del many0
+until_so '[ "$(systemctl is-active quell-shape@many0)" = inactive ]'
 
 ip link set lo up
 nft add table ip t
 nft add chain ip t c '{ type filter hook input priority 0; }'
 nft add rule ip t c udp dport 4000 drop
 told drops quell doctor --during "bash -c 'for i in {1..20}; do echo x >/dev/udp/127.0.0.1/4000; done'"
-"#;
 
-/// After one more reboot: nothing of it comes back.
-const THIRD: &str = r#"
-ip link set eth0 up
-told queue tc qdisc show dev eth0
-told failed systemctl --failed --no-legend
-sysctl -n net.ipv4.tcp_rmem net.ipv4.tcp_wmem >$day/values
-told status quell shape status
-
-told hosts quell shape apply --dev eth0 --line 10/50 --policy host-fair --confirm-within never
-told hosts_filters tc filter show dev eth0 parent 2:
-told hosts_again quell shape apply --dev eth0 --line 10/50 --policy host-fair --confirm-within never
-told hosts_off quell shape off --dev eth0
-told hosts_after tc qdisc show dev eth0
-
-until_so 'modprobe -r cls_bpf'
-echo 'install cls_bpf /bin/false' >/etc/modprobe.d/no-programs.conf
-told no_program_hosts quell shape plan --dev eth0 --line 10/50 --policy host-fair
-told no_program_many quell shape apply --dev eth0 --file many.toml --confirm-within never
-told no_program_off quell shape off --dev eth0
-rm /etc/modprobe.d/no-programs.conf
-
-ip link add many0 type veth peer name many1
-for device in eth0 many0; do
-    told many_applied_$device quell shape apply --dev $device --file many.toml --confirm-within never
-    told many_persists_$device quell shape persist --dev $device
+for device in eth0 cable0 many0; do
+    told off_$device quell shape off --dev $device
 done
-"#;
-
-/// After a reboot: thousands might come, and a few do; on an interface that was there, and on one that is plugged in.
-const FOURTH: &str = r#"
-ip link set eth0 up
-until_so '[ "$(systemctl is-active quell-shape@eth0)" = active ]'
-told nobody quell shape status
-sends eth0 7
-have eth0 1
-sends eth0 7
-told one quell shape status --dev eth0
-kill -9 "$(quell shape status --json | sed -n 's/.*"holder": \([0-9]*\).*/\1/p')"
-until_so 'quell shape status >/dev/null'
-sends eth0 8
-have eth0 2
-sends eth0 8
-told two quell shape status --dev eth0
-told changed quell shape change s7 --down 7Mbit --dev eth0
-told kept quell shape persist --dev eth0
-grep '^s7,' /etc/quell/shape/eth0.csv >$day/kept_row
-
-for time in first second; do
-    ip link add many0 type veth peer name many1
-    ip link set many1 up
-    ip link set many0 up
-    until_so '[ "$(systemctl is-active quell-shape@many0)" = active ]'
-    sends many0 9
-    have many0 1
-    sends many0 9
-    told many_$time quell shape status --dev many0
-    ip link del many0
-    until_so '[ "$(systemctl is-active quell-shape@many0)" = inactive ]'
-done
-
-told off quell shape off --dev eth0
-told many_off quell shape off --dev many0
 told after_off tc qdisc show dev eth0
-told left find /etc/quell /etc/systemd/system /run/quell -name '*quell*' -o -name '*.undo'
+told reverted quell tune revert
+sysctl -n net.ipv4.tcp_rmem net.ipv4.tcp_wmem >$day/values_reverted
+told left find /etc/quell /etc/systemd/system /etc/sysctl.d /run/quell /var/lib/quell -name '*quell*' -o -name '*.undo'
 told failed systemctl --failed --no-legend
 "#;
 
@@ -165,7 +148,7 @@ fn many() -> String {
     format!("name,prefixes,up-floor,up-ceiling,down-floor,down-ceiling\n{rows}")
 }
 
-/// The machine, when its four days are over.
+/// The machine, when its two days are over.
 struct Machine {
     folder: PathBuf,
     _kept: tempfile::TempDir,
@@ -180,7 +163,7 @@ static MACHINE: LazyLock<Result<Option<Machine>, String>> = LazyLock::new(|| {
     std::fs::copy(env!("CARGO_BIN_EXE_quell"), folder.join("quell")).expect("the program is there");
     std::fs::write(folder.join("many.toml"), MANY).expect("a policy");
     std::fs::write(folder.join("many.csv"), many()).expect("its subscribers");
-    let days = [("first", FIRST), ("second", SECOND), ("third", THIRD), ("fourth", FOURTH)];
+    let days = [("first", FIRST), ("second", SECOND)];
     for (day, commands) in days {
         let script = format!("day={day}; mkdir $day\n{WORDS}{commands}");
         std::fs::write(folder.join("day"), script).expect("the day's commands");
@@ -263,16 +246,18 @@ fn queues_come_with_their_cable_each_time_that_it_is_plugged_in() {
 }
 
 #[test]
-fn off_leaves_the_machine_as_it_was_found_and_nothing_comes_back_at_the_next_boot() {
+fn off_leaves_the_machine_as_it_was_found_and_nothing_that_could_come_back() {
     let Some(machine) = Machine::get() else { return };
     let found = machine.fine("first", "found");
     assert!(!found.contains("cake"), "{found}");
-    machine.fine("second", "off");
-    machine.fine("second", "cable_off");
+    for device in ["eth0", "cable0", "many0"] {
+        machine.fine("second", &format!("off_{device}"));
+    }
     assert_eq!(machine.fine("second", "after_off"), found);
-    assert_eq!(machine.fine("third", "queue"), found);
-    assert_eq!(machine.fine("third", "failed"), "", "no service failed");
-    assert!(!machine.fine("third", "status").contains("eth0"));
+    assert_eq!(machine.fine("second", "failed"), "", "no service failed");
+    let left = machine.file("second", "left");
+    let gone = ["60-quell", "quell-shape", ".undo"];
+    gone.iter().for_each(|name| assert!(!left.contains(name), "{left}"));
 }
 
 #[test]
@@ -285,9 +270,6 @@ fn a_tuning_holds_across_a_reboot_until_it_is_reverted() {
     assert_eq!(machine.file("second", "values"), tuned);
     machine.fine("second", "reverted");
     assert_eq!(machine.file("second", "values_reverted"), found);
-    assert_eq!(machine.file("third", "values"), found);
-    let left = machine.file("second", "left");
-    assert!(!left.contains("60-quell") && !left.contains("quell-shape"), "{left}");
 }
 
 #[test]
@@ -300,59 +282,44 @@ fn the_kernel_names_why_it_dropped_twenty_packets() {
 #[test]
 fn the_classifier_finds_hosts_on_debians_kernel_and_goes_without_a_trace() {
     let Some(machine) = Machine::get() else { return };
-    machine.fine("third", "hosts");
-    let filters = machine.fine("third", "hosts_filters");
+    machine.fine("first", "hosts");
+    let filters = machine.fine("first", "hosts_filters");
     assert!(filters.contains("bpf"), "{filters}");
-    let again = machine.fine("third", "hosts_again");
+    let again = machine.fine("first", "hosts_again");
     assert!(again.contains("all was as wanted"), "{again}");
-    machine.fine("third", "hosts_off");
-    assert_eq!(machine.fine("third", "hosts_after"), machine.fine("third", "queue"));
+    machine.fine("first", "hosts_off");
+    assert_eq!(machine.fine("first", "hosts_after"), machine.fine("first", "found"));
 }
 
 #[test]
 fn where_the_kernel_takes_no_program_as_a_filter_that_is_said_and_all_is_had_without() {
     let Some(machine) = Machine::get() else { return };
     let why = "this kernel takes no BPF program as a filter";
-    let hosts = machine.fine("third", "no_program_hosts");
+    let hosts = machine.fine("first", "no_program_hosts");
     assert!(hosts.contains(why) && hosts.contains("CAKE instead"), "{hosts}");
-    let many = machine.fine("third", "no_program_many");
+    let many = machine.fine("first", "no_program_many");
     assert!(many.contains("all classes are made at once") && many.contains(why), "{many}");
-    machine.fine("third", "no_program_off");
+    machine.fine("first", "no_program_off");
 }
 
 #[test]
-fn hundreds_of_subscribers_survive_a_reboot_and_whoever_comes_then_has_his_class() {
+fn hundreds_of_subscribers_come_with_their_cable_after_a_reboot_and_whoever_shows_up_has_his_class()
+{
     let Some(machine) = Machine::get() else { return };
-    machine.fine("third", "many_applied_eth0");
-    let persists = machine.fine("third", "many_persists_eth0");
-    assert!(persists.contains("/etc/quell/shape/eth0.csv"), "{persists}");
+    machine.fine("first", "many_applied");
+    let persists = machine.fine("first", "many_persists");
+    assert!(persists.contains("/etc/quell/shape/many0.csv"), "{persists}");
     let at = |name: &str, words: &[&str]| {
-        let said = machine.fine("fourth", name);
+        let said = machine.fine("second", name);
         words.iter().for_each(|word| assert!(said.contains(word), "{name}, {word}: {said}"));
     };
     at("nobody", &["0 of 300 subscribers are here", "; in force\n"]);
     at("one", &["1 of 300 subscribers are here", "s7"]);
     // The unit's own process took over from the one that was killed.
     at("two", &["2 of 300 subscribers are here", "s8"]);
-    at("changed", &["i-eth0: change htb class", "s7: down at most 7Mbit (was 40Mbit)"]);
-    at("changed", &["quell shape persist --dev eth0"]);
-    machine.fine("fourth", "kept");
-    assert_eq!(machine.file("fourth", "kept_row"), "s7,10.7.0.7/32,10kbit,20Mbit,10kbit,7Mbit,\n");
-}
-
-#[test]
-fn subscribers_queues_come_with_their_cable_each_time_that_it_is_plugged_in() {
-    let Some(machine) = Machine::get() else { return };
-    machine.fine("third", "many_applied_many0");
-    machine.fine("third", "many_persists_many0");
-    for name in ["many_first", "many_second"] {
-        let said = machine.fine("fourth", name);
-        assert!(said.contains("1 of 300 subscribers are here") && said.contains("s9"), "{said}");
-    }
-    machine.fine("fourth", "off");
-    machine.fine("fourth", "many_off");
-    assert_eq!(machine.fine("fourth", "after_off"), machine.fine("first", "found"));
-    assert_eq!(machine.fine("fourth", "failed"), "", "no service failed");
-    let left = machine.file("fourth", "left");
-    assert!(!left.contains("quell-shape") && !left.contains(".undo"), "{left}");
+    at("changed", &["i-many0: change htb class", "s7: down at most 7Mbit (was 40Mbit)"]);
+    at("changed", &["quell shape persist --dev many0"]);
+    machine.fine("second", "kept");
+    assert_eq!(machine.file("second", "kept_row"), "s7,10.7.0.7/32,10kbit,20Mbit,10kbit,7Mbit,\n");
+    at("again", &["1 of 300 subscribers are here", "s9"]);
 }
