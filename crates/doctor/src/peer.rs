@@ -114,7 +114,8 @@ impl PacketSizes {
 
     /// The largest that came, and the smallest that did not: where all above some size are lost, and nobody says so.
     pub fn swallows(&self) -> Option<(u32, u32)> {
-        SizeFacts { sent: &self.sent, arrived: &self.came, said: !self.too_big.is_empty() }.gap()
+        let named = self.too_big.iter().min().copied();
+        SizeFacts { sent: &self.sent, arrived: &self.came, named }.gap()
     }
 
     /// The largest IP packet that gets through.

@@ -97,15 +97,20 @@ fn sizes(
     let mut flows = talk.flows(to, 1)?;
     let Some((socket, from)) = flows.pop() else { return Ok(()) };
     ends.udp = Some((socket.local()?, from));
-    let least = [ends.here.device_mtu, ends.there.device_mtu].into_iter().flatten().min();
-    let Some(most) = least else { return Ok(()) };
+    let (ours, theirs) = (ends.here.device_mtu, ends.there.device_mtu);
+    let (Some(ours), Some(theirs)) = (ours.or(theirs), theirs.or(ours)) else { return Ok(()) };
     let headers = ends.headers() - 12;
-    let most = most.min(ends::LARGEST + headers);
-    let mut sent: Vec<u32> = SIZES.into_iter().filter(|size| *size < most).collect();
-    sent.push(most);
-    let payloads: Vec<u32> =
-        sent.iter().flat_map(|size| [size.saturating_sub(headers); TIMES]).collect();
-    let asked: Vec<u32> = payloads.iter().map(|payload| payload + headers).collect();
+    let up_to = |mtu: u32| {
+        let most = mtu.min(ends::LARGEST + headers);
+        SIZES.into_iter().filter(move |size| *size < most).chain([most])
+    };
+    let payloads = |mtu: u32| -> Vec<u32> {
+        up_to(mtu).flat_map(|size| [size.saturating_sub(headers); TIMES]).collect()
+    };
+    let asked = |payloads: &[u32]| -> Vec<u32> {
+        payloads.iter().map(|payload| payload + headers).collect()
+    };
+    let (to_there, to_here) = (payloads(ours), payloads(theirs));
     let packets = |payloads: Vec<u32>| -> Vec<u32> {
         payloads.into_iter().map(|payload| payload.saturating_add(headers)).collect()
     };
@@ -114,8 +119,8 @@ fn sizes(
     hops::trace(socket.as_fd(), ipv6)?;
     talk.say(&Ask::Hear { wait_ms: LISTEN_MS })?;
     talk.expect_ready()?;
-    let bytes = vec![0; most as usize];
-    for payload in &payloads {
+    let bytes = vec![0; ends::LARGEST as usize];
+    for payload in &to_there {
         let bytes = &bytes[..*payload as usize];
         // What came back from the path is told once, and takes the place of a packet.
         let _ = socket.send(bytes).or_else(|_| socket.send(bytes));
@@ -124,20 +129,23 @@ fn sizes(
         let told = errors::path_errors(socket.as_fd());
         let told = told.iter().filter(|error| error.errno == Errno::EMSGSIZE);
         let too_big = told.map(|error| error.report.mtu).collect();
-        ends.to_there = PacketSizes { too_big, ..PacketSizes::of(&asked, &packets(sizes)) };
+        ends.to_there =
+            PacketSizes { too_big, ..PacketSizes::of(&asked(&to_there), &packets(sizes)) };
     }
-    talk.say(&Ask::Say { sizes: payloads, wait_ms: LISTEN_MS })?;
+    let wanted = asked(&to_here);
+    talk.say(&Ask::Say { sizes: to_here, wait_ms: LISTEN_MS })?;
     if let Answer::Said { too_big, sent } = talk.hear()? {
         // Of what it was asked for, what it handed to its kernel each time.
         let said = packets(sent);
         let times = |all: &[u32], size| all.iter().filter(|one| **one == size).count();
-        let sent = asked.into_iter().filter(|size| times(&said, *size) >= TIMES);
+        let sent = wanted.into_iter().filter(|size| times(&said, *size) >= TIMES);
         let sent: Vec<u32> = sent.collect();
         let came = packets(waiting(&socket));
         ends.to_here = PacketSizes { too_big, ..PacketSizes::of(&sent, &came) };
     }
     // Who may not send echoes, or gets none back, knows nothing of that.
-    ends.echo = echoes(to.ip(), &sent).ok().filter(|way| !way.came.is_empty());
+    let sizes: Vec<u32> = up_to(ours.min(theirs)).collect();
+    ends.echo = echoes(to.ip(), &sizes).ok().filter(|way| !way.came.is_empty());
     Ok(())
 }
 
@@ -442,7 +450,7 @@ mod tests {
     fn only_what_the_other_end_says_that_it_sent_can_be_lost() {
         let all = against(|sizes| sizes);
         assert_eq!((all.to_here.sent.last(), &all.to_here.came), (Some(&1500), &vec![]));
-        assert_eq!((all.to_there.came, all.to_there.sent.len()), (vec![576], 11));
+        assert_eq!((all.to_there.came, all.to_there.sent.len()), (vec![576], 15));
         assert_eq!(against(|_| Vec::new()).to_here.sent, [0; 0]);
     }
 

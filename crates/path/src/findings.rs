@@ -198,7 +198,11 @@ fn sizes(session: &PathSession, hops: &PathHops) -> Vec<PathFinding> {
             found.push(PathFinding::new("narrow-link", number, text));
         }
         // What vanished was tried again and again, one byte larger than what arrives.
-        let facts = SizeFacts { sent: &[mtu, mtu + 1], arrived: &[mtu], said: !hop.larger_vanish };
+        let facts = SizeFacts {
+            sent: &[mtu, mtu + 1],
+            arrived: &[mtu],
+            named: (!hop.larger_vanish).then_some(mtu),
+        };
         if let Some(Cause::MtuBlackHole) = facts.cause() {
             let text = format!(
                 "packets above {mtu} bytes vanish {} hop {number}, smaller ones arrive, and no router says why: an MTU black hole.",

@@ -13,9 +13,11 @@ use crate::results;
 use crate::screen;
 use crate::text::{columns, say};
 use clap::{Args, ValueEnum};
+use quell_cause::Cause;
 use quell_model::Event;
 use quell_path::{
     PathError, PathHops, PathReport, PathSession, PathSink, PathWishes, ProbeMethod, UDP_PORT,
+    findings,
 };
 use quell_store::Run;
 use quell_store::{About, End, Keep, Origin, command_line};
@@ -320,10 +322,12 @@ fn begin(args: &PathArgs, session: &PathSession) -> Result<Keep, Failure> {
     Ok(keep)
 }
 
-/// A path whose end did not answer is a failed check.
+/// A path whose end did not answer, or on which large packets vanish, is a failed check.
 fn verdict(session: &PathSession, hops: &PathHops) -> Result<ExitCode, Failure> {
     if hops.reached(session.to.ip()) {
-        return Ok(ExitCode::SUCCESS);
+        let black_hole = Cause::MtuBlackHole.name();
+        let swallows = findings(session, hops).iter().any(|found| found.id == black_hole);
+        return Ok(ExitCode::from(u8::from(swallows)));
     }
     let last = hops.hops().filter(|(_, hop, _)| !hop.responders.is_empty()).last();
     let far = match last {

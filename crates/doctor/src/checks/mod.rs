@@ -47,6 +47,7 @@ catalogue!(
     spurious_retransmissions,
     sack_reneging,
     syn_retransmissions,
+    reverse_path_filter,
     paws,
     checksum_errors,
     fragments,

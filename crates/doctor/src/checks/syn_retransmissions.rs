@@ -16,6 +16,10 @@ pub(super) const CHECK: Check = Check {
 fn look(facts: &Facts<'_>) -> CheckResult {
     let opened = facts.counter("Tcp.ActiveOpens")?;
     let (moved, _) = facts.counters(&["TcpExt.TCPSynRetrans"])?;
+    // What this host dropped itself is no silence of another: reverse-path-filter.
+    if facts.counter("TcpExt.IPReversePathFilter").is_ok_and(|count| count.watched > 0) {
+        return Ok(CheckOutcome::Fine);
+    }
     if percent(moved.total, opened.total) < 5.0 && percent(moved.watched, opened.watched) < 5.0 {
         return Ok(CheckOutcome::Fine);
     }

@@ -158,10 +158,35 @@ fn who_finds_all_too_big_is_no_hop_behind_itself_and_takes_no_minutes() {
 fn packets_that_vanish_above_a_size_are_told_to_the_byte() {
     let topology = chain(SECOND, &format!("{THIRD}\nswallows-above = 1400"));
     let (said, code) = path_in(&topology, "", &["-c", "3", "-m", "udp", "{b}"]);
-    assert_eq!(code, Some(0), "{said:#}");
+    assert_eq!(code, Some(1), "a check that failed: {said:#}");
     assert_eq!((&said["mtu"], &said["hops"][1]["mtu"]), (&1400.into(), &1500.into()), "{said:#}");
     assert_eq!(said["hops"][2]["larger_vanish"], true, "{said:#}");
     assert_eq!(kinds(&said), ["mtu-black-hole"], "{said:#}");
+}
+
+/// Routers name the tunnel's MTU, and what carries the tunnel swallows less: the doctor knows it as the hops do.
+#[test]
+fn a_wireguard_tunnel_whose_packets_vanish_is_a_black_hole_to_the_doctor_too() {
+    let network = format!(
+        "name = \"wg\"\nduration = \"1s\"\n[topology]\nhosts = [\"host\", \"server\"]\n\
+         routers = [\"left\", \"mid\", \"right\"]\n\
+         [[topology.link]]\nname = \"lan\"\nends = [\"host\", \"left\"]\n\
+         [[topology.link]]\nname = \"isp\"\nends = [\"left\", \"mid\"]\nboth = {{ delay = \"5ms\" }}\n\
+         [[topology.link]]\nname = \"net\"\nends = [\"mid\", \"right\"]\nswallows-above = 1440\n\
+         [[topology.link]]\nname = \"dc\"\nends = [\"right\", \"server\"]\n\
+         [[topology.tunnel]]\nname = \"vpn\"\nkind = \"wireguard\"\nends = [\"left\", \"right\"]\n\
+         [[scenario]]\nname = \"s\"\n[[probe]]\nname = \"ping\"\nkind = \"ping\"\nfrom = \"host\"\nto = \"server\"\n"
+    );
+    let dir = TestFolder::new();
+    let file = dir.file("wg.toml", &network);
+    let file = file.to_string_lossy();
+    let serve = format!("server: {QUELL} serve --bind 0.0.0.0");
+    let lab = ["lab", "exec", &*file, "host", "--with", &*serve];
+    let output =
+        dir.quell(&[&lab[..], &["--", QUELL, "doctor", "--peer", "{server}", "--json"]].concat());
+    let said = String::from_utf8_lossy(&output.stdout);
+    let said: Value = serde_json::from_str(&said).unwrap_or_else(|e| panic!("{e}: {said}"));
+    assert!(kinds(&said).contains(&"mtu-black-hole"), "{said:#}");
 }
 
 #[test]
@@ -250,7 +275,7 @@ fn packets_that_vanish_before_an_end_that_limits_its_answers_are_told_too() {
     let topology = chain(SECOND, &format!("{THIRD}\nswallows-above = 1400"));
     let asked = ["--flows", "8", "-c", "10", "-i", "150ms", "{b}"];
     let (said, code) = path_in(&topology, "", &asked);
-    assert_eq!((&said["mtu"], code), (&1400.into(), Some(0)), "{said:#}");
+    assert_eq!((&said["mtu"], code), (&1400.into(), Some(1)), "{said:#}");
     assert_eq!(said["hops"][2]["larger_vanish"], true, "{said:#}");
 }
 

@@ -18,6 +18,7 @@ pub const STORIES: &[Story] = &[
     Story { name: "a listener that nobody accepts from", tell: listen_overflow },
     Story { name: "more SYNs than there is room for", tell: syn_queue },
     Story { name: "connects that nobody answers", tell: syn_retransmissions },
+    Story { name: "packets from where no route leads back", tell: reverse_path },
     Story { name: "UDP that nobody reads", tell: udp_unread },
     Story { name: "a shaper that is full", tell: queue_drops },
     Story { name: "one packet in twenty is lost", tell: loss },
@@ -31,6 +32,17 @@ pub const STORIES: &[Story] = &[
     Story { name: "the table of connections is full", tell: conntrack },
     Story { name: "segments with timestamps of old", tell: paws },
 ];
+
+fn reverse_path(net: &Net) {
+    set(&net.here, "net/ipv4/conf/all/rp_filter", "1");
+    super::shapes::up(&net.there, "b0", &["10.9.9.9/32"]);
+    let sends = net.there.run(|| UdpSocket::bind("10.9.9.9:0").expect("a free port"));
+    for _ in 0..10 {
+        sends.send_to(&[7; 60], "10.0.0.1:9").expect("it is sent");
+    }
+    let found = finds(&net.here, &["reverse-path-filter"], &[]);
+    assert!(evidence(&found, "reverse-path-filter").contains("10"), "{found:#?}");
+}
 
 fn listen_overflow(net: &Net) {
     let listener = listener(&net.there);

@@ -24,6 +24,7 @@ pub const STORIES: &[Story] = &[
     Story { name: "both ends: a router that strips window scaling", tell: no_scaling },
     Story { name: "both ends: large packets vanish on the way there", tell: swallowed_there },
     Story { name: "both ends: large packets vanish on the way back", tell: swallowed_back },
+    Story { name: "both ends: the own link takes smaller packets than come by it", tell: smaller },
     Story { name: "both ends: large packets of TCP alone vanish", tell: tcp_alone },
     Story { name: "both ends: large packets of ICMP alone vanish", tell: icmp_alone },
     Story { name: "both ends: a narrow hop that says so", tell: narrow },
@@ -156,6 +157,12 @@ fn swallowed(device: &'static str) -> Vec<serde_json::Value> {
 fn swallowed_there(_: &super::Net) {
     let seen = evidence(&swallowed("right"), "mtu-black-hole");
     assert!(seen.contains("the way there") && seen.contains("1280"), "{seen}");
+}
+
+fn smaller(_: &super::Net) {
+    let make = |row: &Row| change(row.first(), "right", LinkChange::Mtu(1400));
+    let seen = evidence(&over(make, &["mtu-black-hole"]), "mtu-black-hole");
+    assert!(seen.contains("the way back") && seen.contains("1420"), "{seen}");
 }
 
 fn swallowed_back(_: &super::Net) {
