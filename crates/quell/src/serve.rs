@@ -7,7 +7,8 @@ use quell_serve::{Limits, ServeConfig, ServeEvent, Server, WebConfig};
 use quell_sys::wait::Bell;
 use quell_tls::trust::ServerCertificate;
 use quell_units::{Rate, Span};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io::IsTerminal;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -56,6 +57,9 @@ pub struct ServeArgs {
     /// Longest time of a test, from when its data begins to flow
     #[arg(long, value_name = "TIME", default_value = "1h")]
     pub max_time: Span,
+    /// Serve this home: hosts of the networks that this machine is in, on all its addresses, and nobody else
+    #[arg(long, conflicts_with = "bind")]
+    pub home: bool,
     /// Serve a page that measures from a browser: http://ADDRESS:PORT/
     #[arg(long)]
     pub web: bool,
@@ -102,24 +106,35 @@ pub fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
         time_ns: args.max_time.nanos(),
         ..Limits::default()
     };
-    let mut bind = args.bind.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, 0).into());
+    let unasked =
+        if args.home { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { Ipv4Addr::LOCALHOST.into() };
+    let mut bind = args.bind.unwrap_or_else(|| (unasked, 0).into());
     bind.set_port(args.port);
     let config = ServeConfig {
         bind,
+        home: args.home,
         limits,
         secret,
         one_off: args.one_off,
         time_ns: args.time.map(Span::nanos),
         web: args.web.then(|| WebConfig { names: args.web_name.clone(), shown }),
     };
-    let mut server = Server::prepare(config).map_err(Failure::system)?;
+    let server = Server::prepare(config.clone()).or_else(|error| match args.home {
+        // A machine without IPv6.
+        true => {
+            let bind = (Ipv4Addr::UNSPECIFIED, args.port).into();
+            Server::prepare(ServeConfig { bind, ..config })
+        }
+        false => Err(error),
+    });
+    let mut server = server.map_err(Failure::system)?;
     // Before there is a second thread: the kernel keeps rights for each of them.
     server.give_up_rights(&args.user).map_err(Failure::system)?;
     let stop = std::sync::Arc::new(Bell::new().map_err(Failure::system)?);
     crate::interrupt::listen_patiently(&stop)?;
-    let loopback = server.local().ip().is_loopback();
-    let json = args.json;
-    let log = Log::start(std::io::stdout(), move |event| line(event, json, loopback))
+    let how =
+        Printing { json: args.json, web: args.web, terminal: std::io::stdout().is_terminal() };
+    let log = Log::start(std::io::stdout(), move |event| line(event, how))
         .map_err(|e| Failure::system(format!("could not start a thread: {e}")))?;
     let served = server.run(&stop, &|event: &ServeEvent| log.put(event));
     log.finish(LAST_WORDS);
@@ -141,15 +156,100 @@ fn answer(args: &ServeArgs) -> Result<(), Failure> {
     Err(Failure::usage(answer))
 }
 
-/// An event as a line.
-fn line(event: &ServeEvent, json: bool, loopback: bool) -> String {
-    let mut text = match json {
+/// How events are printed.
+#[derive(Clone, Copy)]
+struct Printing {
+    json: bool,
+    /// There is a page.
+    web: bool,
+    terminal: bool,
+}
+
+/// An event as a line; where the page is found below it.
+fn line(event: &ServeEvent, how: Printing) -> String {
+    if how.json {
         // Texts and numbers are always JSON.
-        true => serde_json::to_string(event).unwrap_or_default(),
-        false => event.to_string(),
-    };
-    if !json && loopback && matches!(event, ServeEvent::Started { .. }) {
-        text += "\nonly this machine can reach it; --bind ADDRESS serves others";
+        return serde_json::to_string(event).unwrap_or_default();
+    }
+    let mut text = event.to_string();
+    let ServeEvent::Started { address, pages, .. } = event else { return text };
+    if address.ip().is_loopback() {
+        text += match how.web {
+            true => {
+                "\nonly this machine can reach it; for the phones of your home: quell serve --web --home"
+            }
+            false => {
+                "\nonly this machine can reach it; --bind ADDRESS serves others, --home your home"
+            }
+        };
+    }
+    for page in pages {
+        text += &format!("\nOn the phone open {page}");
+    }
+    if let Some(code) = pages.first().filter(|_| how.terminal).and_then(|page| qr_code(page)) {
+        text += &format!("\n{code}");
     }
     text
+}
+
+/// A QR code for a terminal, dark on light whatever its colours are: two rows of modules in a line.
+fn qr_code(text: &str) -> Option<String> {
+    const QUIET: isize = 2;
+    let code = qrcode::QrCode::new(text).ok()?;
+    let width = isize::try_from(code.width()).ok()?;
+    let colors = code.to_colors();
+    let is_dark = |x: isize, y: isize| {
+        let inside = (0..width).contains(&x) && (0..width).contains(&y);
+        inside && colors.get((y * width + x) as usize) == Some(&qrcode::Color::Dark)
+    };
+    let module = |x: isize, y: isize| match (is_dark(x, y), is_dark(x, y + 1)) {
+        (true, true) => '█',
+        (true, false) => '▀',
+        (false, true) => '▄',
+        (false, false) => ' ',
+    };
+    let row = |y: isize| {
+        let modules: String = (-QUIET..width + QUIET).map(|x| module(x, y)).collect();
+        format!("\x1b[38;5;16;48;5;231m{modules}\x1b[0m")
+    };
+    let rows: Vec<String> = (-QUIET..width + QUIET).step_by(2).map(row).collect();
+    Some(rows.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_has_three_corners_and_fits_a_small_terminal() {
+        let code = qr_code("http://192.168.100.200:5201/").expect("it is short");
+        let lines: Vec<&str> = code.lines().collect();
+        assert!(lines.len() < 20, "{} lines", lines.len());
+        let rows: Vec<String> = lines
+            .iter()
+            .map(|line| line.trim_start_matches("\x1b[38;5;16;48;5;231m").replace("\x1b[0m", ""))
+            .collect();
+        // A finder pattern is seven modules wide: dark above and to the sides (ISO/IEC 18004, 5.3.2).
+        assert!(
+            rows[1].starts_with("  █▀▀▀▀▀█ ") && rows[1].ends_with(" █▀▀▀▀▀█  "),
+            "{}",
+            rows[1]
+        );
+        assert!(rows.iter().all(|row| row.chars().count() == rows[0].chars().count()));
+    }
+
+    #[test]
+    fn who_starts_a_page_is_told_what_to_type_on_the_phone() {
+        let started = |address: &str, pages: &[&str]| ServeEvent::Started {
+            address: address.parse().unwrap(),
+            secret: false,
+            user: None,
+            pages: pages.iter().map(|page| (*page).to_owned()).collect(),
+        };
+        let how = Printing { json: false, web: true, terminal: false };
+        let text = line(&started("0.0.0.0:5201", &["http://192.0.2.7:5201/"]), how);
+        assert!(text.ends_with("\nOn the phone open http://192.0.2.7:5201/"), "{text}");
+        let text = line(&started("127.0.0.1:5201", &[]), how);
+        assert!(text.ends_with("quell serve --web --home"), "{text}");
+    }
 }

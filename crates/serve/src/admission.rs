@@ -125,13 +125,13 @@ pub fn open<'x, 'h: 'x>(
         // It is asked for only where there is a page, and was served above.
         Ok(Wish::Web(..)) => {}
         Ok(Wish::Ends) => ends::answer(hub, &guest),
-        Err(why) => turn_away(hub, guest, why),
+        Err(why) => turn_away(hub, web.is_some(), guest, why),
     }
     drop(unknown);
 }
 
 /// Closes a connection that is not let in.
-fn turn_away(hub: &Hub<'_>, guest: Accepted, why: Unwelcome) {
+fn turn_away(hub: &Hub<'_>, has_page: bool, guest: Accepted, why: Unwelcome) {
     match why {
         Unwelcome::Stopped => guest.stream.abort(),
         Unwelcome::Denied => {
@@ -139,6 +139,8 @@ fn turn_away(hub: &Hub<'_>, guest: Accepted, why: Unwelcome) {
             guest.stream.finish();
             hub.refuse(guest.peer, why);
         }
+        // A browser opens connections that it may never use.
+        Unwelcome::Silent | Unwelcome::Gone if has_page => guest.stream.abort(),
         why => {
             hub.refuse(guest.peer, why);
             guest.stream.abort();

@@ -1,6 +1,7 @@
 //! What the server tells while it runs: an event a line, for people and as JSON.
 
 use quell_units::fmt;
+use quell_web::sent::SentResult;
 use quell_wire::text::printable;
 use serde::Serialize;
 use std::fmt::{Display, Formatter, Result};
@@ -16,6 +17,8 @@ pub enum ServeEvent {
         secret: bool,
         /// The user that it runs as now, where it gave up root's rights.
         user: Option<String>,
+        /// Where browsers of other machines find the page.
+        pages: Vec<String>,
     },
     Began {
         /// Its number since the start.
@@ -32,6 +35,13 @@ pub enum ServeEvent {
         /// What went over the network until then.
         #[serde(flatten)]
         result: TestResult,
+    },
+    /// What a browser measured, as its page told.
+    Measured {
+        session: u64,
+        client: SocketAddr,
+        #[serde(flatten)]
+        result: SentResult,
     },
     Called {
         session: u64,
@@ -172,7 +182,7 @@ impl Quiet {
 impl Display for ServeEvent {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            Self::Started { address, secret, user } => {
+            Self::Started { address, secret, user, .. } => {
                 write!(f, "serving at {address}, TCP and UDP")?;
                 if *secret {
                     write!(f, ", for those who know the secret")?;
@@ -189,6 +199,9 @@ impl Display for ServeEvent {
                     "down" => "to them",
                     _ => "both ways",
                 };
+                if *streams == 0 {
+                    return write!(f, "#{session} {client}: {program} measures");
+                }
                 let plural = if *streams == 1 { "" } else { "s" };
                 let protocol = protocol.to_uppercase();
                 write!(
@@ -206,6 +219,21 @@ impl Display for ServeEvent {
                     Some(why) => write!(f, "; {why}"),
                     None => Ok(()),
                 }
+            }
+            Self::Measured { session, client, result } => {
+                let SentResult { up_mbit, down_mbit, idle_ms, loaded_ms, what, .. } = result;
+                let known = |value: &Option<f64>, unit: &str| match value {
+                    Some(value) => format!("{value:.1} {unit}"),
+                    None => "unknown".to_owned(),
+                };
+                write!(
+                    f,
+                    "#{session} {client}: down {}, up {}, ping {} idle, {} loaded; {what}",
+                    known(down_mbit, "Mbit/s"),
+                    known(up_mbit, "Mbit/s"),
+                    known(idle_ms, "ms"),
+                    known(loaded_ms, "ms"),
+                )
             }
             Self::Called { session, client, calls, why } => {
                 write!(f, "#{session} {client}: {calls} calls answered")?;

@@ -1,15 +1,18 @@
 //! What the parts of a server share: who is connected, which tests wait for their streams, what is told.
 
 use crate::event::{Quiet, ServeEvent, Test, reason};
+use crate::home;
 use crate::limits::{Clients, Full, Limits, Rates, Throttle, client, lock};
 use crate::waiting::{Stranger, Streams, Waiting};
 use nix::errno::Errno;
 use quell_load::bulk::Gate;
+use quell_netlink::Prefix;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::option::set;
 use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::{Alarm, Bell, came, ending, readable, wait};
+use quell_web::sent::SentResult;
 use quell_wire::auth::Secret;
 use quell_wire::iperf3::{Cookie, HelloToken};
 use std::collections::HashMap;
@@ -65,6 +68,8 @@ pub struct Hub<'a> {
     pub limits: Limits,
     /// What clients must know.
     pub secret: Option<Secret>,
+    /// The networks whose hosts are served; all hosts where there are none.
+    home: Option<Mutex<Vec<Prefix>>>,
     /// Rings when the server ends.
     pub stop: &'a Bell,
     /// What may be sent and taken.
@@ -102,6 +107,7 @@ impl<'a> Hub<'a> {
             rates: Mutex::new(Rates::new(&limits)),
             limits,
             secret,
+            home: None,
             stop,
             tell,
             clients: Mutex::default(),
@@ -117,6 +123,21 @@ impl<'a> Hub<'a> {
             caller: Mutex::default(),
             trains: AtomicUsize::new(TRAINS),
         }
+    }
+
+    /// Hosts of these networks are served, and no others.
+    pub fn is_for(&mut self, networks: Vec<Prefix>) {
+        self.home = Some(Mutex::new(networks));
+    }
+
+    /// Whether a host may be served. Addresses change: a stranger is looked for once more in those of now, where `looks` says so.
+    pub fn serves(&self, host: IpAddr, looks: bool) -> bool {
+        let Some(home) = &self.home else { return true };
+        let mut networks = lock(home);
+        if !home::is_of_home(&networks, host) && looks {
+            *networks = home::networks();
+        }
+        home::is_of_home(&networks, host)
     }
 
     pub fn tell(&self, event: &ServeEvent) {
@@ -212,6 +233,11 @@ impl<'a> Hub<'a> {
     pub fn called(&self, client: SocketAddr, pass: &Pass<'_>, calls: u64, why: Option<String>) {
         let why = why.as_ref().map(reason);
         self.tell_some(&ServeEvent::Called { session: pass.number, client, calls, why });
+    }
+
+    /// Tells what a browser measured.
+    pub fn measured(&self, client: SocketAddr, session: u64, result: SentResult) {
+        self.tell_some(&ServeEvent::Measured { session, client, result });
     }
 
     /// Tells that somebody was told of the path.

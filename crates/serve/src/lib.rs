@@ -9,6 +9,7 @@
 //!                             └ waiting    which tests wait for their streams
 //!   UDP ─ udp ────────────────┬ streams of tests, each with a socket of its own
 //!                             └ STAMP, reflected
+//!   home         the networks that this machine is in: whom it serves, and where it is found
 //!   privileges   what root gives up once the ports are open
 //!   event, log   what is told meanwhile, and writing it while nobody waits for that
 //! ```
@@ -19,6 +20,7 @@
 mod admission;
 mod ends;
 pub mod event;
+mod home;
 mod hub;
 mod limits;
 pub mod log;

@@ -2,6 +2,7 @@
 
 use crate::admission;
 use crate::event::ServeEvent;
+use crate::home;
 use crate::hub::{Accepted, Hub, Tell};
 use crate::limits::Limits;
 use crate::privileges::{self, Account, PrivilegeError};
@@ -42,6 +43,8 @@ pub struct ServeConfig {
     pub one_off: bool,
     /// It ends by itself after so many nanoseconds.
     pub time_ns: Option<u64>,
+    /// Only hosts of the networks that this machine is in are served.
+    pub home: bool,
     /// Whether it has a page for browsers.
     pub web: Option<WebConfig>,
 }
@@ -108,16 +111,23 @@ impl Server {
 
     /// Serves until the bell rings, until its time is up, or with `one_off` until the first session has ended.
     pub fn run(&self, stop: &Bell, tell: Tell<'_>) -> Result<(), ServeError> {
-        let ServeConfig { limits, secret, one_off, time_ns, web, .. } = self.config.clone();
+        let ServeConfig { limits, secret, one_off, time_ns, web, home, .. } = self.config.clone();
         let limits = within(self.descriptors, limits);
         let trusted = secret.is_some();
         memory::share_arenas();
-        let hub = Hub::new(limits, secret, one_off, stop, tell);
+        let networks = home::networks();
+        let pages = web.as_ref().map(|_| home::pages(&networks, self.local())).unwrap_or_default();
+        let mut hub = Hub::new(limits, secret, one_off, stop, tell);
+        if home {
+            hub.is_for(networks);
+        }
+        let hub = hub;
         let web = web.map(|web| Web::new(&hub, web, self.local().ip())).transpose()?;
         hub.tell(&ServeEvent::Started {
             address: self.local(),
             secret: trusted,
             user: self.user.clone(),
+            pages,
         });
         let end_ns = time_ns.map(|time| monotonic_ns().saturating_add(time));
         let (served, reflected) = scope(|scope| {
@@ -174,6 +184,10 @@ impl Server {
                         break;
                     }
                 };
+                if !hub.serves(peer.ip(), true) {
+                    hub.refuse(peer, "it is in none of this home's networks (--home)");
+                    continue;
+                }
                 let half_open = loop {
                     if let Some(half_open) = hub.half_open(peer.ip(), &stream) {
                         break half_open;

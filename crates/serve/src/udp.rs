@@ -117,6 +117,9 @@ impl ServerPort<'_> {
     fn reflect(&mut self, arrival: &Arrival, bytes: &mut [u8]) -> bool {
         let Some(from) = arrival.from else { return false };
         let Some(packet) = SenderPacket::read(bytes) else { return false };
+        if !self.hub.serves(from.ip(), false) {
+            return false;
+        }
         let at = monotonic_ns();
         // What there is no room to count is answered in the stateless mode: with the sender's number.
         let number = self.sessions.number_behind(packet.seq, (from, packet.ssid), at);

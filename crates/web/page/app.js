@@ -1,16 +1,18 @@
 // The page: buttons, words, and where figures go.
 
-import { Refused, ask, measure, useKey } from "./measure.js";
-import { short, verdict } from "./figures.js";
+import { Refused, TOTAL_MS, ask, measure, useKey } from "./measure.js";
+import { short } from "./figures.js";
 import { draw } from "./picture.js";
 import { forget, keep, kept, own, sent } from "./history.js";
 import { proof } from "./secret.js";
+import { linkTo, pictureOf, shared } from "./share.js";
 
 const at = (id) => document.getElementById(id);
 const say = (text) => { at("status").textContent = text.slice(0, 1).toUpperCase() + text.slice(1); };
 const PHASES = { idle: "Asking on the idle line …", download: "Downloading, and asking beside it …", upload: "Uploading, and asking beside it …" };
 
 let nonce = null;
+let shown = null;
 let running = null;
 let last = { seen: { looks: [], pings: [], fresh: [], down: [] }, phases: [] };
 
@@ -52,8 +54,11 @@ async function start() {
   at("start").disabled = true;
   at("stop").hidden = false;
   at("verdict").hidden = true;
+  at("advice").hidden = true;
+  at("share").hidden = true;
   at("drawn").hidden = false;
   for (const id of ["down", "up", "idle", "down-delay", "up-delay", "rpm"]) at(id).textContent = "–";
+  for (const id of ["idle-peak", "down-peak", "up-peak"]) at(id).textContent = "";
   last = { seen: last.seen, phases: [] };
   say("Asking for a turn …");
   try {
@@ -70,6 +75,7 @@ async function start() {
     if (error.status === 401) hello().catch(() => {});
   } finally {
     running = null;
+    at("progress").hidden = true;
     byKeys ||= focused("stop");
     at("start").disabled = false;
     at("start").textContent = "Measure again";
@@ -89,9 +95,19 @@ function hear(told) {
   }
   if (told.seen) {
     last.seen = told.seen;
+    progress(told.seen);
     live(told.seen);
     draw(at("picture"), told.seen, last.phases);
   }
+}
+
+/** How far it is, and how long it takes still: what a queue takes to drain between two phases is not counted. */
+function progress(seen) {
+  const now = seen.down[seen.down.length - 1]?.ms ?? 0;
+  const done = last.phases.reduce((sum, one) => sum + Math.min(one.ms, Math.max(0, now - one.from)), 0);
+  at("bar").value = done / TOTAL_MS;
+  at("left").textContent = `${Math.ceil((TOTAL_MS - done) / 1000)} s left`;
+  at("progress").hidden = false;
 }
 
 /** What can be told before the end. */
@@ -117,22 +133,36 @@ function show(result) {
   const figures = { down: result.down, up: result.up, idle: result.idle, "down-delay": result.downDelay, "up-delay": result.upDelay };
   for (const [id, value] of Object.entries(figures)) at(id).textContent = short(value);
   at("rpm").textContent = result.rpm === null ? "–" : String(Math.round(result.rpm));
-  const judged = verdict(result);
-  at("verdict").className = judged.kind;
-  at("verdict-head").textContent = judged.head;
-  at("verdict-why").textContent = judged.why;
-  const fix = at("verdict-fix");
-  fix.hidden = !judged.fix;
-  if (judged.fix) {
-    const code = document.createElement("code");
-    code.textContent = judged.fix;
-    fix.replaceChildren(code, " on the Linux router behind the modem shows what fixes that.");
+  for (const [id, most] of [["idle-peak", result.idleMost], ["down-peak", result.downMost], ["up-peak", result.upMost]]) {
+    at(id).textContent = Number.isFinite(most) ? `peak ${short(most)}` : "";
   }
+  const { judged } = result;
+  shown = result;
+  at("verdict").className = judged.kind;
+  at("grade").textContent = judged.grade ?? "?";
+  at("verdict-head").textContent = judged.sentence;
+  at("uses").replaceChildren(...judged.uses.map(({ use, outcome, means }) => {
+    const item = document.createElement("li");
+    item.className = outcome;
+    const name = document.createElement("b");
+    name.textContent = `${use.slice(0, 1).toUpperCase()}${use.slice(1)} ${outcome}`;
+    item.append(name, ` ${means}`);
+    return item;
+  }));
+  at("advice").hidden = !judged.mends;
+  if (judged.line) {
+    const { up, down } = judged.line;
+    const part = (rate) => Number((Number(rate) * 0.9).toPrecision(2)).toString();
+    for (const [id, text] of [["plan", `quell shape plan --dev DEVICE --line ${up}/${down}`], ["recipe", `quell shape recipe --for openwrt --line ${up}/${down}`],
+      ["limit-up", `${part(up)} Mbit/s`], ["limit-down", `${part(down)} Mbit/s`]]) at(id).textContent = text;
+  }
+  at("share").hidden = false;
+  at("link").hidden = true;
   at("verdict").hidden = false;
   const count = (n, words) => (n === null ? "–" : `${n} ${words}`);
   at("more-figures").hidden = false;
   rows(at("more").tBodies[0], [
-    ["Longest delay: idle, downloading, uploading", `${[result.idleMost, result.downMost, result.upMost].map(short).join(", ")} ms`],
+    ["95 of 100 requests took at most: downloading, uploading", `${[result.downP95, result.upP95].map(short).join(", ")} ms`],
     ["Round trips a minute, downloading and uploading", [result.downRpm, result.upRpm].map((n) => (n === null ? "–" : Math.round(n))).join(" and ")],
     ["Least round-trip time that the server’s TCP saw", `${short(result.least)} ms`],
     ["TCP’s own round-trip time while downloading", `${short(result.tcpDown)} ms`],
@@ -168,12 +198,12 @@ async function history() {
   const all = [...mine.map(own), ...theirs.map(sent)].sort((a, b) => b.at - a.at).slice(0, 60);
   at("history").classList.toggle("full", all.length > 0);
   at("clear").hidden = mine.length === 0;
-  at("history-note").textContent = all.length ? "Mbit/s and ms. What this browser measured is kept in it, and nowhere else." : "Nothing yet. What you measure is kept in this browser, and nowhere else.";
+  at("history-note").textContent = all.length ? "Mbit/s and ms. What this browser measured is kept in it; the server’s log has a line of each." : "Nothing yet. What you measure is kept in this browser; the server’s log has a line of each.";
   at("history").tBodies[0].replaceChildren(...all.map((one) => {
     const row = document.createElement("tr");
     const when = new Date(one.at);
-    const cells = [Number.isNaN(when.getTime()) ? "–" : when.toLocaleString([], { dateStyle: "short", timeStyle: "short" }),
-      short(one.down), short(one.up), short(one.idle), short(one.loaded), one.rpm === null || one.rpm === undefined ? "–" : String(Math.round(one.rpm)), one.from];
+    const time = Number.isNaN(when.getTime()) ? "–" : when.toLocaleString([], { dateStyle: "short", timeStyle: "short" });
+    const cells = [one.from ? `${time} ${one.from}` : time, short(one.down), short(one.up), short(one.idle), short(one.loaded), one.grade ?? "–"];
     row.append(...cells.map((text) => {
       const cell = document.createElement("td");
       cell.textContent = text;
@@ -183,10 +213,41 @@ async function history() {
   }));
 }
 
+/** A result that somebody shared is in the address itself. */
+function showShared() {
+  const result = shared(location.hash);
+  if (!result) return false;
+  show(result);
+  say(`Shared: measured ${new Date(result.at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}.`);
+  return true;
+}
+
+function shareLink() {
+  const field = at("link");
+  field.value = linkTo(shown);
+  field.hidden = false;
+  field.select();
+  // Without TLS there is no other way to the clipboard; else it is there to be copied.
+  const copied = document.execCommand("copy");
+  say(copied ? "The link is copied. Who opens it sees these figures." : "Copy the link: who opens it sees these figures.");
+}
+
+async function sharePicture() {
+  const file = await pictureOf(shown, short);
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(file);
+  link.download = "quell.png";
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  say("The picture is saved.");
+}
+
 at("server").textContent = location.host;
 at("ask").addEventListener("submit", enter);
 at("start").addEventListener("click", start);
 at("stop").addEventListener("click", () => running?.abort());
+at("share-link").addEventListener("click", shareLink);
+at("share-picture").addEventListener("click", () => sharePicture().catch(() => say("This browser can’t draw the picture.")));
 at("clear").addEventListener("click", () => {
   forget();
   history().catch(() => {});
@@ -196,5 +257,6 @@ at("clear").addEventListener("click", () => {
 addEventListener("resize", () => draw(at("picture"), last.seen, last.phases));
 // Who has pressed since hears of the test, and not behind that of the page, however late the server's greeting is.
 const greet = (text) => { if (document.body.dataset.state === "ready") say(text); };
-hello().then((told) => { if (!told.secret) greet("Ready."); }).catch(() => greet("The server does not answer."));
+const wasShared = showShared();
+hello().then((told) => { if (!told.secret && !wasShared) greet("Ready."); }).catch(() => greet("The server does not answer."));
 document.body.dataset.state = "ready";

@@ -69,41 +69,70 @@ export function stalls(looks, key, from, to) {
   return count + (last && over(last.ms) ? 1 : 0);
 }
 
-const BREAKS = 200;
-const SUFFERS = 60;
+const OUTCOMES = ["works", "suffers", "breaks"];
 
-/** What it means for a person: how bad, a sentence, why, and the command that mends it. */
-export function verdict(result) {
-  const { down, up, idle, downDelay, upDelay, rpm } = result;
-  const added = (delay) => (delay === null || idle === null ? null : Math.max(0, delay - idle));
-  const worse = { up: added(upDelay), down: added(downDelay) };
-  const ways = [];
-  if (worse.up !== null) ways.push({ word: "upload", ms: worse.up });
-  if (worse.down !== null) ways.push({ word: "download", ms: worse.down });
-  if (!ways.length) return { kind: "warn", head: "Too little came back to judge this line.", why: "No request was answered beside the load.", fix: null };
-  ways.sort((a, b) => b.ms - a.ms);
-  const worst = ways[0];
-  const also = ways[1] && ways[1].ms >= SUFFERS ? `, and ${short(ways[1].ms)} ms more while you ${ways[1].word}` : "";
-  const minute = rpm === null ? "" : ` ${Math.round(rpm)} round trips a minute: ${word(rpm)}.`;
-  const line = up !== null && down !== null ? `${lineRate(up)}/${lineRate(down)}` : null;
-  const fix = line === null ? null : `quell shape plan --dev DEVICE --line ${line}`;
-  if (worst.ms >= BREAKS) {
-    return { kind: "bad", head: `Calls will break while you ${worst.word}: ${short(worst.ms)} ms more${also}.`,
-      why: `A small request takes ${short(idle)} ms on the idle line. The rest is a queue that the load fills.${minute}`, fix };
-  }
-  if (worst.ms >= SUFFERS) {
-    return { kind: "warn", head: `Calls and games will feel it while you ${worst.word}: ${short(worst.ms)} ms more${also}.`,
-      why: `A small request takes ${short(idle)} ms on the idle line. The rest is a queue that the load fills.${minute}`, fix };
-  }
-  return { kind: "good", head: `Calls stay good while the line is full: ${worst.ms < 1 ? "less than 1" : `at most ${short(worst.ms)}`} ms more.`,
-    why: `A small request takes ${short(idle)} ms on the idle line.${minute}`, fix: null };
+/** How a use fares: 0 works, 1 suffers, 2 breaks. */
+const outcome = (value, [works, breaks]) => (value >= breaks ? 2 : value >= works ? 1 : 0);
+
+function listed(names) {
+  return names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names[names.length - 1]}` : names.join("");
 }
 
-/** The draft's words for 1000 and 6000; below that a call suffers. */
-export function word(rpm) {
-  if (rpm >= 6000) return "excellent";
-  if (rpm >= 1000) return "good";
-  return rpm >= 300 ? "fair" : "poor";
+/** A to F, a sentence, and what it means for a call, a game and a page: the rule of Quell's crate `grade`, whose numbers (`uses`, `least_samples`) the
+ *  server tells. Null of too few answers. */
+export function assess({ idle, p50, p95, loss, samples, load }, rule) {
+  if (samples < rule.least_samples || idle === null || p95 === null) return null;
+  const added = Math.max(0, p95 - idle);
+  const uses = rule.uses.map((one) => ({
+    use: one.use,
+    outcome: Math.max(outcome(added, one.added_ms), outcome(loss, one.loss)),
+    cost: one.use === "page" ? Math.max(0, p50 - idle) * 10 : added,
+  }));
+  const [call, game, page] = uses.map((one) => one.outcome);
+  const grade = call === 2 ? "F" : page > 0 ? "D" : call > 0 ? "C" : game > 0 ? "B" : "A";
+  const those = (of, verb) => {
+    const names = uses.filter((one) => one.outcome === of).map((one) => `${one.use}s`);
+    return names.length ? [`${listed(names)} ${verb}`] : [];
+  };
+  const said = [...those(0, "work"), ...those(1, "suffer"), ...those(2, "break")].join(", ");
+  const more = added < 1 ? "less than 1 ms added" : added < 10 ? `${added.toFixed(1)} ms added` : `${added.toFixed(0)} ms added`;
+  const percent = loss > 0 && loss < 0.0005 ? "<0.1" : loss === 1 ? "100" : (loss * 100).toFixed(1);
+  const lost = loss > 0 ? `, ${percent} % lost` : "";
+  const beside = load ? ` ${load}` : "";
+  return { grade, added, sentence: `${said.slice(0, 1).toUpperCase()}${said.slice(1)}${beside}: ${more}${lost}.`,
+    uses: uses.map((one) => ({ ...one, outcome: OUTCOMES[one.outcome] })) };
+}
+
+/** The worse direction decides. Where one has too few answers, as behind a long queue, both are taken together. */
+function worse(result, rule) {
+  const of = (way, load) => ({ idle: result.idle, p50: result[`${way}Delay`], p95: result[`${way}P95`], loss: 0, samples: result[`${way}Count`], load });
+  const ways = [assess(of("up", "beside a full upload"), rule), assess(of("down", "beside a full download"), rule)];
+  if (ways.includes(null)) ways.push(assess(of("both", "beside a full line"), rule));
+  return ways.filter(Boolean).sort((a, b) => b.added - a.added)[0] ?? null;
+}
+
+/** Mbit/s that a stream of video asks for. */
+const ULTRA_HD = 15;
+const HD = 5;
+
+function streams(down) {
+  if (down === null) return [];
+  const outcome = down >= ULTRA_HD ? "works" : down >= HD ? "suffers" : "breaks";
+  const means = down >= ULTRA_HD ? "4K fits" : down >= HD ? "HD fits, 4K does not" : "HD does not fit";
+  return [{ use: "stream", outcome, means }];
+}
+
+const COSTS = { call: "until the other hears", game: "until a move counts", page: "until a page is there" };
+
+/** What it means for a person: a grade, a sentence, each use, and the line's rates as commands and settings want them. */
+export function verdict(result, rule) {
+  const { down, up } = result;
+  const worst = worse(result, rule);
+  const uses = [...(worst?.uses ?? []).map((one) => ({ ...one, means: `+${one.cost.toFixed(0)} ms ${COSTS[one.use]}` })), ...streams(down)];
+  const line = up !== null && down !== null ? { up: lineRate(up), down: lineRate(down) } : null;
+  if (!worst) return { grade: null, kind: "warn", sentence: "Too little came back to judge this line.", uses, line, mends: line !== null };
+  const kind = worst.grade === "A" ? "good" : worst.grade === "D" || worst.grade === "F" ? "bad" : "warn";
+  return { grade: worst.grade, kind, sentence: worst.sentence, uses, line, mends: line !== null && kind !== "good" };
 }
 
 /** Mbit/s as a line's rate is written. */

@@ -15,8 +15,9 @@ export function kept() {
 /** Keeps a result; whether the browser lets us. */
 export function keep(result) {
   try {
-    const { at, down, up, idle, downDelay, upDelay, rpm } = result;
-    localStorage.setItem(NAME, JSON.stringify([...kept(), { at, down, up, idle, downDelay, upDelay, rpm }].slice(-MOST)));
+    const { at, down, up, idle, downP95, upP95, rpm, judged } = result;
+    const loaded = Math.max(...[downP95, upP95].filter(Number.isFinite), 0) || null;
+    localStorage.setItem(NAME, JSON.stringify([...kept(), { at, down, up, idle, loaded, rpm, grade: judged.grade }].slice(-MOST)));
     return true;
   } catch {
     return false;
@@ -33,11 +34,10 @@ export function forget() {
 
 /** A result of a command line, as a row. */
 export function sent(one) {
-  return { at: one.at_s * 1000, down: one.down_mbit, up: one.up_mbit, idle: one.idle_ms, loaded: one.loaded_ms, rpm: null, from: `the command line: ${one.what}` };
+  return { at: one.at_s * 1000, down: one.down_mbit, up: one.up_mbit, idle: one.idle_ms, loaded: one.loaded_ms, grade: null, from: `the command line: ${one.what}` };
 }
 
 /** A result of this browser, as a row. */
 export function own(one) {
-  const delays = [one.downDelay, one.upDelay].filter(Number.isFinite);
-  return { at: one.at, down: one.down, up: one.up, idle: one.idle, loaded: delays.length ? Math.max(...delays) : null, rpm: one.rpm, from: "this browser" };
+  return { at: one.at, down: one.down, up: one.up, idle: one.idle, loaded: one.loaded, grade: one.grade, from: "" };
 }

@@ -4,11 +4,13 @@
 //   load     three connections down, or up
 //   probes   one kept connection, and one after the other a new one
 
-import { median, rate, responsiveness, stalls } from "./figures.js";
+import { median, quantile, rate, responsiveness, stalls, verdict } from "./figures.js";
 
 const IDLE_MS = 3000;
 const LOAD_MS = 8000;
 const RAMP_MS = 2000;
+/** All phases together. */
+export const TOTAL_MS = IDLE_MS + 2 * LOAD_MS;
 const LOADERS = 3;
 const PING_MS = 100;
 const FRESH_MS = 200;
@@ -33,7 +35,7 @@ export async function ask(path, options = {}) {
   return answer;
 }
 
-/** Measures everything. `tell` hears of what happens; `signal` ends it. */
+/** Measures everything, and judges it by the rule that the server names. `tell` hears of what happens; `signal` ends it. */
 export async function measure(tell, signal) {
   const end = new AbortController();
   const stop = () => end.abort();
@@ -77,12 +79,27 @@ async function within(end, tell) {
     const down = await phase("download", LOAD_MS, download);
     await drained(seen, down, end.signal);
     const up = await phase("upload", LOAD_MS, upload);
-    return sum(seen, { idle, down, up });
+    const result = sum(seen, { idle, down, up });
+    result.judged = verdict(result, control.rule);
+    await report(control.test, result, end.signal);
+    return result;
   } finally {
     clearInterval(ticking);
     end.abort();
     await probing;
   }
+}
+
+/** The server's log has what was measured. */
+async function report(test, result, signal) {
+  const { grade, sentence } = result.judged;
+  const delays = [result.upP95, result.downP95].filter(Number.isFinite);
+  const body = JSON.stringify({
+    at_s: Math.floor(result.at / 1000), program: "a browser", what: grade ? `${grade}: ${sentence}` : sentence,
+    up_mbit: result.up, down_mbit: result.down, idle_ms: result.idle, loaded_ms: delays.length ? Math.max(...delays) : null, loss_percent: null,
+  });
+  // Where it is not heard the figures are the same.
+  await ask(`/web/measured?t=${test}`, { method: "POST", body, signal }).catch(() => {});
 }
 
 /** The load's last packets leave the queue before the next begins. */
@@ -108,6 +125,7 @@ function sum(seen, { idle, down, up }) {
   });
   const downPings = inside(seen.pings, d.from, d.to, "ms");
   const upPings = inside(seen.pings, u.from, u.to, "ms");
+  const bothPings = [...downPings, ...upPings];
   const server = (span, field) => inside(looks.map((look) => ({ at: look.here, v: look[field] })), span.from, span.to, "v");
   const inDown = server(d, "rtt");
   const before = lookAt(looks, down.from);
@@ -121,7 +139,9 @@ function sum(seen, { idle, down, up }) {
     at: Date.now(),
     down: rate(seen.down.map((look) => ({ ms: look.ms, got: look.got })), "got", d.from, d.to),
     up: rate(looks, "up", ...spanOf(u)),
-    idle: median(idles), downDelay: median(downPings), upDelay: median(upPings),
+    idle: median(idles), downDelay: median(downPings), upDelay: median(upPings), bothDelay: median(bothPings),
+    downP95: quantile(downPings, 0.95), upP95: quantile(upPings, 0.95), bothP95: quantile(bothPings, 0.95),
+    downCount: downPings.length, upCount: upPings.length, bothCount: bothPings.length,
     idleMost: Math.max(...idles, 0) || null,
     downMost: downPings.length ? Math.max(...downPings) : null,
     upMost: upPings.length ? Math.max(...upPings) : null,
@@ -171,7 +191,7 @@ async function listen(end, tell, seen) {
     if (line.done) throw new Refused("the server is busy; try again in a moment");
     if (line.value.wait) tell({ wait: line.value.wait });
     if (line.value.test) {
-      const test = line.value.test;
+      const { test, ...rule } = line.value;
       const ended = (async () => {
         for await (const look of lines) {
           const now = await arrived();
@@ -180,7 +200,7 @@ async function listen(end, tell, seen) {
         throw new Refused("the server ended the test");
       })();
       ended.catch(() => end.abort());
-      return { test, ended };
+      return { test, rule, ended };
     }
   }
 }

@@ -35,6 +35,7 @@ files! {
     "/picture.js", SCRIPT, "picture.js";
     "/history.js", SCRIPT, "history.js";
     "/secret.js", SCRIPT, "secret.js";
+    "/share.js", SCRIPT, "share.js";
     "/icon.svg", "image/svg+xml", "icon.svg";
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   {"wait":3}                               three are before it
-//!   {"test":"8f…","seconds":120}             its turn: the number of its test
+//!   {"test":"8f…","seconds":120,"uses":…}    its turn: the number of its test, and the numbers of the grade
 //!   {"ms":250,"down":…,"up":…,"again":…}     four times a second: bytes, segments sent again, round-trip times
 //! ```
 
@@ -10,6 +10,7 @@ use super::http1::{ConnectionEnd, Http1Connection, heading};
 use super::measurement::{KernelView, RunningTest};
 use crate::hub::HalfOpen;
 use crate::limits::WEB;
+use quell_grade::{LEAST_SAMPLES, REQUIREMENTS};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::{Alarm, came, readable, wait};
 use serde_json::{Value, json};
@@ -61,7 +62,9 @@ pub fn test(
     let test = &held.test;
     let began = monotonic_ns();
     let seconds = test.end_ns.saturating_sub(began) / 1_000_000_000;
-    talk.line(&json!({ "test": number, "seconds": seconds }))?;
+    talk.line(&json!({
+        "test": number, "seconds": seconds, "uses": REQUIREMENTS, "least_samples": LEAST_SAMPLES,
+    }))?;
     let mut next = began;
     let mut still = Still { moved: 0, since_ns: began };
     loop {

@@ -18,6 +18,7 @@ use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::Bell;
 use quell_web::keys::hex;
+use quell_web::sent::SentResult;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -86,6 +87,8 @@ pub struct WebTest<'h> {
     done: Mutex<Sums>,
     number: AtomicU64,
     told: bool,
+    /// What its page told that it measured.
+    measured: Mutex<Option<SentResult>>,
     /// The last: who comes next finds the place and the streams free.
     _turn: Turn,
 }
@@ -218,6 +221,7 @@ impl<'h> Tests<'h> {
             done: Mutex::default(),
             number: AtomicU64::new(0),
             told,
+            measured: Mutex::default(),
             _turn: Turn::new(&self.turns, peer.ip()),
         })
     }
@@ -292,6 +296,11 @@ impl<'h> WebTest<'h> {
         lock(&self.lines).values().for_each(|line| line.stream.abort());
     }
 
+    /// Its page tells what it measured; the log has it when the test is over.
+    pub fn tells(&self, result: SentResult) {
+        *lock(&self.measured) = Some(result);
+    }
+
     /// Whether somebody else has its place.
     pub fn lost(&self) -> bool {
         self.pass.lost()
@@ -346,6 +355,10 @@ impl Drop for WebTest<'_> {
         let bits = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
         let why = self.pass.lost().then(|| reason(&Full::SentAway));
         if !self.told {
+            return;
+        }
+        if let Some(result) = lock(&self.measured).take() {
+            self.hub.measured(self.peer, self.pass.number, result);
             return;
         }
         let result = TestResult {

@@ -56,7 +56,7 @@ impl WebAnswer {
 /// Whether the body of a request is read before it is answered.
 pub fn wants_body(request: &Request) -> bool {
     request.method == HttpMethod::Post
-        && matches!(request.path.as_str(), "/web/enter" | "/web/results")
+        && matches!(request.path.as_str(), "/web/enter" | "/web/results" | "/web/measured")
 }
 
 #[derive(Deserialize)]
@@ -179,6 +179,16 @@ fn own<'h>(
                 WebAnswer::text(400, why).last()
             }
         },
+        ("measured", true) => {
+            let test = web.tests.of_number(asked(request, "t").unwrap_or_default(), ip);
+            match (test, SentResult::read(body, realtime_ns() / 1_000_000_000)) {
+                (Some(test), Some(sent)) => {
+                    test.tells(sent);
+                    WebAnswer::text(200, "told")
+                }
+                _ => WebAnswer::text(400, "that is no result of a test that runs").last(),
+            }
+        }
         ("test", false) => return Ok(Routed::Control),
         ("down" | "up", _) => {
             let number = asked(request, "t").unwrap_or_default();
