@@ -93,7 +93,9 @@ fn stem(file: &Path) -> String {
     let name = file.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
     let endings = [".gz", ".flent", ".json", ".pickle"];
     let stem = endings.iter().fold(&*name, |name, end| name.strip_suffix(end).unwrap_or(name));
-    if stem.is_empty() { name } else { stem.to_owned() }
+    let stem = if stem.is_empty() { &*name } else { stem };
+    // As a run's name has it, without signs that would stand there by their number.
+    stem.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "-")
 }
 
 fn keep(base: &Path, file: &Path, imported: &Imported) -> Result<PathBuf, Failure> {

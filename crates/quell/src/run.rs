@@ -120,6 +120,13 @@ pub fn prepare(name: &str, changes: &[String], only: &[String]) -> Result<Ready,
                 .to_owned(),
         );
     }
+    if let Some(count) = claims_elsewhere(&unchanged, &read) {
+        text = set::apply(&text, &["expect=[]".to_owned()]).map_err(Failure::usage)?;
+        read = load_file::parse(&name, &text).map_err(Failure::usage)?;
+        warnings.push(format!(
+            "{count} expectations are left out: they belong to the network as the file has it"
+        ));
+    }
     let (mut experiment, mut plans) = sweep::spread(&text, &read).map_err(|e| match e {
         SweepError::Check(e) => Failure::usage(misfit(&name, &original, changes, &e)),
         other => Failure::usage(format!("{name}: {other}")),
@@ -153,6 +160,13 @@ pub fn prepare(name: &str, changes: &[String], only: &[String]) -> Result<Ready,
 /// Warnings as lines of a terminal.
 pub fn warned(warnings: &[String]) -> String {
     warnings.iter().map(|it| text::lines("! ", it, text::columns())).collect()
+}
+
+/// How many claims of the file are about another network than this one; none where the person made claims of their own.
+fn claims_elsewhere(original: &Experiment, read: &Experiment) -> Option<usize> {
+    let same = original.topology == read.topology && original.timeline == read.timeline;
+    (!same && !read.expect.is_empty() && original.expect == read.expect)
+        .then_some(read.expect.len())
 }
 
 /// The changes that take out what others published of a network, if this is another one.

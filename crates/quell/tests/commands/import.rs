@@ -80,6 +80,12 @@ fn what_is_imported_twice_is_there_twice() {
         &dir.quell(&["show", "--list", "--out", "kept"]).fine(),
         &["20091110T230000-a", "20091110T230000-a-2"],
     );
+    // A name with dots is one that can be typed; what the file does not say is left out.
+    dir.write("a.b.c.pickle", OLD);
+    dir.quell(&["data", "import", "a.b.c.pickle"]).fine();
+    let shown = dir.quell(&["show", "a-b-c"]).fine();
+    says(&shown, &["20091110T230000-a-b-c · "]);
+    assert!(!shown.contains("seed") && !shown.contains("unknown"), "{shown}");
 }
 
 #[test]
