@@ -167,18 +167,16 @@ fn packets_that_vanish_above_a_size_are_told_to_the_byte() {
 /// Routers name the tunnel's MTU, and what carries the tunnel swallows less: the doctor knows it as the hops do.
 #[test]
 fn a_wireguard_tunnel_whose_packets_vanish_is_a_black_hole_to_the_doctor_too() {
-    let network = format!(
-        "name = \"wg\"\nduration = \"1s\"\n[topology]\nhosts = [\"host\", \"server\"]\n\
+    let network = "name = \"wg\"\nduration = \"1s\"\n[topology]\nhosts = [\"host\", \"server\"]\n\
          routers = [\"left\", \"mid\", \"right\"]\n\
          [[topology.link]]\nname = \"lan\"\nends = [\"host\", \"left\"]\n\
-         [[topology.link]]\nname = \"isp\"\nends = [\"left\", \"mid\"]\nboth = {{ delay = \"5ms\" }}\n\
+         [[topology.link]]\nname = \"isp\"\nends = [\"left\", \"mid\"]\nboth = { delay = \"5ms\" }\n\
          [[topology.link]]\nname = \"net\"\nends = [\"mid\", \"right\"]\nswallows-above = 1440\n\
          [[topology.link]]\nname = \"dc\"\nends = [\"right\", \"server\"]\n\
          [[topology.tunnel]]\nname = \"vpn\"\nkind = \"wireguard\"\nends = [\"left\", \"right\"]\n\
-         [[scenario]]\nname = \"s\"\n[[probe]]\nname = \"ping\"\nkind = \"ping\"\nfrom = \"host\"\nto = \"server\"\n"
-    );
+         [[scenario]]\nname = \"s\"\n[[probe]]\nname = \"ping\"\nkind = \"ping\"\nfrom = \"host\"\nto = \"server\"\n";
     let dir = TestFolder::new();
-    let file = dir.file("wg.toml", &network);
+    let file = dir.file("wg.toml", network);
     let file = file.to_string_lossy();
     let serve = format!("server: {QUELL} serve --bind 0.0.0.0");
     let lab = ["lab", "exec", &*file, "host", "--with", &*serve];
