@@ -153,7 +153,7 @@ fn two_shaped_interfaces_have_a_table_each_and_a_rate_more_makes_none_anew() {
     let said = on_the_router(
         &home,
         &[],
-        "apply() { $Q shape apply --dev $1 --line $2 --policy host-fair --confirm-within never; }; \
+        "apply() { $Q shape apply --dev $1 --line $2 --policy host-fair --confirm-within never --json; }; \
          apply lan-a 10/10; apply wan 10/10; echo again; apply wan 9/9; $Q shape status; $Q shape off --dev wan; echo left; $Q shape status",
     );
     let (first, again) = said.split_once("again").expect("both");

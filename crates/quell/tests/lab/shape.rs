@@ -80,7 +80,7 @@ END
         plan >/tmp/before
         for asked in "--line 2.5/8" "--line 2.5/8 --policy tiers --link pppoe-atm" "--file /tmp/subscribers.toml"; do
             $Q shape apply --dev wan $asked --confirm-within never
-            $Q shape apply --dev wan $asked --confirm-within never | tail -n 1
+            $Q shape apply --dev wan $asked --confirm-within never | grep 'all was as wanted'
             $Q shape status
             $Q shape off --dev wan
             plan >/tmp/after
@@ -88,7 +88,7 @@ END
         done"#;
     let said = on_the_router(script);
     for words in [
-        "wan: make root queue 1: (cake)",
+        "wan: as wanted, by 5 steps",
         "wan: cake, up 2375kbit, down 7.6Mbit; in force",
         "  i-wan cake 1:",
         "wan: tiers, up 2375kbit, down 7.6Mbit, pppoe-atm; in force",
@@ -216,7 +216,7 @@ fn a_recipe_of_tc_makes_what_plan_wants_and_its_last_words_take_it_off() {
             $Q shape plan --dev wan $asked --steps
             sed -n 's/^#   //p' /tmp/recipe >/tmp/off
             sh -e /tmp/off
-            $Q shape plan --dev wan $asked --steps | grep steps:
+            $Q shape plan --dev wan $asked --steps | grep 'steps*:'
         done
         echo hosts
         asked="--line 2.5/8 --host 10.0.0.1"
@@ -230,7 +230,8 @@ fn a_recipe_of_tc_makes_what_plan_wants_and_its_last_words_take_it_off() {
     assert_eq!(all.matches(" steps:").count() + all.matches(" step:").count(), 5, "{said}");
     // What looks behind VLAN tags is all that tc could not say.
     assert!(hosts.starts_with("# a packet with a VLAN tag"), "{said}");
-    let (planned, _) = hosts.split_once("the same with").expect("steps, then commands");
+    let (_, planned) = hosts.split_once("\nwanted:").expect("others' queues, then what is wanted");
+    let (planned, _) = planned.split_once("the same with").expect("steps, then commands");
     let is_step = |line: &&str| line.starts_with("  wan: ") || line.starts_with("  i-wan: ");
     let steps: Vec<&str> = planned.lines().filter(is_step).collect();
     let filters = steps.iter().filter(|line| line.contains("flower filter")).count();
