@@ -135,6 +135,18 @@ impl FlowReport {
 }
 
 impl DirectionReport {
+    /// Whether the sender waited for an end of the connection and not for the path.
+    fn is_held_by_an_end(&self) -> bool {
+        let ends = [
+            Cause::ReceiverWindow,
+            Cause::SendBuffer,
+            Cause::SenderIdle,
+            Cause::Cpu,
+            Cause::RateLimit,
+        ];
+        self.cause.is_some_and(|cause| ends.contains(&cause))
+    }
+
     /// What its sender waited for, with the facts; `name` is that of the direction.
     pub fn finding(&self, name: &str) -> Option<Finding> {
         let (here, there) = ("this host", "the server");
@@ -346,13 +358,15 @@ impl FlowReport {
             cpus: results.quell.as_ref().map(|part| part.host.cpus).filter(|cpus| *cpus > 0),
             counted: results.quell.as_ref().and_then(moved),
         };
+        let ways: Vec<&DirectionReport> = up.iter().chain(&down).collect();
+        let grade = assessment(outcome, &ways, idle.as_ref(), loaded.as_ref());
         Self {
             bdp: Bdp::of(outcome, up.as_ref(), down.as_ref(), idle.as_ref()),
             up,
             down,
             idle,
             loaded,
-            grade: assessment(outcome, idle.as_ref(), loaded.as_ref()),
+            grade,
             added_ms: added(|spread| Some(spread.p50_ms)),
             added_up_ms: added(|spread| spread.up_ms),
             added_down_ms: added(|spread| spread.down_ms),
@@ -365,6 +379,7 @@ impl FlowReport {
 
 fn assessment(
     outcome: &FlowMeasurement,
+    ways: &[&DirectionReport],
     idle: Option<&RttSummary>,
     loaded: Option<&RttSummary>,
 ) -> Option<Assessment> {
@@ -375,12 +390,18 @@ fn assessment(
         Senders::Both => ("an", "upload and download"),
     };
     let asked = plan.rate.into_iter().chain(plan.pacing).min();
-    let load = match asked {
-        None => format!("beside a full {what}"),
-        Some(each) => {
-            let bits = each.saturating_mul(u64::from(plan.streams)) as f64;
-            format!("beside {a} {what} of {}", quell_units::fmt::rate(bits))
+    let rates: Vec<f64> = match asked {
+        Some(each) => vec![each.saturating_mul(u64::from(plan.streams)) as f64],
+        // The line was not full where an end held the data back.
+        None if ways.iter().any(|way| way.is_held_by_an_end()) => {
+            ways.iter().filter_map(|way| way.bits_per_second).collect()
         }
+        None => Vec::new(),
+    };
+    let rates: Vec<String> = rates.into_iter().map(quell_units::fmt::rate).collect();
+    let load = match &rates[..] {
+        [] => format!("beside a full {what}"),
+        rates => format!("beside {a} {what} of {}", rates.join(" and ")),
     };
     Assessment::of(&LoadedDelay {
         idle_ms: idle.p50_ms,

@@ -102,7 +102,9 @@ fn rate(text: &str) -> Option<Rate> {
             .then(|| (megabits * 10_000.0).round() as u64 * 100)?;
         return (bits > 0).then(|| Rate::from_bps(bits));
     }
-    text.parse().ok().filter(|rate: &Rate| rate.bps() > 0)
+    // Of a line `10M` can only be bits.
+    let rate = text.parse().or_else(|_| format!("{text}bit").parse());
+    rate.ok().filter(|rate: &Rate| rate.bps() > 0)
 }
 
 impl TryFrom<String> for LineRates {

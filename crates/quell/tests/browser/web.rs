@@ -415,10 +415,10 @@ fn on_a_known_line_the_page_tells_its_rates_and_the_length_of_its_queues() {
     let is = |key: &str, range: std::ops::Range<f64>| {
         assert!(range.contains(&number(&result, key)), "{key} in {range:?}: {result:#}");
     };
-    // What is left of a line's rate without the headers: 1448 of 1514 bytes, 7.65 and 2.39. A browser gets what came behind a lost packet
+    // What is left of a line's rate without the headers: 1448 of 1514 bytes, 7.65 and 2.39. Either end gets what came behind a lost packet
     // when that packet comes: what waited so when the six seconds began, at most the queue's 100 packets, counts too.
     is("down", 7.4..7.85);
-    is("up", 2.3..2.42);
+    is("up", 2.3..2.5);
     is("idle", 20.3..22.0);
     is("downDelay", 60.0..175.0);
     is("upDelay", 250.0..515.0);
@@ -580,7 +580,7 @@ fn rpm_finds_what_a_limited_server_carries_and_says_whom_it_can_not_measure() {
     assert!(none.contains("quell serve --web"), "{none}");
     let secret = Served::new(&["--web"]);
     let foreign = refused(&["flow", "--rpm", &format!("{}", secret.at), "--time", "2"], 2);
-    assert!(foreign.contains("4..=120") || foreign.contains("not in"), "{foreign}");
+    assert!(foreign.contains("for 4 to 120 s"), "{foreign}");
 }
 
 /// 20 ms there and back, 10 Mbit/s up and 50 down, and for each connection a queue of its own that is kept short.

@@ -49,6 +49,9 @@ fn what_can_t_be_meant_is_refused_before_anything_is_read() {
     let alone = dir.quell(&["show", "before", "--by", "scenario"]).refused(2);
     says(&alone, &["nothing to compare", "second run"]);
     says(&dir.quell(&["show", "before", "never"]).refused(2), &["no run \"never\""]);
+    // A check of a run beside itself would pass for nothing.
+    let itself = dir.quell(&["show", "before", "before", "--expect-no-worse"]).refused(2);
+    says(&itself, &["before and before are one run", "nothing can differ"]);
     nothing_at(&dir.path("x.svg"));
 }
 
