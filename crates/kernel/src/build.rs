@@ -231,8 +231,8 @@ pub fn build(
     let work = building(&folder, &key)?;
     let log_path = folder.join(format!("{key}.log"));
     let log = File::create(&log_path).map_err(CacheError::when("writing", &log_path))?;
-    let began = Instant::now();
-    let mut builder = Builder { options, source, work, log, log_path, began, progress };
+    let (began, lately) = (Instant::now(), VecDeque::new());
+    let mut builder = Builder { options, source, work, log, log_path, began, lately, progress };
     builder.unpack()?;
     edit::apply_all(&builder.tree(), builder.series().edits())?;
     let (on, refused) = builder.configure()?;
@@ -314,6 +314,8 @@ struct Builder<'a> {
     log: File,
     log_path: PathBuf,
     began: Instant,
+    /// When which share of the compiling was done, in the last minute.
+    lately: VecDeque<(Instant, f64)>,
     progress: &'a mut dyn FnMut(&BuildProgress),
 }
 
@@ -331,9 +333,16 @@ impl Builder<'_> {
         self.report(BuildProgress { phase: phase.into(), fraction, elapsed, left: None });
     }
 
-    /// A share of the compiling is done, for which it took so long.
-    fn tell_compiled(&mut self, done: f64, took: Duration) {
-        let left = (done > TOO_EARLY).then(|| took.mul_f64((1.0 - done) / done));
+    /// A share of the compiling is done. What is left is told by the last minute: what else the machine does comes and goes.
+    fn tell_compiled(&mut self, done: f64) {
+        let now = Instant::now();
+        self.lately.push_back((now, done));
+        while self.lately.len() > 2 && now - self.lately[1].0 > Duration::from_secs(60) {
+            self.lately.pop_front();
+        }
+        let (then, done_then) = self.lately[0];
+        let left = (done > TOO_EARLY && done > done_then)
+            .then(|| (now - then).mul_f64((1.0 - done) / (done - done_then)));
         let fraction = BEFORE_COMPILING + (1.0 - BEFORE_COMPILING) * done;
         let elapsed = self.began.elapsed();
         self.report(BuildProgress { phase: "compile".into(), fraction, elapsed, left });
@@ -453,7 +462,7 @@ impl Builder<'_> {
         command
             .envs(["PATH", "HOME", "TMPDIR"].map(|k| (k, std::env::var_os(k).unwrap_or_default())));
         let mut tail = VecDeque::new();
-        let (mut weighs, began) = (0.0, Instant::now());
+        let mut weighs = 0.0;
         let mut log = self.log.try_clone().map_err(CacheError::when("writing", &self.log_path))?;
         let cancel = self.options.cancel.clone();
         let mut written = Ok(());
@@ -467,7 +476,7 @@ impl Builder<'_> {
             }
             if compiles && let weight @ 1.. = weight(line) {
                 weighs += f64::from(weight);
-                self.tell_compiled(f64::min(weighs / ALL_WEIGHS, 0.99), began.elapsed());
+                self.tell_compiled(f64::min(weighs / ALL_WEIGHS, 0.99));
             }
         });
         match result {
