@@ -7,7 +7,7 @@
 //!
 //! Pure: from results over repeats to text. Every figure is the run's.
 
-use crate::analysis::{Results, StreamResult, Summary, SummaryRow};
+use crate::analysis::{LoadsRow, Results, StreamResult, Summary, SummaryRow};
 use quell_grade::{Assessment, Grade, LoadedDelay, REQUIREMENTS};
 use quell_model::manifest::ExpectationRecord;
 use quell_model::{CellId, Manifest, Metric};
@@ -59,6 +59,7 @@ impl Pair {
         match (self.is_shaped(), &*self.before) {
             (true, "unloaded") => "The idle line".to_owned(),
             (true, "bulk") => "Uploads beside your call".to_owned(),
+            (true, "download") => "Downloads beside your call".to_owned(),
             (true, "flood") => "A flood beside your call".to_owned(),
             _ => self.name(),
         }
@@ -143,7 +144,7 @@ struct PairChange {
     loss: Option<(f64, f64)>,
     /// Until a page was there, in milliseconds; none where no page came.
     page_ms: Option<(Option<f64>, Option<f64>)>,
-    /// Goodput of a flow in Mbit/s.
+    /// Goodput in Mbit/s the way of the load: of the probe, or of the load itself where no probe goes that way.
     goodput_mbps: Option<(f64, f64)>,
     /// How well it works.
     grade: Option<(Grade, Grade)>,
@@ -173,7 +174,7 @@ impl PairChange {
             ping_ms: both(|r| r.jitter_up_ms.is_none(), ping).or_else(|| both(|_| true, ping)),
             loss: both(is_call, loss).or_else(|| both(|r| r.rtt_p50_ms.is_some(), loss)),
             page_ms: after.iter().any(|r| is_page(r)).then(|| (page(&before), page(&after))),
-            goodput_mbps: both(|_| true, |r| Some(r.goodput_mbps?.value)),
+            goodput_mbps: goodput(summary, pair),
             grade: grade(results, &pair.before).zip(grade(results, &pair.after)),
         }
     }
@@ -207,6 +208,34 @@ impl PairChange {
         let grade = grade.unwrap_or_default();
         (!figures.is_empty()).then(|| format!("{}: {}{grade}.", self.name, figures.join(", ")))
     }
+}
+
+/// Goodput before and after, of the first probe that goes the way of the load; else of what the load carried beside the first probe.
+fn goodput(summary: &Summary, pair: &Pair) -> Option<(f64, f64)> {
+    let loads = |scenario: &str| -> Vec<&LoadsRow> {
+        summary.loads.iter().filter(|load| load.scenario == scenario).collect()
+    };
+    let (before, after) = (loads(&pair.before), loads(&pair.after));
+    let goes_so = |r: &SummaryRow| {
+        before.is_empty() || r.way.is_none() || before.iter().any(|load| load.way == r.way)
+    };
+    let probes = |scenario: &str| -> Vec<&SummaryRow> {
+        let own = |r: &&SummaryRow| r.stream == r.probe || r.probe == CellId::TOGETHER;
+        summary.rows.iter().filter(own).filter(|r| r.scenario == scenario && goes_so(r)).collect()
+    };
+    let shaped = probes(&pair.after);
+    let of_a_probe = probes(&pair.before).into_iter().find_map(|a| {
+        let b = shaped.iter().find(|b| (&b.stream, &b.probe) == (&a.stream, &a.probe))?;
+        Some((a.goodput_mbps?.value, b.goodput_mbps?.value))
+    });
+    of_a_probe.or_else(|| {
+        let [load] = before.iter().filter(|l| l.probe == before[0].probe).collect::<Vec<_>>()[..]
+        else {
+            return None;
+        };
+        let same = after.iter().find(|l| (&l.probe, &l.way) == (&load.probe, &load.way))?;
+        Some((load.carried_mbps.value, same.carried_mbps.value))
+    })
 }
 
 /// Two figures of one unit, as `457 → 23 ms`.
@@ -252,6 +281,7 @@ fn in_words(claim: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::Estimate;
 
     fn change(name: &str) -> PairChange {
         PairChange { name: name.to_owned(), ..PairChange::default() }
@@ -276,6 +306,38 @@ mod tests {
         assert_eq!(upload.sentence().as_deref(), Some(wanted));
         assert_eq!(change("evening").sentence(), None);
         assert!(bulk.size() > flood.size() && flood.size() > change("unloaded").size());
+    }
+
+    #[test]
+    fn beside_downloads_the_goodput_is_the_downloads_and_not_the_upload_of_the_probe() {
+        let exactly = |value| Estimate { value, interval: None };
+        let row = |scenario: &str, mbps| SummaryRow {
+            scenario: scenario.into(),
+            probe: "tcp".into(),
+            stream: "tcp".into(),
+            way: Some("dsl up".into()),
+            goodput_mbps: Some(exactly(mbps)),
+            ..SummaryRow::default()
+        };
+        let load = |scenario: &str, way: &str, mbps| LoadsRow {
+            scenario: scenario.into(),
+            probe: "udp".into(),
+            way: Some(way.into()),
+            carried_mbps: exactly(mbps),
+        };
+        for (name, way, wanted) in
+            [("download", "dsl down", (47.0, 45.0)), ("bulk", "dsl up", (8.6, 8.0))]
+        {
+            let shaped = format!("{name}-shaped");
+            let summary = Summary {
+                rows: vec![row(name, 8.6), row(&shaped, 8.0)],
+                loads: vec![load(name, way, 47.0), load(&shaped, way, 45.0)],
+            };
+            let pair = Pair { before: name.into(), after: shaped };
+            assert_eq!(goodput(&summary, &pair), Some(wanted), "{name}");
+        }
+        let pair = Pair { before: "download".into(), after: "download-shaped".into() };
+        assert_eq!(pair.in_words(), "Downloads beside your call");
     }
 
     #[test]

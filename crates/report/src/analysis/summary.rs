@@ -16,7 +16,7 @@ pub struct Summary {
 }
 
 /// One stream in one scenario, over its repeats. What does not apply to it, or was not measured, is none.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct SummaryRow {
     pub scenario: String,
     pub probe: String,
