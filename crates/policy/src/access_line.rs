@@ -17,11 +17,20 @@ pub struct LineRates {
     pub down: Rate,
 }
 
-impl LineRates {
-    /// What there is to ask where more goes up than down: hardly any home has such a line, and many people name the larger rate first.
+/// Rates as somebody typed them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TypedLine {
+    pub rates: LineRates,
+    /// No rate has its direction beside it.
+    plain: bool,
+}
+
+impl TypedLine {
+    /// What there is to ask where more goes up than down and nobody named a direction: hardly any home has such a line, and many people name the
+    /// larger rate first.
     pub fn doubt(self) -> Option<String> {
-        let (up, down) = (self.up, self.down);
-        (up > down).then(|| {
+        let LineRates { up, down } = self.rates;
+        (self.plain && up > down).then(|| {
             format!(
                 "{up} up is more than {down} down: reversed? --line is up/down; or name both, as --line {}",
                 format!("{down}up/{up}down").replace("Mbit", "")
@@ -30,7 +39,7 @@ impl LineRates {
     }
 }
 
-impl FromStr for LineRates {
+impl FromStr for TypedLine {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -58,10 +67,19 @@ impl FromStr for LineRates {
             [(None | Some(RateDirection::Up), up), (None | Some(RateDirection::Down), down)]
             | [(Some(RateDirection::Down) | None, down), (Some(RateDirection::Up), up)]
             | [(Some(RateDirection::Down), down), (None, up)] => {
-                Ok(LineRates { up: *up, down: *down })
+                let plain = rates.iter().all(|(way, _)| way.is_none());
+                Ok(TypedLine { rates: LineRates { up: *up, down: *down }, plain })
             }
             _ => Err(wrong()),
         }
+    }
+}
+
+impl FromStr for LineRates {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse().map(|line: TypedLine| line.rates)
     }
 }
 
@@ -259,9 +277,11 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_carries_more_up_than_down_is_asked_about() {
-        let doubt = |text: &str| text.parse::<LineRates>().expect(text).doubt();
-        assert_eq!((doubt("10/50"), doubt("10/10")), (None, None));
+    fn a_plain_pair_of_more_up_than_down_is_asked_about_and_named_directions_are_not() {
+        let doubt = |text: &str| text.parse::<TypedLine>().expect(text).doubt();
+        for clear in ["10/50", "10/10", "10down/50up", "50up/10down", "up=50 down=10", "50up/10"] {
+            assert_eq!(doubt(clear), None, "{clear}");
+        }
         let said = doubt("50/10").expect("a question");
         assert!(said.contains("reversed?") && said.contains("--line 10up/50down"), "{said}");
     }

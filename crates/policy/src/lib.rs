@@ -27,7 +27,7 @@ mod types;
 
 use serde::{Deserialize, Serialize};
 
-pub use access_line::{LineBuffer, LineKind, LinePath, LineRates};
+pub use access_line::{LineBuffer, LineKind, LinePath, LineRates, TypedLine};
 pub use active_subscribers::{ActiveSubscribers, Admission};
 pub use cake::CakePolicy;
 pub use host_detection::{HostDetection, HostsBy};

@@ -6,8 +6,8 @@ use crate::secret::SecretFile;
 use clap::{Args, ValueEnum};
 use quell_act::{Machine, Patience, patience};
 use quell_policy::{
-    HostDetection, HostsBy, LineBuffer, LineKind, LinePath, LinePolicy, LineRates, LineType,
-    PolicyName,
+    HostDetection, HostsBy, LineBuffer, LineKind, LinePath, LinePolicy, LineType, PolicyName,
+    TypedLine,
 };
 use quell_shaping::recipe::{RecipeTarget, plain_device};
 use quell_shaping::{LinePlan, UndoLogs, plan_line, policy_of_file, with_list};
@@ -364,7 +364,7 @@ pub struct LineArgs {
     pub down: Option<Rate>,
     /// The line's rates, up/down: 10/50 (Mbit/s), 512kbit/2Mbit, 50down/10up; 95 % of them are used
     #[arg(long, value_name = "UP/DOWN")]
-    pub line: Option<LineRates>,
+    pub line: Option<TypedLine>,
     /// What the line is, as ethernet, vlan, docsis, pppoe-ptm or pppoe-atm
     #[arg(long, value_name = "TYPE")]
     pub link: Option<LineType>,
@@ -457,7 +457,8 @@ impl LineArgs {
         };
         if self.line.is_some() || self.up.is_some() || self.down.is_some() {
             // A rate of the file beside a rate of the options would be the one that nobody meant.
-            (all.line, all.up, all.down) = (self.line, self.up, self.down);
+            let line = self.line.map(|line| line.rates);
+            (all.line, all.up, all.down) = (line, self.up, self.down);
         }
         all.policy = self.policy.or(all.policy);
         all.link = self.link.or(all.link);
@@ -474,7 +475,7 @@ impl LineArgs {
                 ipv6_prefix: self.ipv6_prefix.or(of_file.ipv6_prefix),
             });
         }
-        if let Some(doubt) = self.line.and_then(LineRates::doubt) {
+        if let Some(doubt) = self.line.and_then(TypedLine::doubt) {
             eprint!("{}", crate::text::lines("! ", &doubt, crate::text::columns()));
         }
         if all.tree.is_none() && all.rates() == (None, None) {
