@@ -33,6 +33,12 @@ impl Lack {
         }
     }
 
+    /// The module's name alone.
+    pub fn name(self) -> &'static str {
+        let module = self.module();
+        module.split_once(' ').map_or(module, |(name, _)| name)
+    }
+
     /// Whether a tree asks for it.
     pub fn is_asked_for(self, tree: &mut Tree) -> bool {
         let mut found = false;
@@ -71,7 +77,7 @@ pub fn without_fq_codel(tree: &mut Tree, has_sfq: bool) -> Option<&'static str> 
             "this kernel has no fq_codel and no CAKE loaded, so nothing keeps delay short here: sfq instead, fair between flows. First try: modprobe sch_cake"
         }
         false => {
-            "this kernel has no fq_codel, no CAKE and no sfq loaded, so nothing keeps delay short here: a plain queue instead. First try: modprobe sch_cake"
+            "this kernel has no fq_codel, no CAKE and no sfq loaded, so nothing keeps delay short here: a plain queue instead, fair to no flow. First try: modprobe sch_cake"
         }
     })
 }

@@ -23,7 +23,7 @@ pub fn choose_here(all: &LinePolicy) -> (PolicyName, Vec<String>) {
     })
 }
 
-/// The same on a machine that has CAKE.
+/// The same on a kernel that has all of it, as the lab's.
 pub fn choose_with_cake(all: &LinePolicy) -> PolicyName {
     choose(all, || Some(true), || true).0
 }
@@ -45,7 +45,7 @@ fn choose(
         Some(false) => (
             PolicyName::Tiers,
             "this kernel has no CAKE (modprobe sch_cake loads it where it was built), and no DRR or takes no BPF program: three tiers by DSCP \
-             instead, fair between flows and not between hosts",
+             instead, not fair between hosts",
         ),
         None => (
             PolicyName::Cake,

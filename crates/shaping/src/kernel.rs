@@ -39,9 +39,7 @@ impl LeafLack {
 /// # Errors
 /// Which module is missing, where nothing does.
 pub fn lacking(trees: &mut [&mut Tree]) -> Result<LeafLack, String> {
-    let asked = |lack: &Lack| trees.iter_mut().any(|tree| lack.is_asked_for(tree));
-    let all: Vec<Lack> = Lack::ALL.into_iter().filter(asked).collect();
-    let lacks: Vec<Lack> = all.into_iter().filter(|lack| is_lacking(*lack)).collect();
+    let lacks = lacks(trees);
     let modules: Vec<&str> =
         lacks.iter().filter(|lack| **lack != Lack::FqCodel).map(|lack| lack.module()).collect();
     if !modules.is_empty() {
@@ -52,6 +50,13 @@ pub fn lacking(trees: &mut [&mut Tree]) -> Result<LeafLack, String> {
     }
     let fq_codel = lacks.contains(&Lack::FqCodel);
     Ok(LeafLack { fq_codel, sfq: fq_codel && is_lacking(Lack::Sfq) })
+}
+
+/// All that trees ask for and the kernel lacks.
+pub fn lacks(trees: &mut [&mut Tree]) -> Vec<Lack> {
+    let asked = |lack: &Lack| trees.iter_mut().any(|tree| lack.is_asked_for(tree));
+    let all: Vec<Lack> = Lack::ALL.into_iter().filter(asked).collect();
+    all.into_iter().filter(|lack| is_lacking(*lack)).collect()
 }
 
 /// Whether the kernel was asked, and has no such.

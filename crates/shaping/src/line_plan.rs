@@ -8,11 +8,12 @@
 use crate::choice::{by_nat, choose_here, find_hosts, find_named, is_read_into, look_inside};
 use crate::subscriber_classes::{self, SubscriberClasses};
 use crate::{ShapingError, ifb_of, interface, kernel, mac_of};
-use quell_act::{DeviceGoal, Goal, HostTableGoal, LinkGoal, LinkNow, Log, Machine};
+use quell_act::{DeviceGoal, Goal, HostTableGoal, LinkGoal, LinkNow, Log, Machine, kernel_has};
 use quell_netlink::sysctl;
-use quell_policy::{DeviceTraits, LinePolicy, PolicyName, Tell, read_list, write_list};
+use quell_policy::{DeviceTraits, Lack, LinePolicy, PolicyName, Tell, read_list, write_list};
 use quell_sys::input;
-use quell_tc::{Action, Filter, Ingress, Places, Tree};
+use quell_tc::qdisc::Cake;
+use quell_tc::{Action, Filter, Ingress, Places, Qdisc, Tree};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -245,6 +246,34 @@ pub fn trees(
     Ok((own, beyond))
 }
 
+/// What this machine's kernel lacks of a policy's queues; none where it lacks nothing, or could not be asked.
+pub fn lacking_here(all: &LinePolicy, policy: PolicyName) -> Option<String> {
+    let modules = match policy {
+        PolicyName::Cake => match kernel_has(Qdisc::from(Cake::default())) {
+            Some(false) => vec!["sch_cake"],
+            _ => Vec::new(),
+        },
+        _ => {
+            let (mut own, mut beyond) = trees(all, policy, DeviceTraits::default(), "").ok()?;
+            let mut both: Vec<_> = [&mut own].into_iter().chain(&mut beyond).collect();
+            kernel::lacks(&mut both).into_iter().map(Lack::name).collect()
+        }
+    };
+    missing(&modules)
+}
+
+fn missing(modules: &[&str]) -> Option<String> {
+    let load = match modules {
+        [] => return None,
+        [one] => format!("modprobe {one}"),
+        more => format!("modprobe -a {}", more.join(" ")),
+    };
+    Some(format!(
+        "This machine's kernel lacks {}, so `apply` would give less here: first try `{load}`.",
+        modules.join(", ")
+    ))
+}
+
 fn device_goal(name: &str, index: Option<u32>, tree: &Tree) -> Result<DeviceGoal, ShapingError> {
     let plan = tree.plan().map_err(ShapingError::usage)?;
     let places = Places::of(&plan);
@@ -287,6 +316,17 @@ pub fn text_of(file: &Path) -> Result<String, ShapingError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::choose_with_cake;
+
+    #[test]
+    fn a_trial_has_what_the_labs_kernel_has_and_says_what_is_missing_here_in_a_line() {
+        assert_eq!(choose_with_cake(&LinePolicy::default()), PolicyName::Cake);
+        assert_eq!(missing(&[]), None);
+        let said = missing(&["sch_cake"]).expect("a line");
+        assert!(said.contains("lacks sch_cake,") && said.contains("`modprobe sch_cake`"), "{said}");
+        let said = missing(&[Lack::Drr.name(), Lack::Bpf.name()]).expect("a line");
+        assert!(said.contains("`modprobe -a sch_drr cls_bpf`"), "{said}");
+    }
 
     #[test]
     fn a_log_has_room_for_as_many_subscribers_as_there_can_be_twice() {

@@ -24,7 +24,7 @@ use quell_shaping::change::RateChange;
 use quell_shaping::prove::{DirectionProof, LoadResult};
 use quell_shaping::rates::Reading;
 use quell_shaping::{
-    ApplyOptions, ShapingError, choose_here, daemon, lab, open, open_to_change, persist,
+    ApplyOptions, LinePlan, ShapingError, daemon, lab, open, open_to_change, persist,
     policy_of_log, preview, prove, recipe, reconcile_again, status, text_of,
 };
 use quell_units::Span;
@@ -76,7 +76,8 @@ fn print(
 /// `quell shape plan`.
 pub fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open()?;
-    let plan = args.wanted.plan(&mut kernel)?;
+    let mut plan = args.wanted.plan(&mut kernel)?;
+    warn_of_no_aqm(&mut plan, args.json);
     let report = preview(&mut kernel, &args.state.logs(), &args.wanted.device, &plan)?;
     if args.json.json {
         println!("{}", document(&json!(report)));
@@ -84,6 +85,14 @@ pub fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
         say(&text::plan(&report, args.steps, args.tc));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says before all else, and not once more after it, that nothing keeps delay short.
+fn warn_of_no_aqm(plan: &mut LinePlan, json: Json) {
+    if let (Some(why), false) = (plan.no_aqm.take(), json.json) {
+        plan.remarks.retain(|remark| *remark != why);
+        say(&lines("! ", &why, columns()));
+    }
 }
 
 /// `quell shape apply`.
@@ -106,11 +115,7 @@ pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
         logs: &args.state.logs(),
     };
     let wanted = plan.words.clone();
-    // Before anything is done, and not once more after it.
-    if let (Some(why), false) = (plan.no_aqm.take(), args.json.json) {
-        plan.remarks.retain(|remark| *remark != why);
-        print!("{}", lines("! ", &why, columns()));
-    }
+    warn_of_no_aqm(&mut plan, args.json);
     let applied = quell_shaping::apply(&mut kernel, plan, &options)?;
     let report = json!({
         "device": device,
@@ -379,10 +384,10 @@ pub fn try_it(args: &TryArgs) -> Result<ExitCode, Failure> {
     if policy.tree.is_some() {
         return Err(Failure::usage("a tree of one's own is tried as a `queue` of an experiment"));
     }
-    // What this machine would be given. The lab's own kernel has all of it.
-    let (name, mut remarks) = choose_here(&policy);
-    let (changes, said) = lab::rehearsal(&policy, name, args.how.path.path())?;
-    remarks.extend(said);
+    // It runs in the lab's kernel, which has all of it.
+    let name = quell_shaping::choose_with_cake(&policy);
+    let (changes, mut remarks) = lab::rehearsal(&policy, name, args.how.path.path())?;
+    remarks.extend(quell_shaping::lacking_here(&policy, name));
     announce(&policy.words(name), &remarks, args.json);
     run(&args.how.run_args(changes, args.json))
 }
