@@ -166,7 +166,10 @@ impl CallFacts {
         let open = |experiment: CallExperiment, calls: u64| {
             self.is_common(calls) && experiment.effect == CallEffect::Unknown
         };
-        let is_open = open(self.no_delay, self.held) || open(self.quick_ack_here, self.paused);
+        // What was sent again needlessly here may stand for a reply that was lost, which a silent server does not tell.
+        let is_late = self.server_ms.is_none() && self.again_here.timers > 0;
+        let is_open =
+            is_late || open(self.no_delay, self.held) || open(self.quick_ack_here, self.paused);
         (is_open || self.is_slow()).then(Diagnosis::unknown)
     }
 
@@ -349,6 +352,10 @@ mod tests {
                 ..held()
             };
             assert_eq!(said(facts).0, cause, "{again:?}");
+            // A silent server may have lost its reply.
+            let silent = CallFacts { server_ms: None, ..facts };
+            let of_silent = if cause.is_empty() && again.timers > 0 { "unknown" } else { cause };
+            assert_eq!(said(silent).0, of_silent, "{again:?}");
         }
     }
 
