@@ -97,25 +97,25 @@ impl Comparing {
 fn folders(place: &Place, runs: &[String]) -> Result<Vec<PathBuf>, Failure> {
     match runs {
         [] => Ok(vec![results::latest(&place.base)?]),
-        runs => {
-            let folders: Vec<PathBuf> = runs
-                .iter()
-                .map(|run| results::located(&place.base, run))
-                .collect::<Result<_, _>>()?;
-            let real = |folder: &PathBuf| folder.canonicalize().unwrap_or_else(|_| folder.clone());
-            for (at, folder) in folders.iter().enumerate() {
-                if let Some(same) = folders[..at].iter().position(|f| real(f) == real(folder)) {
-                    return Err(Failure::usage(format!(
-                        "{} and {} are one run, {}: nothing can differ. `quell show --list` lists the runs",
-                        runs[same],
-                        runs[at],
-                        folder.display()
-                    )));
-                }
-            }
-            Ok(folders)
+        runs => runs.iter().map(|run| results::located(&place.base, run)).collect(),
+    }
+}
+
+/// Refuses one run under two names: a check of it beside itself passes for nothing.
+pub fn distinct(place: &Place, runs: &[String]) -> Result<(), Failure> {
+    let folders = folders(place, runs)?;
+    let real = |folder: &PathBuf| folder.canonicalize().unwrap_or_else(|_| folder.clone());
+    for (at, folder) in folders.iter().enumerate() {
+        if let Some(same) = folders[..at].iter().position(|f| real(f) == real(folder)) {
+            return Err(Failure::usage(format!(
+                "{} and {} are one run, {}: nothing can differ. `quell show --list` lists the runs",
+                runs[same],
+                runs[at],
+                folder.display()
+            )));
         }
     }
+    Ok(())
 }
 
 /// Reads and analyses the runs, side by side: they may be large.

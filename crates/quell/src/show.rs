@@ -83,6 +83,7 @@ fn compared(args: &ShowArgs) -> Result<ExitCode, Failure> {
             "name metrics with --metric or with --expect-no-worse=, not with both",
         ));
     }
+    compare::distinct(&args.runs.place, &args.runs.runs)?;
     let metrics = compare::metrics(checked.iter().chain(&args.comparing.metrics))?;
     let worse = args.comparing.of(&args.runs.place, &args.runs.runs, metrics, |comparison| {
         if args.json.json {

@@ -77,22 +77,22 @@ fn print(
 pub fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open()?;
     let mut plan = args.wanted.plan(&mut kernel)?;
-    warn_of_no_aqm(&mut plan, args.json);
+    let no_aqm = no_aqm(&mut plan);
     let report = preview(&mut kernel, &args.state.logs(), &args.wanted.device, &plan)?;
     if args.json.json {
         println!("{}", document(&json!(report)));
     } else {
+        say(&no_aqm);
         say(&text::plan(&report, args.steps, args.tc));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says before all else, and not once more after it, that nothing keeps delay short.
-fn warn_of_no_aqm(plan: &mut LinePlan, json: Json) {
-    if let (Some(why), false) = (plan.no_aqm.take(), json.json) {
-        plan.remarks.retain(|remark| *remark != why);
-        say(&lines("! ", &why, columns()));
-    }
+/// That nothing keeps delay short: it is said before all else, and not once more after it.
+fn no_aqm(plan: &mut LinePlan) -> String {
+    let Some(why) = plan.no_aqm.take() else { return String::new() };
+    plan.remarks.retain(|remark| *remark != why);
+    lines("! ", &why, columns())
 }
 
 /// `quell shape apply`.
@@ -115,7 +115,10 @@ pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
         logs: &args.state.logs(),
     };
     let wanted = plan.words.clone();
-    warn_of_no_aqm(&mut plan, args.json);
+    let no_aqm = no_aqm(&mut plan);
+    if !args.json.json {
+        say(&no_aqm);
+    }
     let applied = quell_shaping::apply(&mut kernel, plan, &options)?;
     let report = json!({
         "device": device,
