@@ -13,7 +13,6 @@ use quell_model::{
     Backend, CellId, CellRecord, CellStatus, EchoSample, EchoStatus, Event, Manifest,
 };
 use quell_store::RunWriter;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -91,8 +90,6 @@ fn make(out: &Path, name: &str, ms: f64) -> Result<PathBuf, String> {
         run: String::new(),
         experiment: name.into(),
         title: "Invented, to be compared".into(),
-        experiment_text: String::new(),
-        changes: Vec::new(),
         seed: 1,
         started: "2026-11-21T10:15:03Z".into(),
         kernel: KernelRecord {
@@ -101,17 +98,9 @@ fn make(out: &Path, name: &str, ms: f64) -> Result<PathBuf, String> {
             virtual_time: true,
             key: String::new(),
         },
-        machine: BTreeMap::new(),
         clock: "invented".into(),
         cells: (0..REPEATS).map(cell).collect(),
-        against: BTreeMap::new(),
-        complete: false,
-        wall_s: None,
-        virtual_s: None,
-        sysctls: BTreeMap::new(),
-        queues: BTreeMap::new(),
-        expectations: Vec::new(),
-        headline: Vec::new(),
+        ..Manifest::default()
     };
     let writer = RunWriter::create(out, manifest.clone()).map_err(failed)?;
     for record in &manifest.cells {

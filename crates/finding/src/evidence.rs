@@ -91,12 +91,6 @@ impl Evidence {
         self.words = Some(words.into());
         self
     }
-
-    /// The words of the evidence before it tell it too.
-    #[must_use]
-    pub fn told_above(self) -> Self {
-        self.in_words("")
-    }
 }
 
 impl fmt::Display for Evidence {

@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn figures_that_say_little_by_themselves_are_told_in_a_sentence_and_stay_figures() {
         let calls = Evidence::part("stalled", 20, 30, "calls", "quell rr");
-        let took = Evidence::number("took", 44.1, "ms", "quell rr").told_above();
+        let took = Evidence::number("took", 44.1, "ms", "quell rr").in_words("");
         let told = calls.clone().in_words("20 of 30 calls stalled and took 44.1 ms");
         let mut finding = Finding { evidence: vec![told, took], ..finding() };
         assert_eq!(seen(&finding), "20 of 30 calls stalled and took 44.1 ms (quell rr)");

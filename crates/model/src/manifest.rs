@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 /// Version of the run folder's layout that this program writes and reads.
 pub const FORMAT_VERSION: u32 = 4;
 
-/// `manifest.json` of a run folder.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// `manifest.json` of a run folder. By default that of a run of which nothing is known yet.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Version of the layout, [`FORMAT_VERSION`].
     pub format: u32,

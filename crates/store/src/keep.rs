@@ -181,11 +181,9 @@ fn manifest(about: &About) -> Manifest {
     Manifest {
         format: FORMAT_VERSION,
         quell: env!("CARGO_PKG_VERSION").into(),
-        run: String::new(),
         experiment: about.name.clone(),
         title: about.title.clone(),
         experiment_text: text,
-        changes: Vec::new(),
         seed: about.seed,
         started: quell_units::time::rfc3339(started),
         kernel: KernelRecord { backend: kernel.0, version: kernel.1, ..KernelRecord::default() },
@@ -201,13 +199,6 @@ fn manifest(about: &About) -> Manifest {
             window_ns: about.window_ns,
             tasks: vec![TaskRecord { id: about.task.clone(), host: host.into(), outcome: None }],
         }],
-        against: BTreeMap::new(),
-        complete: false,
-        wall_s: None,
-        virtual_s: None,
-        sysctls: BTreeMap::new(),
-        queues: BTreeMap::new(),
-        expectations: Vec::new(),
-        headline: Vec::new(),
+        ..Manifest::default()
     }
 }

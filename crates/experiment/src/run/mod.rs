@@ -214,7 +214,6 @@ fn manifest(experiment: &Experiment, plans: &[CellPlan], options: &Options) -> M
     Manifest {
         format: FORMAT_VERSION,
         quell: options.version.clone(),
-        run: String::new(),
         experiment: experiment.name.clone(),
         title: experiment.title.clone(),
         experiment_text: options.text.clone(),
@@ -242,12 +241,6 @@ fn manifest(experiment: &Experiment, plans: &[CellPlan], options: &Options) -> M
             })
             .collect(),
         against: against(experiment),
-        complete: false,
-        wall_s: None,
-        virtual_s: None,
-        sysctls: BTreeMap::new(),
-        queues: BTreeMap::new(),
-        expectations: Vec::new(),
-        headline: Vec::new(),
+        ..Manifest::default()
     }
 }

@@ -3,7 +3,6 @@
 //! ```text
 //!   send_some      user memory ──copied──► socket        send(2)
 //!   send_file      a file's pages ─────────► socket      sendfile(2): the network reads the page cache itself
-//!   take_some      socket ──copied──► user memory        recv(2)
 //!   discard_some   socket ──► nowhere                    recv(2) with MSG_TRUNC, tcp(7): taken off the queue and not copied
 //! ```
 
@@ -11,7 +10,6 @@ use crate::SysError;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::socket::{MsgFlags, recv};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -52,11 +50,6 @@ pub fn discard_some(fd: BorrowedFd<'_>, most: usize) -> Result<usize, Errno> {
         libc::recv(fd.as_raw_fd(), std::ptr::null_mut(), most, libc::MSG_TRUNC | libc::MSG_DONTWAIT)
     };
     Errno::result(got).map(|got| got as usize)
-}
-
-/// Takes what waits into a buffer; how many bytes, 0 at the end. `EAGAIN` when nothing is there.
-pub fn take_some(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
-    recv(fd.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT)
 }
 
 #[derive(Debug)]
