@@ -9,8 +9,6 @@
 //!
 //! Then what the server says that it took itself, then retransmission timers that ran out for segments that the other end did not have.
 
-#![allow(missing_docs)]
-
 use crate::Cause;
 use quell_finding::{Evidence, Finding};
 use serde::Serialize;
@@ -74,17 +72,14 @@ pub enum CallEffect {
     Unknown,
 }
 
-/// Calls that were made again with one thing changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct CallExperiment {
     pub calls: usize,
     pub median_ms: f64,
-    /// By how much less they took, by the medians.
     pub sooner_ms: f64,
     pub effect: CallEffect,
 }
 
-/// What one end sent again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Retransmissions {
     pub segments: u32,
@@ -115,7 +110,6 @@ pub struct CallFacts {
     pub fastest_ms: f64,
     /// What the handshake took, where one connection carries all calls.
     pub handshake_ms: Option<f64>,
-    /// The least round trip that the kernel saw.
     pub rtt_ms: Option<f64>,
     /// The median of what the server says that it took itself.
     pub server_ms: Option<f64>,
@@ -123,7 +117,6 @@ pub struct CallFacts {
     pub early: u64,
     /// Calls in which Nagle's rule held the end of the request, right after the last write.
     pub held: u64,
-    /// Most bytes held so.
     pub held_bytes: u32,
     /// Calls in which this host delayed an ACK, and nothing of the reply came for as long.
     pub paused: u64,
@@ -131,7 +124,6 @@ pub struct CallFacts {
     pub quick_ack_there: CallExperiment,
     pub quick_ack_here: CallExperiment,
     pub again_here: Retransmissions,
-    /// As the server says.
     pub again_there: Retransmissions,
     /// Packets overtook each other, or came twice more often than they were sent again: a DSACK proves nothing.
     pub disordered: bool,
@@ -204,7 +196,6 @@ impl CallFacts {
         twice && self.server_ms.is_none() && self.fastest_ms >= LEAST_DELAY_MS
     }
 
-    /// How many calls waited so.
     pub fn waits(&self, diagnosis: Diagnosis) -> u64 {
         match (diagnosis.cause, diagnosis.end) {
             (Cause::DelayedAck, Some(Endpoint::There)) => self.paused,

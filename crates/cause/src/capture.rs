@@ -7,8 +7,6 @@
 //!
 //! Directions as counts: nothing is said of a single packet.
 
-#![allow(missing_docs)]
-
 use crate::Cause;
 use crate::calls::{Diagnosis, EndFinding, Endpoint};
 use quell_finding::{Evidence, Severity};
@@ -26,7 +24,6 @@ const TOO_LARGE_TIMES: u64 = 3;
 /// One direction of a connection. Times are in milliseconds, of the side where the capture was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct CaptureFacts {
-    /// Segments with data, each once.
     pub sent: u64,
     pub sent_again: u64,
     /// Segments that the receiver had twice, as it says (DSACK).
@@ -60,7 +57,6 @@ pub struct CaptureFacts {
     pub busy_ms: f64,
     /// The median of the windows that were full, in bytes.
     pub window: u64,
-    /// The largest segment that arrived, in bytes.
     pub largest_arrived: u32,
     /// Segments sent again by a timer that are longer than that.
     pub too_large: u64,

@@ -9,7 +9,6 @@ const QUEUE_US: u64 = 50_000;
 /// Timeouts in a row, each twice as long as the one before, of segments that do not arrive.
 const TIMEOUTS: u32 = 3;
 
-/// What one end's kernel tells of a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ConnectionFacts {
     /// Share of the time in which there was nothing to send (all but `busy_time`), of a connection that moves data and answers nothing.
@@ -31,7 +30,6 @@ pub struct ConnectionFacts {
     pub looks: u32,
     /// See `looks`.
     pub held_back: u32,
-    /// Timeouts in a row.
     pub timeouts: u32,
     /// A full-sized segment waits, and less than one was ever acknowledged.
     pub large_unacknowledged: bool,
@@ -61,7 +59,6 @@ impl ConnectionFacts {
 pub struct LossFacts {
     /// Segments of data that were sent for the first time.
     pub sent: u64,
-    /// Segments that were sent again.
     pub again: u64,
     /// Timers that ran out: for a retransmission, or for a probe of the tail (RFC 8985, section 7).
     pub timers: u64,

@@ -8,19 +8,19 @@
 //!   path    probes of several sizes ───────┘
 //! ```
 //!
-//! A cause is a file in `causes`. Where the facts leave several, the answer is [`Cause::Unknown`] with the facts beside it; where a cause is likely
+//! Where the facts leave several, the answer is [`Cause::Unknown`] with the facts beside it; where a cause is likely
 //! and not proven, the finding is not `sure`. Pure: no I/O, no clock.
+
+#![allow(missing_docs, reason = "nobody else uses it as a library")]
 
 pub mod calls;
 pub mod capture;
 mod causes;
 mod connection;
 mod packet_sizes;
-mod row;
 mod sender;
 
-pub use causes::{TABLE, named};
+pub use causes::{Cause, Row, TABLE, named};
 pub use connection::{ConnectionFacts, LossFacts};
 pub use packet_sizes::SizeFacts;
-pub use row::{Cause, Row};
-pub use sender::{FlowEnd, SenderCause, SenderFacts};
+pub use sender::SenderFacts;

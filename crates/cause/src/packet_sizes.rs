@@ -5,7 +5,6 @@ use crate::Cause;
 /// Sizes of IP packets, in bytes, that were sent one way of a path, unfragmented and each several times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SizeFacts<'a> {
-    /// All that were sent.
     pub sent: &'a [u32],
     /// Those of which one arrived, at least.
     pub arrived: &'a [u32],
@@ -25,7 +24,6 @@ impl SizeFacts<'_> {
         (steady && !is_told).then_some((largest, lost))
     }
 
-    /// The cause, if any.
     pub fn cause(&self) -> Option<Cause> {
         self.gap().map(|_| Cause::MtuBlackHole)
     }

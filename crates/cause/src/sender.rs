@@ -15,6 +15,7 @@
 //! ```
 
 use crate::Cause;
+use crate::calls::{Diagnosis, Endpoint};
 use quell_finding::Evidence;
 use serde::Serialize;
 
@@ -52,17 +53,13 @@ pub struct SenderFacts {
     pub receiver_queue_share: Option<f64>,
     /// The thread that writes the data was on a CPU or waited for one.
     pub sender_cpu_share: Option<f64>,
-    /// The thread that reads the data was.
     pub receiver_cpu_share: Option<f64>,
     /// The receiver read nothing, since the rate that it allows was used up.
     pub receiver_limited_share: Option<f64>,
-    /// The rate that was asked for or allowed.
     pub allowed_bits_per_second: Option<f64>,
-    /// The rate that arrived.
     pub reached_bits_per_second: f64,
     /// Standard deviation of that rate over the parts of the test, as a part of it.
     pub rate_deviation: Option<f64>,
-    /// Segments sent again.
     pub retransmits: Option<u64>,
     /// The time that a full segment takes at the rate that arrived.
     pub segment_ms: Option<f64>,
@@ -74,46 +71,21 @@ pub struct SenderFacts {
     pub idle_rtt_ms: Option<f64>,
     /// Three of four of TCP's smoothed round trips were at least this.
     pub low_rtt_ms: Option<f64>,
-    /// Half of them were.
     pub median_rtt_ms: Option<f64>,
     /// Nine of ten pings beside the flow took at least this.
     pub low_ping_ms: Option<f64>,
-    /// Bytes that arrived.
     pub arrived_bytes: u64,
-    /// Pings beside the flow.
     pub pings: u64,
-    /// Those that were answered.
     pub pings_answered: u64,
     /// The server's results, or this end's, did not get through, though small words did.
     pub results_vanished: bool,
 }
 
-/// The end of a flow at which something was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FlowEnd {
-    /// Whose data it is.
-    Sender,
-    /// Who gets it.
-    Receiver,
-}
-
-/// What a sender waited for, at which end, and whether the facts leave nothing else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SenderCause {
-    /// What.
-    pub cause: Cause,
-    /// None where it is neither end.
-    pub end: Option<FlowEnd>,
-    /// Whether the facts leave no other cause.
-    pub sure: bool,
-}
-
 impl SenderFacts {
-    /// What it waited for.
-    pub fn cause(&self) -> SenderCause {
-        let at = |cause, end, sure| SenderCause { cause, end, sure };
-        let (sender, receiver) = (Some(FlowEnd::Sender), Some(FlowEnd::Receiver));
+    /// What it waited for, and at which of the ends that sends and that receives.
+    pub fn cause(&self, [sender, receiver]: [Endpoint; 2]) -> Diagnosis {
+        let at = |cause, end, sure| Diagnosis { cause, end, sure };
+        let (sender, receiver) = (Some(sender), Some(receiver));
         if self.large_segments_vanish() {
             return at(Cause::MtuBlackHole, None, true);
         }
@@ -173,7 +145,6 @@ impl SenderFacts {
         at(Cause::Unknown, None, false)
     }
 
-    /// The part of the allowed rate that was reached.
     pub fn reached_share(&self) -> Option<f64> {
         let allowed = self.allowed_bits_per_second.filter(|bits| *bits > 0.0)?;
         Some(self.reached_bits_per_second / allowed)
@@ -184,7 +155,6 @@ impl SenderFacts {
         Some((self.low_rtt_ms? - self.idle_rtt_ms?).max(0.0))
     }
 
-    /// The part of the segments that was sent again.
     fn lost_share(&self) -> f64 {
         let segment_bytes = self.segment_ms.unwrap_or(0.0) * self.reached_bits_per_second / 8e3;
         let segments = self.arrived_bytes as f64 / segment_bytes.max(1.0);
@@ -313,9 +283,7 @@ mod tests {
 
     #[test]
     fn each_cause_by_its_facts() {
-        use FlowEnd::{Receiver, Sender};
-        let sender = Some(Sender);
-        let receiver = Some(Receiver);
+        let (sender, receiver) = (Some(Endpoint::Here), Some(Endpoint::There));
         let table = [
             (NOTHING, Cause::Unknown, None, false, "nothing is known"),
             (SenderFacts { idle_share: 0.8, ..FLAT }, Cause::SenderIdle, sender, false, "stopped"),
@@ -397,7 +365,11 @@ mod tests {
             ),
         ];
         for (facts, cause, end, sure, story) in table {
-            assert_eq!(facts.cause(), SenderCause { cause, end, sure }, "{story}");
+            assert_eq!(
+                facts.cause([Endpoint::Here, Endpoint::There]),
+                Diagnosis { cause, end, sure },
+                "{story}"
+            );
         }
     }
 

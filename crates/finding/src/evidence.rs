@@ -23,7 +23,6 @@ fn says_nothing(words: &Option<String>) -> bool {
     words.as_ref().is_none_or(String::is_empty)
 }
 
-/// The value of an [`Evidence`].
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -34,7 +33,6 @@ pub enum Value {
 }
 
 impl Evidence {
-    /// A count without a unit.
     pub fn count(name: impl Into<String>, value: u64, source: impl Into<String>) -> Self {
         Self::of(name, Value::Count(value), "", source)
     }

@@ -28,7 +28,6 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// All, the least first.
     pub const ALL: [Self; 3] = [Self::Note, Self::Warning, Self::Serious];
 
     pub fn name(self) -> &'static str {

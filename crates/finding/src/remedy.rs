@@ -6,7 +6,6 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Remedy {
-    /// Set a kernel setting.
     Sysctl {
         /// As "net/ipv4/tcp_sack".
         key: String,
@@ -14,14 +13,18 @@ pub enum Remedy {
     },
     Offload {
         device: String,
-        /// By the kernel's name.
         feature: String,
         on: bool,
     },
     /// Put another queue at a device's root.
-    Queue { device: String, queue: String },
+    Queue {
+        device: String,
+        queue: String,
+    },
     /// A command for something that Quell does not do itself.
-    Command { line: String },
+    Command {
+        line: String,
+    },
     /// Something that only a person can do.
     Advice {
         /// In a sentence without its full stop.
@@ -30,7 +33,6 @@ pub enum Remedy {
 }
 
 impl Remedy {
-    /// Set a kernel setting.
     pub fn sysctl(key: &str, value: impl Into<String>) -> Self {
         Self::Sysctl { key: key.into(), value: value.into() }
     }

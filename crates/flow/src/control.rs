@@ -18,7 +18,6 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) const ANSWER_S: u64 = 15;
 /// And for all of its words after it: they wait behind what is queued on the path, results for several of its round trips.
 const DRAIN_S: u64 = 60;
-/// When that is.
 pub(crate) const AFTER: &str = "after the data";
 /// When it has said that its results come.
 pub(crate) const RESULTS: &str = "with its results after the data";
@@ -29,13 +28,10 @@ const AT_ONCE_NS: u64 = 700_000_000;
 
 /// Times that the kernel sent again what the server does not acknowledge, before it is said that it does not hear us.
 const AGAIN: u64 = 3;
-/// Reports of a second: many times what the shortest lines ask for.
-const MOST_REPORTS: u64 = 2_000;
 
 /// How long a server may take to believe where streams come from, in nanoseconds: a round trip, if it is a Quell.
 const PROOF_NS: u64 = 1_000_000_000;
 
-/// The connection on which both ends talk.
 #[derive(Debug)]
 pub(crate) struct ControlConnection {
     pub stream: TcpSocket,
@@ -43,36 +39,9 @@ pub(crate) struct ControlConnection {
     pub cookie: Cookie,
     /// What hellos of UDP streams carry; none where the server knows of no such thing.
     pub token: Option<HelloToken>,
-    /// What a Quell server said of what it sees.
-    heard: Mutex<ServerReports>,
+    heard: Mutex<Option<Report>>,
 }
 
-/// The reports of a server.
-#[derive(Debug, Default)]
-struct ServerReports {
-    last: Option<Report>,
-    many: u64,
-    /// When the first came, in nanoseconds of the monotonic clock.
-    since_ns: u64,
-}
-
-impl ServerReports {
-    /// Takes one that came now; errors where they are more than anybody was asked for.
-    fn take(&mut self, report: Report, now: u64) -> Result<(), String> {
-        if self.many == 0 {
-            self.since_ns = now;
-        }
-        self.many += 1;
-        let seconds = now.saturating_sub(self.since_ns) / 1_000_000_000 + 1;
-        if self.many > seconds.saturating_mul(MOST_REPORTS) {
-            return Err(format!("it sends more than {MOST_REPORTS} reports a second"));
-        }
-        self.last = Some(report);
-        Ok(())
-    }
-}
-
-/// Connects to an address by the plan's way.
 pub(crate) fn connect(
     plan: &FlowPlan,
     to: SocketAddr,
@@ -84,7 +53,6 @@ pub(crate) fn connect(
     reach(plan, stream, to, stop)
 }
 
-/// Connects a socket that is ready for it.
 pub(crate) fn reach(
     plan: &FlowPlan,
     stream: TcpSocket,
@@ -102,7 +70,6 @@ pub(crate) fn reach(
     }
 }
 
-/// Connects, and proves the secret where there is one.
 fn trusted(plan: &FlowPlan, to: SocketAddr, stop: &Bell) -> Result<TcpSocket, FlowError> {
     // A path that swallows what is larger would swallow the server's results too.
     let options = StreamOptions { mss: plan.mss, ..StreamOptions::default() };
@@ -115,7 +82,6 @@ fn trusted(plan: &FlowPlan, to: SocketAddr, stop: &Bell) -> Result<TcpSocket, Fl
 }
 
 impl ControlConnection {
-    /// Connects; both prove their secret where there is one.
     pub fn open(plan: &FlowPlan, stop: &Bell) -> Result<Self, FlowError> {
         let stream = trusted(plan, plan.control, stop)?;
         let (one, two) = (nonce()?, nonce()?);
@@ -152,7 +118,6 @@ impl ControlConnection {
         Ok(Exchange::new(&self.stream, Some(deadline), stop)?)
     }
 
-    /// How long the server may take for a word.
     fn patience_ns(&self, when: &str) -> u64 {
         let round_trip_us = || tcp_info(&self.stream).map_or(0, |info| u64::from(info.rtt));
         match when {
@@ -210,7 +175,6 @@ impl ControlConnection {
         }
     }
 
-    /// Waits for this state, and no other.
     pub fn expect(&self, state: State, when: &'static str, stop: &Bell) -> Result<(), FlowError> {
         self.expect_by(monotonic_ns() + self.patience_ns(when), state, when, stop)
     }
@@ -238,7 +202,7 @@ impl ControlConnection {
 
     /// What the server said last of what it sees; none where it knows of no such thing.
     pub fn heard(&self) -> Option<Report> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).last
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take_report(
@@ -257,8 +221,8 @@ impl ControlConnection {
         exchange.read(&mut text).map_err(|e| self.failed(e, when))?;
         let report = iperf3::read(&text)
             .map_err(|e| foreign(format!("its report: {}", printable(&e.to_string(), 200))))?;
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.take(report, monotonic_ns()).map_err(foreign)
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+        Ok(())
     }
 
     fn unexpected(&self, next: State, due: State, when: &'static str) -> FlowError {
@@ -343,22 +307,5 @@ impl ControlConnection {
             let _ = exchange.write(&[State::IperfDone.byte()]);
         }
         Ok(theirs)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reports_are_taken_as_often_as_they_are_asked_for_and_no_flood_of_them() {
-        let mut heard = ServerReports::default();
-        let ms = 1_000_000;
-        for n in 0..20_000 {
-            assert!(heard.take(Report::default(), n * ms).is_ok(), "one each millisecond");
-        }
-        let mut heard = ServerReports::default();
-        let taken = (0..20_000).take_while(|_| heard.take(Report::default(), 7 * ms).is_ok());
-        assert_eq!(taken.count() as u64, MOST_REPORTS);
     }
 }

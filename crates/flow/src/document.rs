@@ -10,7 +10,6 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 
-/// All of it.
 #[derive(Debug, Serialize)]
 pub struct FlowDocument<'a> {
     headline: String,
@@ -19,7 +18,6 @@ pub struct FlowDocument<'a> {
     ends: FlowEnds<'a>,
     server_is_quell: bool,
     asked: FlowRequest,
-    /// Seconds that count.
     seconds: f64,
     up: Option<&'a DirectionReport>,
     down: Option<&'a DirectionReport>,
@@ -91,7 +89,6 @@ struct IntervalFigures {
     streams: Vec<Value>,
 }
 
-/// What each end told the other.
 #[derive(Debug, Serialize)]
 struct EndResults<'a> {
     here: &'a Results,
@@ -99,7 +96,6 @@ struct EndResults<'a> {
 }
 
 impl<'a> FlowDocument<'a> {
-    /// Of this test, under this headline.
     pub fn of(headline: String, outcome: &'a FlowMeasurement, report: &'a FlowReport) -> Self {
         let plan = &outcome.plan;
         let (seconds, bytes) = match plan.amount {
@@ -168,7 +164,6 @@ impl<'a> FlowDocument<'a> {
 }
 
 impl<'a> FailedFlow<'a> {
-    /// Of this error.
     pub fn of(plan: &'a FlowPlan, error: &FlowError) -> Self {
         let stopped = *error == FlowError::Stopped;
         let ends = FlowEnds::of(plan);
@@ -202,7 +197,6 @@ const UNITS: [(&str, &str, u64); 10] = [
     ("pmtu", "pmtu_bytes", 1),
 ];
 
-/// A state with units in its keys.
 fn moment(moment: &Moment) -> Value {
     let mut value = json!(moment);
     if let Some(keys) = value.as_object_mut() {
@@ -215,7 +209,6 @@ fn moment(moment: &Moment) -> Value {
     value
 }
 
-/// A stream's counts and its state.
 fn counts(id: u32, sends: bool, mark: &LaneCounts) -> Value {
     let mut value = moment(&mark.moment);
     value["id"] = id.into();

@@ -10,25 +10,20 @@ use std::net::SocketAddr;
 /// Why a test did not come about, or broke off.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FlowError {
-    /// What was asked for can't be.
     #[error("{0}")]
     Parameter(String),
-    /// The system would not let us.
     #[error("{0}")]
     System(#[from] SysError),
-    /// No answer to the attempt to connect.
     #[error(
         "no answer from {0} within {1}: is the address right, does a firewall let TCP port {port} through?",
         port = .0.port()
     )]
     Silent(SocketAddr, Span),
-    /// It answers over TCP, and not over UDP.
     #[error(
         "no UDP datagram came back from {0}, which answers over TCP: does a firewall hold back UDP port {port}?",
         port = .0.port()
     )]
     NoUdp(SocketAddr),
-    /// Nobody listens there.
     #[error(
         "nobody listens at {0}: start `quell serve --bind ADDRESS` or `iperf3 -s` there, or name its port with -p"
     )]
@@ -39,20 +34,16 @@ pub enum FlowError {
          --max-tests and --max-tests-per-client say, and may want a --secret-file); try again when it is free"
     )]
     Busy(SocketAddr),
-    /// The server failed, and said so.
     #[error("the server {server} gave up: {}{}", code_text(*.code), errno_text(*.errno))]
     Server {
-        /// Who.
         server: SocketAddr,
         /// iperf3's error number (iperf_api.h).
         code: i32,
         /// Its errno; 0 for none.
         errno: i32,
     },
-    /// The server went away.
     #[error("the server {0} ended the test{when}", when = at(.1))]
     Ended(SocketAddr, &'static str),
-    /// The connection to the server is gone.
     #[error("the server {0} vanished{when}", when = at(.1))]
     Vanished(SocketAddr, &'static str),
     /// What this end told of the test was never acknowledged, and the server, which waits for it, told nothing.
@@ -63,10 +54,8 @@ pub enum FlowError {
     /// The word that was due did not come for too long; others may have.
     #[error("the server {0} did not say within {2} s what was due{when}", when = at(.1))]
     Late(SocketAddr, &'static str, u64),
-    /// It speaks something else.
     #[error("{0} does not speak iperf3's protocol{when}: {2}", when = at(.1))]
     Foreign(SocketAddr, &'static str, String),
-    /// Neither end has proven that it knows the secret.
     #[error("{0}")]
     Secret(#[from] PrefaceError),
     /// Somebody wanted it to end before data flowed.
@@ -123,7 +112,6 @@ fn errno_text(errno: i32) -> String {
 }
 
 impl FlowError {
-    /// What an exchange with the server ended with.
     pub(crate) fn from_exchange(
         error: ExchangeError,
         server: SocketAddr,

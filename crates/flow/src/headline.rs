@@ -69,7 +69,6 @@ pub fn headline(
     text + "."
 }
 
-/// What became of datagrams.
 pub fn datagram_loss(datagrams: &DatagramReport) -> String {
     let DatagramReport { sent, arrived, lost, loss, unseen, tail_unknown, .. } = datagrams;
     match (*arrived, *lost) {

@@ -4,6 +4,7 @@ use crate::LaneCounts;
 use crate::datagram_counts::DatagramCounts;
 use crate::report;
 use crate::{Amount, FlowMeasurement, Interval, Senders, StreamMeasurement, Transport};
+use quell_units::time::http_date;
 use serde_json::{Map, Value, json};
 use std::time::UNIX_EPOCH;
 
@@ -60,7 +61,7 @@ fn start(outcome: &FlowMeasurement) -> Value {
         "connected": connected.collect::<Value>(),
         "version": concat!("quell ", env!("CARGO_PKG_VERSION")),
         "system_info": uname,
-        "timestamp": { "time": http_date(seconds), "timesecs": seconds },
+        "timestamp": { "time": http_date(outcome.started), "timesecs": seconds },
         "connecting_to": { "host": plan.host, "port": plan.control.port() },
         "cookie": outcome.cookie,
     });
@@ -86,7 +87,6 @@ fn start(outcome: &FlowMeasurement) -> Value {
     start
 }
 
-/// What every row of theirs begins with.
 fn row(start: f64, end: f64, bytes: u64) -> Value {
     let seconds = (end - start).max(0.0);
     json!({
@@ -168,7 +168,6 @@ fn add(sum: &LaneCounts, more: &LaneCounts) -> LaneCounts {
     all
 }
 
-/// Their jitter of several streams is the mean.
 fn average(mut sum: LaneCounts, streams: usize) -> LaneCounts {
     sum.rfc_jitter_ns /= streams.max(1) as u64;
     sum
@@ -322,7 +321,6 @@ fn stream_end(outcome: &FlowMeasurement, lane: &StreamMeasurement) -> Value {
     json!({ "sender": sender, "receiver": receiver })
 }
 
-/// A receiver's view of one stream of datagrams.
 struct UdpEnd {
     /// None where nobody knows.
     jitter_ms: Option<f64>,
@@ -392,26 +390,6 @@ fn udp_sums(outcome: &FlowMeasurement, value: &mut Value) {
             value[name] = row;
         }
     }
-}
-
-/// As in HTTP: `Sat, 21 Nov 2026 13:01:42 GMT`.
-fn http_date(seconds: u64) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let days = seconds / 86_400;
-    // Days from 0000-03-01, in eras of 400 years.
-    let shifted = days + 719_468;
-    let (era, day) = (shifted / 146_097, shifted % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let of_year = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let of_month = of_year - (153 * month + 2) / 5 + 1;
-    let number = if month < 10 { month + 3 } else { month - 9 };
-    let year = era * 400 + year + u64::from(number <= 2);
-    let (h, m, s) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    let (weekday, month) = (DAYS[(days % 7) as usize], MONTHS[(number - 1) as usize % 12]);
-    format!("{weekday}, {of_month:02} {month} {year} {h:02}:{m:02}:{s:02} GMT")
 }
 
 #[cfg(test)]
@@ -514,12 +492,5 @@ mod tests {
             // An iperf3 tells how long the test took.
             assert_eq!(sent_for(direction, None).0, 3.117);
         }
-    }
-
-    #[test]
-    fn dates_are_those_of_http() {
-        assert_eq!(http_date(1_795_266_102), "Sat, 21 Nov 2026 13:01:42 GMT");
-        assert_eq!(http_date(0), "Thu, 01 Jan 1970 00:00:00 GMT");
-        assert_eq!(http_date(951_827_696), "Tue, 29 Feb 2000 12:34:56 GMT");
     }
 }

@@ -82,7 +82,6 @@ pub fn save(
     keep.finish(End::of(outcome.broke.as_deref(), outcome.stopped))
 }
 
-/// How long it took, what was omitted included.
 fn took(outcome: &FlowMeasurement) -> Duration {
     let omitted = Duration::from_nanos(outcome.plan.omit.nanos());
     omitted.saturating_add(Duration::try_from_secs_f64(outcome.seconds).unwrap_or_default())

@@ -29,12 +29,9 @@ const WORD_NS: u64 = 3_000_000_000;
 /// After how long it is greeted again at first; each time later by half.
 const GREETING_NS: u64 = 500_000_000;
 
-/// One stream, known to the server.
 #[derive(Debug)]
 pub(crate) struct OpenLane {
-    /// Its number: 1, 3, 4 …
     pub id: u32,
-    /// The own address.
     pub local: SocketAddr,
     pub remote: SocketAddr,
     /// False where no datagram came back for as long as one was waited for, and the server spoke then.
@@ -46,7 +43,6 @@ pub(crate) struct OpenLane {
     token: Option<HelloToken>,
 }
 
-/// What moves a lane's data.
 pub(crate) struct Move<'a> {
     pub block: u64,
     pub limit: Limit,
@@ -54,7 +50,6 @@ pub(crate) struct Move<'a> {
     pub arrived: &'a dyn Gate,
     /// Rings when senders have to stop.
     pub halt: &'a Bell,
-    /// Rings when all is over.
     pub over: &'a Bell,
 }
 
@@ -202,7 +197,6 @@ fn udp(
     Ok((Lane::udp(socket, sends), greeted != Greeted::ToldLate))
 }
 
-/// How datagrams are numbered.
 fn header(plan: &FlowPlan) -> UdpHeader {
     if plan.wide { UdpHeader::Bits64 } else { UdpHeader::Bits32 }
 }
@@ -235,10 +229,8 @@ fn send_buffer(fd: BorrowedFd<'_>, bytes: u64) -> Result<(), SysError> {
     Ok(())
 }
 
-/// How a greeting ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Greeted {
-    /// Datagrams come back.
     Answered,
     /// The server spoke over TCP: it knows all streams, or says what is wrong.
     Told,
@@ -246,7 +238,6 @@ enum Greeted {
     ToldLate,
 }
 
-/// What tells that the server knows a stream.
 #[derive(Debug, Clone, Copy)]
 struct GreetingAnswer {
     /// Its answer carries this, as our hello does: nobody else's is believed.
@@ -364,7 +355,6 @@ mod tests {
     }
 
     const TOKEN: Option<HelloToken> = Some(HelloToken::new([7; 16]));
-    /// An answer, and data for the last stream.
     const ANY: GreetingAnswer = GreetingAnswer { token: None, data: true, within_ns: PATIENCE_NS };
 
     fn answer_with(token: Option<HelloToken>) -> Vec<u8> {

@@ -10,7 +10,7 @@ use crate::FlowPlan;
 use quell_model::task::{PingStream, UdpEcho};
 use quell_model::{EchoSample, EchoStatus, Event, Fact, Subject, Told};
 use quell_probe::numbered::Numbered;
-use quell_probe::{Patience, Ping, ProbeError, ProbeOptions, UdpEchoClient};
+use quell_probe::{Patience, ProbeError, ProbeOptions};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
 use quell_sys::wait::Bell;
@@ -20,7 +20,6 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The name of the stream in events and runs.
 pub const STREAM: &str = "latency";
 
 const IDLE: Span = Span::from_millis(1000);
@@ -37,24 +36,19 @@ pub(crate) const FLUSH: Span = Span::from_millis(100);
 const LINGER: Span = Span::from_millis(1000);
 /// … and at most: longer than any queue that somebody still uses.
 const MOST_LINGER: Span = Span::from_secs(60);
-/// What asks whether a Quell is there.
 const TRIES: u64 = 2;
 const TRY_EVERY: Span = Span::from_millis(10);
 const KNOCK_LINGER: Span = Span::from_millis(600);
-/// Payload of each packet in bytes.
 const SIZE: u32 = 56;
-/// What is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// STAMP over UDP (RFC 8762).
     Stamp,
-    /// ICMP echo.
     Icmp,
 }
 
 impl Method {
-    /// As in text.
     pub fn name(self) -> &'static str {
         match self {
             Method::Stamp => "STAMP over UDP",
@@ -66,7 +60,6 @@ impl Method {
 /// Round-trip times of small packets: of those that were answered, however late.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct RttSummary {
-    /// Packets that were answered, lost or late.
     pub sent: usize,
     /// Those that were waited for as long as the path showed to be needed, in vain. They are none of the next.
     pub lost: usize,
@@ -81,12 +74,9 @@ pub struct RttSummary {
     /// Median of the way there, in milliseconds by two clocks: only differences mean something.
     #[serde(skip)]
     pub up_ms: Option<f64>,
-    /// The same of the way back.
     #[serde(skip)]
     pub down_ms: Option<f64>,
-    /// Least, in milliseconds.
     pub min_ms: f64,
-    /// Median.
     pub p50_ms: f64,
     /// 90 of 100 were at most this.
     pub p90_ms: f64,
@@ -94,7 +84,6 @@ pub struct RttSummary {
     pub p95_ms: f64,
     /// 99 of 100 were at most this.
     pub p99_ms: f64,
-    /// Most.
     pub max_ms: f64,
 }
 
@@ -139,7 +128,6 @@ impl RttSummary {
         Self { unanswered, lost: self.lost - unanswered, ..self }
     }
 
-    /// How many were answered.
     pub fn answered(&self) -> usize {
         self.sent - self.lost - self.unanswered - self.late
     }
@@ -160,12 +148,9 @@ pub(crate) fn needed_ns(longest_ns: u64) -> u64 {
     longest_ns.saturating_mul(2).max(LINGER.nanos())
 }
 
-/// How waiting for replies ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PingWait {
-    /// When, in nanoseconds of the samples' clock.
     pub end_ns: i64,
-    /// How long the path shows to be needed.
     pub needed_ns: u64,
     /// Whether it was waited so long; else it broke off, and how long the path had become by then only what was answered tells.
     pub whole: bool,
@@ -191,7 +176,6 @@ pub(crate) fn tell_late(samples: &mut [EchoSample], waited: PingWait) {
     }
 }
 
-/// The longest round trip among them, in nanoseconds.
 pub(crate) fn longest_ns(samples: &[EchoSample]) -> u64 {
     samples.iter().filter_map(|sample| sample.rtt_ns).max().unwrap_or(0)
 }
@@ -205,22 +189,17 @@ pub(crate) fn all_known(samples: &[EchoSample], until_ns: i64) -> bool {
     behind == Some(known.len() as u64)
 }
 
-/// Latency without and with load.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Latency {
     /// What was sent; none where nothing could be.
     pub method: Option<Method>,
-    /// Why nothing was measured.
     pub note: Option<String>,
     /// How long the path takes for each of its packets, where it is slow, in nanoseconds.
     pub(crate) each_ns: u64,
-    /// Over the idle path.
     pub idle: Vec<EchoSample>,
-    /// Beside the load.
     pub loaded: Vec<EchoSample>,
     /// Most of the idle path's that the server left unanswered.
     pub idle_unanswered: u64,
-    /// The same of those beside the load.
     pub loaded_unanswered: u64,
 }
 
@@ -350,26 +329,18 @@ fn run(
         }
         _ => {}
     };
-    match method {
+    let stream = STREAM.to_owned();
+    let prober = match method {
         Method::Stamp => {
-            let echo =
-                UdpEcho { stream: STREAM.into(), to: plan.to, interval, size: SIZE, tos, linger };
-            UdpEchoClient::open(&[(echo, options)], 1)?
-                .flushing_every(FLUSH)
-                .run(window, stop, &emit)?;
+            let echo = UdpEcho { stream, to: plan.to, interval, size: SIZE, tos, linger };
+            quell_probe::udp::open(&[(echo, options)], 1)?
         }
         Method::Icmp => {
-            let ping = PingStream {
-                stream: STREAM.into(),
-                to: plan.to.ip(),
-                interval,
-                size: SIZE,
-                tos,
-                linger,
-            };
-            Ping::open(&[(ping, options)], 1)?.flushing_every(FLUSH).run(window, stop, &emit)?;
+            let ping = PingStream { stream, to: plan.to.ip(), interval, size: SIZE, tos, linger };
+            quell_probe::ping::open(&[(ping, options)], 1)?
         }
-    }
+    };
+    prober.flushing_every(FLUSH).run(window, stop, &emit)?;
     Ok(unanswered.into_inner())
 }
 

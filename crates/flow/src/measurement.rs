@@ -9,12 +9,9 @@ use quell_wire::iperf3::{HostCounters, Moment, PartStream, Results, StreamResult
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
-/// One stream between two reports.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct IntervalStream {
-    /// Its number: 1, 3, 4 …
     pub id: u32,
-    /// Whether this end sends.
     pub sends: bool,
     /// Counts of this interval, states at its end.
     pub mark: LaneCounts,
@@ -25,38 +22,28 @@ pub struct IntervalStream {
 pub struct ServerCounts {
     /// Datagrams that were lost on their way there.
     pub lost: u64,
-    /// Jitter of those that came, in nanoseconds.
     pub jitter_ns: u64,
-    /// Segments that the server sent again.
     pub retransmits: u64,
-    /// Round-trip time of the server's TCP in microseconds.
     pub srtt_us: u64,
-    /// The server's congestion windows together, in bytes.
     pub cwnd: u64,
 }
 
-/// The time between two reports.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Interval {
     /// Seconds from where counting began; negative while it has not.
     pub start_s: f64,
-    /// See `start_s`.
     pub end_s: f64,
-    /// Whether it does not count.
     pub omitted: bool,
-    /// The streams.
     pub lanes: Vec<IntervalStream>,
     /// What the server said meanwhile; none of one that says nothing.
     pub heard: Option<ServerCounts>,
 }
 
 impl Interval {
-    /// How long it was, in seconds.
     pub fn seconds(&self) -> f64 {
         (self.end_s - self.start_s).max(0.0)
     }
 
-    /// Bits a second of one direction.
     pub fn rate(&self, up: bool) -> Option<f64> {
         let mut lanes = self.lanes.iter().filter(|lane| lane.sends == up).peekable();
         lanes.peek()?;
@@ -65,18 +52,13 @@ impl Interval {
     }
 }
 
-/// One stream as this end saw it.
 #[derive(Debug, Clone)]
 pub struct StreamMeasurement {
-    /// Its number: 1, 3, 4 …
     pub id: u32,
     /// Its descriptor, by which iperf3 names it.
     pub number: i32,
-    /// Whether this end sent.
     pub sends: bool,
-    /// The own address.
     pub local: SocketAddr,
-    /// The server's.
     pub remote: SocketAddr,
     /// Counts of the time that counts; states at its end.
     pub mark: LaneCounts,
@@ -88,18 +70,13 @@ pub struct StreamMeasurement {
     pub moments: Vec<Moment>,
     /// Times between arrivals in the time that counts, at a receiver of datagrams.
     pub gaps: Option<LogHistogram>,
-    /// The longest of them in nanoseconds.
     pub longest_gap_ns: Option<u64>,
     /// Seconds in which its data was counted at this end; none where that is no time, as of one datagram.
     pub seconds: Option<f64>,
-    /// The congestion control in use at this end.
     pub congestion: Option<String>,
-    /// Segment size in bytes.
     pub mss: Option<u32>,
     /// The part of its time in which what moved its data was on a CPU or waited for one, from 0 to 1; none where the kernel does not tell.
     pub toil: Option<f64>,
-    /// The part of its time in which this program did not run when it was to; none of what sends.
-    pub paused: Option<f64>,
     /// Send and receive buffer in bytes as the kernel counts them.
     pub buffers: (Option<u64>, Option<u64>),
 }
@@ -116,55 +93,39 @@ impl StreamMeasurement {
     }
 }
 
-/// What is told while it goes.
 #[derive(Debug)]
 pub enum Progress<'a> {
-    /// The server is there; the idle path is measured.
     Connected {
-        /// Bytes in one write or datagram.
         block: u64,
     },
-    /// Data flows.
     Started {
-        /// Without a load.
         latency: &'a Latency,
         /// Whether the server says what it sees while it goes.
         hears: bool,
     },
-    /// One report.
     Interval(&'a Interval),
-    /// The data is through; the server's results are awaited.
     Ending,
 }
 
 /// A test that was carried out, perhaps not to its end.
 #[derive(Debug, Clone)]
 pub struct FlowMeasurement {
-    /// What was asked for.
     pub plan: FlowPlan,
     /// When data began to flow, by the wall clock.
     pub started: SystemTime,
     /// The test's cookie, for iperf3's JSON.
     pub cookie: String,
-    /// Bytes in one write or datagram.
     pub block: u64,
-    /// Segment size of the connection to the server.
     pub control_mss: Option<u32>,
     /// Round-trip time of the connection to the server before the test, in microseconds.
     pub control_rtt_us: Option<u32>,
-    /// MTU of the path to the server.
     pub path_mtu: Option<u32>,
-    /// Seconds that count.
     pub seconds: f64,
-    /// The streams.
     pub lanes: Vec<StreamMeasurement>,
-    /// The reports.
     pub intervals: Vec<Interval>,
-    /// What this end told the server.
     pub ours: Results,
     /// What the server told, as far as it can be; none where it got lost before.
     pub theirs: Option<Results>,
-    /// What the server told and can't be, in words.
     pub doubts: Vec<String>,
     /// What this host's kernel counted during the test, other programs' traffic among it.
     pub here: Option<HostCounters>,
@@ -172,18 +133,15 @@ pub struct FlowMeasurement {
     pub own_queue: Option<Standing>,
     /// The same of the devices to which what comes in by that one is redirected.
     pub incoming: Vec<Standing>,
-    /// Small packets.
     pub latency: Latency,
     /// Why it ended before its time, or without the server's results.
     pub broke: Option<String>,
     /// Whether the server said that its results come, and they did not, or waited in vain for those of this end.
     pub results_vanished: bool,
-    /// Whether the user ended it.
     pub stopped: bool,
 }
 
 impl FlowMeasurement {
-    /// What the server told of a stream.
     pub(crate) fn their_stream(&self, id: u32) -> Option<&StreamResult> {
         self.theirs.as_ref()?.streams.iter().find(|stream| stream.id == id)
     }
@@ -193,7 +151,6 @@ impl FlowMeasurement {
         self.theirs.as_ref()?.quell.as_ref()?.streams.iter().find(|stream| stream.id == id)
     }
 
-    /// Whether the server is a Quell.
     pub fn quell_server(&self) -> bool {
         self.theirs.as_ref().is_some_and(|theirs| theirs.quell.is_some())
     }
@@ -201,61 +158,63 @@ impl FlowMeasurement {
 
 /// Made up for tests.
 #[cfg(test)]
-impl FlowMeasurement {
-    pub(crate) fn example(
-        plan: FlowPlan,
-        lanes: Vec<StreamMeasurement>,
-        theirs: Option<Results>,
-    ) -> Self {
-        Self {
-            plan,
-            started: SystemTime::UNIX_EPOCH,
-            cookie: String::new(),
-            block: 1000,
-            control_mss: None,
-            control_rtt_us: None,
-            path_mtu: None,
-            seconds: 1.0,
-            lanes,
-            intervals: Vec::new(),
-            ours: Results::default(),
-            theirs,
-            doubts: Vec::new(),
-            here: None,
-            own_queue: None,
-            incoming: Vec::new(),
-            latency: Latency::default(),
-            broke: None,
-            results_vanished: false,
-            stopped: false,
+mod tests {
+    use super::*;
+
+    impl FlowMeasurement {
+        pub(crate) fn example(
+            plan: FlowPlan,
+            lanes: Vec<StreamMeasurement>,
+            theirs: Option<Results>,
+        ) -> Self {
+            Self {
+                plan,
+                started: SystemTime::UNIX_EPOCH,
+                cookie: String::new(),
+                block: 1000,
+                control_mss: None,
+                control_rtt_us: None,
+                path_mtu: None,
+                seconds: 1.0,
+                lanes,
+                intervals: Vec::new(),
+                ours: Results::default(),
+                theirs,
+                doubts: Vec::new(),
+                here: None,
+                own_queue: None,
+                incoming: Vec::new(),
+                latency: Latency::default(),
+                broke: None,
+                results_vanished: false,
+                stopped: false,
+            }
         }
     }
-}
 
-#[cfg(test)]
-impl StreamMeasurement {
-    /// Stream 1 with these counts of the omitted and the counted time.
-    pub(crate) fn example(sends: bool, omitted: LaneCounts, mark: LaneCounts) -> Self {
-        let at = SocketAddr::from(([127, 0, 0, 1], 5201));
-        let sum = |of: fn(&LaneCounts) -> u64| of(&omitted) + of(&mark);
-        Self {
-            id: 1,
-            number: 5,
-            sends,
-            local: at,
-            remote: at,
-            moved: (sum(|m| m.moment.bytes), sum(|m| m.moment.packets)),
-            mark,
-            omitted,
-            moments: Vec::new(),
-            gaps: None,
-            longest_gap_ns: None,
-            seconds: Some(1.0),
-            congestion: None,
-            mss: None,
-            toil: None,
-            paused: None,
-            buffers: (None, Some(1 << 20)),
+    impl StreamMeasurement {
+        /// Stream 1 with these counts of the omitted and the counted time.
+        pub(crate) fn example(sends: bool, omitted: LaneCounts, mark: LaneCounts) -> Self {
+            let at = SocketAddr::from(([127, 0, 0, 1], 5201));
+            let sum = |of: fn(&LaneCounts) -> u64| of(&omitted) + of(&mark);
+            Self {
+                id: 1,
+                number: 5,
+                sends,
+                local: at,
+                remote: at,
+                moved: (sum(|m| m.moment.bytes), sum(|m| m.moment.packets)),
+                mark,
+                omitted,
+                moments: Vec::new(),
+                gaps: None,
+                longest_gap_ns: None,
+                seconds: Some(1.0),
+                congestion: None,
+                mss: None,
+                toil: None,
+                buffers: (None, Some(1 << 20)),
+            }
         }
     }
 }

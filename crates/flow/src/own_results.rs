@@ -77,7 +77,6 @@ fn part(lane: &StreamMeasurement) -> PartStream {
         send_buffer: lane.buffers.0,
         receive_buffer: lane.buffers.1,
         toil: lane.toil,
-        paused: lane.paused,
         held_back: None,
         out_of_order: lane.mark.reordered,
         duplicates: lane.mark.duplicates,

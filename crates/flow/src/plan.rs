@@ -13,7 +13,6 @@ pub const MOST_STREAMS: u32 = 128;
 pub const LARGEST_BLOCK: u64 = 1 << 20;
 /// Largest payload of a datagram over IPv4; over IPv6 it is 20 more, which nobody needs.
 pub const LARGEST_DATAGRAM: u64 = 65_507;
-/// Smallest: its time and number.
 pub const SMALLEST_DATAGRAM: u64 = 12;
 /// What TCP carries in a packet of Ethernet, with its timestamps over IPv4.
 const USUAL_DATAGRAM: u64 = 1448;
@@ -27,20 +26,15 @@ const LONGEST: Span = Span::from_secs(86_400);
 const CONNECT_WITHIN: Span = Span::from_secs(10);
 /// Most datagrams of a burst (`MAX_BURST` of iperf3).
 const MOST_BURST: u32 = 1000;
-/// Longest time left out.
 const LONGEST_OMIT: Span = Span::from_secs(600);
 
-/// What carries the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
-    /// TCP.
     Tcp,
-    /// UDP.
     Udp,
 }
 
 impl Transport {
-    /// `TCP` or `UDP`.
     pub fn name(self) -> &'static str {
         match self {
             Transport::Tcp => "TCP",
@@ -49,18 +43,13 @@ impl Transport {
     }
 }
 
-/// Who sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Senders {
-    /// This host.
     Up,
-    /// The server.
     Down,
-    /// Both at once.
     Both,
 }
 
-/// When it is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
     /// After this time, the omitted one not counted.
@@ -69,22 +58,14 @@ pub enum Amount {
     Bytes(u64),
 }
 
-/// A test.
 #[derive(Debug, Clone)]
 pub struct FlowPlan {
-    /// The server as the user named it.
     pub host: String,
-    /// Where data goes.
     pub to: SocketAddr,
-    /// Where the two ends talk about the test.
     pub control: SocketAddr,
-    /// TCP or UDP.
     pub transport: Transport,
-    /// Who sends.
     pub direction: Senders,
-    /// Streams in each direction.
     pub streams: u32,
-    /// When it is over.
     pub amount: Amount,
     /// The amount in blocks, of which the path may decide how long they are; `amount` is then made of it.
     pub blocks: Option<u64>,
@@ -98,7 +79,6 @@ pub struct FlowPlan {
     pub wide: bool,
     /// What is sent is easy to compress.
     pub repeating: bool,
-    /// The server shall send what it printed.
     pub server_output: bool,
     /// A text that a server is told and that stands in the results.
     pub extra_data: Option<String>,
@@ -116,27 +96,18 @@ pub struct FlowPlan {
     pub pacing: Option<u64>,
     /// Bytes in one write or datagram; none for what suits the path.
     pub block: Option<u64>,
-    /// Socket buffers in bytes.
     pub window: Option<u64>,
-    /// Maximum segment size.
     pub mss: Option<u32>,
     /// Congestion control of each stream; a shorter list is gone through again. Empty for the system's.
     pub congestion: Vec<String>,
-    /// The TOS byte, ECN bits of datagrams included.
     pub tos: u8,
-    /// `TCP_NODELAY`.
     pub nodelay: bool,
     /// The payload is not copied on its way out.
     pub zero_copy: bool,
-    /// Time between reports.
     pub interval: Span,
-    /// By which own address and device.
     pub way: Way,
-    /// Nothing but iperf3's own protocol.
     pub plain: bool,
-    /// Ping beside the load.
     pub latency: bool,
-    /// What the server wants to hear first.
     pub secret: Option<Secret>,
 }
 
@@ -273,7 +244,6 @@ impl FlowPlan {
         Some(amount.div_ceil(block.max(1)))
     }
 
-    /// Streams of both directions together.
     pub fn all_streams(&self) -> usize {
         self.streams as usize * if self.direction == Senders::Both { 2 } else { 1 }
     }

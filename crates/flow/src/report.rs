@@ -4,7 +4,8 @@ use crate::datagram_counts::DatagramCounts;
 use crate::latency::RttSummary;
 use crate::sender_facts::{FlowSender, settled};
 use crate::{Amount, FlowMeasurement, Senders, StreamMeasurement, Transport};
-use quell_cause::{Cause, FlowEnd, SenderFacts};
+use quell_cause::calls::Endpoint;
+use quell_cause::{Cause, SenderFacts};
 use quell_finding::Finding;
 use quell_grade::{Assessment, LoadedDelay};
 use quell_load::own_queue::Standing;
@@ -13,31 +14,22 @@ use quell_stats::LogHistogram;
 use quell_wire::iperf3::{HostCounters, Moment, Part, PartStream, StreamResult};
 use serde::Serialize;
 
-/// Everything that is told of a test.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FlowReport {
-    /// From here to the server.
     pub up: Option<DirectionReport>,
-    /// From the server to here.
     pub down: Option<DirectionReport>,
-    /// Latency over the idle path.
     pub idle: Option<RttSummary>,
-    /// Latency beside the load.
     pub loaded: Option<RttSummary>,
     /// Milliseconds that the load adds to the median; none where most pings had no answer.
     pub added_ms: Option<f64>,
     /// Of the way there alone, where the reflector tells: two clocks' offset cancels, their drift during the test (some 0.01 ms a second) does
     /// not.
     pub added_up_ms: Option<f64>,
-    /// Of the way back alone.
     pub added_down_ms: Option<f64>,
     /// How well a call, a game and a page work beside it; none of too few pings.
     pub grade: Option<Assessment>,
-    /// What the window had to be.
     pub bdp: Option<Bdp>,
-    /// This host.
     pub here: HostReport,
-    /// The server's.
     pub there: Option<HostReport>,
     /// What is unknown because what the server told of it can't be.
     pub doubts: Vec<String>,
@@ -153,7 +145,7 @@ impl DirectionReport {
         let (sender, receiver) = if name == "up" { (here, there) } else { (there, here) };
         // A queue, or a thread, may be the receiver's.
         let of_receiver = matches!(self.cause, Some(Cause::OwnQueue | Cause::Cpu))
-            && self.cause_end == Some(if name == "up" { HostEnd::There } else { HostEnd::Here });
+            && self.cause_end == Some(if name == "up" { Endpoint::There } else { Endpoint::Here });
         let sender = if of_receiver { receiver } else { sender };
         let finding = self.cause?.finding(name, sender, receiver);
         let evidence = self.facts.as_ref().map(SenderFacts::evidence).unwrap_or_default();
@@ -161,7 +153,6 @@ impl DirectionReport {
     }
 }
 
-/// One direction, all streams together.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct DirectionReport {
     /// Payload that arrived, in bits a second: the receiver's count; of TCP what was acknowledged, where that got lost or can't be. None where nobody
@@ -169,33 +160,25 @@ pub struct DirectionReport {
     pub bits_per_second: Option<f64>,
     /// Payload that was sent, in bits a second, where nobody knows what of it arrived.
     pub sent_bits_per_second: Option<f64>,
-    /// Whether the receiver counted.
     pub by_receiver: bool,
     /// Bytes that left the sender: over TCP those that were acknowledged when it ended, and what the receiver got until the end reached it.
     pub sent_bytes: Option<u64>,
-    /// Bytes that the receiver got.
     pub received_bytes: Option<u64>,
-    /// Seconds that count, in this direction.
     pub seconds: Option<f64>,
-    /// TCP: segments that were sent again.
     pub retransmits: Option<u64>,
     /// TCP: the least round-trip time that the sender's kernel saw, median and highest of its smoothed one while it sent, in milliseconds.
     pub tcp_rtt_ms: Option<[f64; 3]>,
     /// TCP: the largest window that the receiver offered after the first tenth of the time, in bytes.
     #[serde(rename = "window_bytes")]
     pub window: Option<u64>,
-    /// TCP: the largest congestion window, in bytes.
     #[serde(rename = "cwnd_bytes")]
     pub cwnd: Option<u64>,
-    /// TCP: congestion controls in use at the sender.
     pub congestion: Vec<String>,
     /// TCP: what the sender waited for; none where its kernel does not tell.
     pub cause: Option<Cause>,
     /// At which end; none where it is neither, or not known.
-    pub cause_end: Option<HostEnd>,
-    /// Whether the facts leave no other cause.
+    pub cause_end: Option<Endpoint>,
     pub sure: bool,
-    /// TCP: the facts behind that.
     pub facts: Option<SenderFacts>,
     /// Where packets of this direction waited in a queue of this host: what was seen there.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -203,34 +186,20 @@ pub struct DirectionReport {
     /// Packets that this host's own device dropped meanwhile, or one to which what comes in is redirected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped_here: Option<LocalDrops>,
-    /// UDP: what became of the datagrams.
     pub datagrams: Option<DatagramReport>,
-    /// Each stream's bits a second.
     #[serde(rename = "streams_bits_per_second")]
     pub streams: Vec<Option<f64>>,
-}
-
-/// An end of a test.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum HostEnd {
-    /// This host.
-    Here,
-    /// The server.
-    There,
 }
 
 /// Packets that this host's own device dropped while a flow left by it, or came in: the flow's own, or others'.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LocalDrops {
-    /// The device.
     pub device: String,
     /// The device whose incoming packets are redirected to it; none where it dropped what goes out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirected_from: Option<String>,
     /// Its queues' kinds, as the kernel spells them, the root's first.
     pub kinds: Vec<String>,
-    /// How many.
     pub packets: u64,
     /// Whether filters before its queues dropped them (`ingress`, or `clsact`, which counts both ways together), and not the queues.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -238,14 +207,12 @@ pub struct LocalDrops {
 }
 
 impl LocalDrops {
-    /// Those of queues.
     fn of(seen: &Standing) -> Option<Self> {
         let packets = seen.dropped + seen.emulated;
         let Standing { device, redirected_from, kinds, .. } = seen.clone();
         (packets > 0).then_some(Self { device, redirected_from, kinds, packets, filters: false })
     }
 
-    /// Those of filters before them.
     fn by_filters(seen: &Standing) -> Option<Self> {
         let (device, packets) = (seen.device.clone(), seen.filtered);
         let place = |kind: &&String| matches!(kind.as_str(), "clsact" | "ingress");
@@ -255,12 +222,9 @@ impl LocalDrops {
     }
 }
 
-/// DatagramReport of one direction.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DatagramReport {
-    /// Sent.
     pub sent: u64,
-    /// ByteCountdown, copies not counted.
     pub arrived: u64,
     /// That did not arrive, though a later one did.
     pub lost: u64,
@@ -297,14 +261,10 @@ pub struct Bdp {
     /// Bits a second: what was asked for, or what was reached.
     #[serde(rename = "bits_per_second")]
     pub rate: f64,
-    /// Whether it was asked for.
     pub asked: bool,
-    /// Round-trip time of the idle path in milliseconds.
     pub rtt_ms: f64,
-    /// Bytes that one stream needs in flight.
     #[serde(rename = "needed_bytes")]
     pub needed: u64,
-    /// The window that the receiver offered it, in bytes.
     #[serde(rename = "offered_bytes")]
     pub offered: u64,
     /// What the sender's socket buffer holds, as the kernel counts it.
@@ -315,28 +275,22 @@ pub struct Bdp {
     pub enough: Option<bool>,
 }
 
-/// One host.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HostReport {
     /// CPU of the program, in percent of one CPU; none where it is not known.
     pub cpu_percent: Option<f64>,
-    /// In user space.
     pub cpu_user_percent: Option<f64>,
-    /// In the kernel.
     pub cpu_system_percent: Option<f64>,
     /// CPU of the whole host, in percent of all its CPUs.
     pub host_busy_percent: Option<f64>,
-    /// CPUs.
     pub cpus: Option<u32>,
     /// What the host counted during the test, other programs' traffic among it.
     pub counted: Option<HostCounters>,
 }
 
-/// One figure of a spread.
 type Figure = fn(&RttSummary) -> Option<f64>;
 
 impl FlowReport {
-    /// Of this test.
     pub fn of(outcome: &FlowMeasurement) -> Self {
         let theirs = outcome.theirs.as_ref();
         let has = |direction| outcome.plan.direction != direction;
@@ -435,13 +389,9 @@ impl DirectionReport {
     }
 
     fn of(outcome: &FlowMeasurement, up: bool, idle_ms: Option<f64>) -> Self {
-        let udp = outcome.plan.transport == Transport::Udp;
-        let lanes: Vec<&StreamMeasurement> =
-            outcome.lanes.iter().filter(|l| l.sends == up).collect();
-        let theirs: Vec<Option<&StreamResult>> =
-            lanes.iter().map(|l| outcome.their_stream(l.id)).collect();
-        let parts: Vec<Option<&PartStream>> =
-            lanes.iter().map(|l| outcome.their_part(l.id)).collect();
+        let way = Way::of(outcome, up);
+        let Way { udp, lanes, theirs, moments, .. } = &way;
+        let (udp, from_ns) = (*udp, way.from_ns);
         let ours: Vec<u64> = lanes.iter().map(|l| l.mark.moment.bytes).collect();
         let their_bytes: Option<Vec<u64>> = theirs.iter().map(|t| t.map(|t| t.bytes)).collect();
         let there: Option<u64> = their_bytes.as_ref().map(|b| b.iter().sum());
@@ -451,8 +401,7 @@ impl DirectionReport {
         // What came was sent, though its acknowledgement was still on its way.
         let sent = sent.map(|sent| if udp { sent } else { sent.max(received.unwrap_or(0)) });
         // What became of datagrams only their receiver knows.
-        let datagrams =
-            (udp && by_receiver).then(|| DatagramReport::of(outcome, &lanes, &parts, up));
+        let datagrams = (udp && by_receiver).then(|| DatagramReport::of(&way));
         // The receiver's cut between what counts and what does not is a little later than the sender's: bytes are those of the datagrams.
         let sent = match &datagrams {
             Some(all) if !all.tail_unknown && !all.omitted_included => {
@@ -462,78 +411,21 @@ impl DirectionReport {
         };
         let lasted: Vec<Option<f64>> = lanes.iter().map(|l| received_in(outcome, l)).collect();
         let seconds = lasted.iter().flatten().copied().reduce(f64::max);
-        let rate = |bytes: u64, seconds: f64| match seconds > 0.0 {
-            true => bytes as f64 * 8.0 / seconds,
-            false => 0.0,
-        };
         let arrived = if up { their_bytes.unwrap_or(ours) } else { ours };
-        let moments: Vec<&[Moment]> = match up {
-            true => lanes.iter().map(|l| &l.moments[..]).collect(),
-            false => parts.iter().flatten().map(|p| &p.moments[..]).collect(),
-        };
-        // A server counts from where data began to flow.
-        let from_ns = if up { 0 } else { i64::try_from(outcome.plan.omit.nanos()).unwrap_or(0) };
-        let asked = outcome.plan.rate.into_iter().chain(outcome.plan.pacing).min();
-        let amount = match outcome.plan.amount {
-            Amount::Bytes(bytes) => Some(bytes / u64::from(outcome.plan.streams.max(1))),
-            Amount::Time(_) => None,
-        };
         let counted = seconds.map(|seconds| rate(arrived.iter().sum(), seconds));
-        let reached = counted.unwrap_or(0.0);
         // Of datagrams only their receiver knows.
         let is_unknown = udp && !by_receiver;
-        let (here, there) =
-            (toil(lanes.iter().map(|l| l.toil)), toil(parts.iter().map(|p| p.as_ref()?.toil)));
-        let receiver_limited = toil(parts.iter().map(|p| p.as_ref()?.held_back));
-        let mss = match up {
-            true => lanes.iter().find_map(|l| l.mss),
-            false => parts.iter().flatten().find_map(|p| p.mss),
-        };
         let most = |of: fn(&Moment) -> u64| {
             moments.iter().flat_map(|m| settled(m, from_ns)).map(of).max().filter(|most| *most > 0)
         };
-        let known = |n: i64| u64::try_from(n).ok();
-        let retransmits = match (udp, up) {
-            (true, _) => None,
-            (false, true) => Some(lanes.iter().map(|l| l.mark.moment.retransmits).sum()),
-            (false, false) => theirs.iter().map(|t| known(t.as_ref()?.retransmits)).sum(),
-        };
-        let mut congestion: Vec<String> = match up {
-            true => lanes.iter().filter_map(|l| l.congestion.clone()).collect(),
-            false => parts.iter().flatten().filter_map(|p| p.congestion.clone()).collect(),
-        };
-        if congestion.is_empty() && !up && !udp {
-            congestion.extend(outcome.theirs.as_ref().and_then(|t| t.congestion_used.clone()));
-        }
-        congestion.dedup();
+        let retransmits = way.retransmits();
         let before = lanes.iter().map(|lane| lane.omitted.moment.bytes).sum::<u64>();
-        let facts = FlowSender {
-            here: up,
-            moments: &moments,
-            from_ns,
-            amount,
-            asked,
-            mss,
-            reached,
-            arrived_bytes: before
-                + lanes.iter().map(|l| l.mark.moment.bytes).sum::<u64>().max(received.unwrap_or(0)),
-            retransmits,
-            cpu: if up { [here, there] } else { [there, here] },
-            receiver_limited: receiver_limited.filter(|_| up),
-            idle_ping_ms: idle_ms,
-        };
-        let facts = (!udp).then(|| facts.facts(outcome)).flatten();
-        let found = facts.as_ref().map(SenderFacts::cause);
+        let arrived_bytes = before + here.max(received.unwrap_or(0));
+        let sender = way.sender(counted.unwrap_or(0.0), arrived_bytes, idle_ms);
+        let facts = (!udp).then(|| sender.facts(outcome)).flatten();
         let ends =
-            if up { [HostEnd::Here, HostEnd::There] } else { [HostEnd::There, HostEnd::Here] };
-        let cause_end = found.and_then(|found| match (found.cause, found.end) {
-            (_, Some(FlowEnd::Sender)) => Some(ends[0]),
-            (_, Some(FlowEnd::Receiver)) => Some(ends[1]),
-            // Who asks for a rate is here, and what fq lets out.
-            (Cause::RateLimit, None) if asked.is_some() || up => Some(HostEnd::Here),
-            (Cause::RateLimit, None) => Some(HostEnd::There),
-            _ => None,
-        });
+            if up { [Endpoint::Here, Endpoint::There] } else { [Endpoint::There, Endpoint::Here] };
+        let found = facts.as_ref().map(|facts| facts.cause(ends));
         Self {
             bits_per_second: counted.filter(|_| !is_unknown),
             sent_bits_per_second: counted.filter(|_| is_unknown),
@@ -542,12 +434,18 @@ impl DirectionReport {
             received_bytes: received,
             seconds,
             retransmits,
-            tcp_rtt_ms: rtt(&moments, from_ns),
+            tcp_rtt_ms: rtt(moments, from_ns),
             window: most(|m| m.window),
             cwnd: most(|m| m.cwnd),
-            congestion,
+            congestion: way.congestion(),
             cause: found.map(|found| found.cause),
-            cause_end,
+            cause_end: found.and_then(|found| match found.cause {
+                // Who asks for a rate is here, and what fq lets out.
+                Cause::RateLimit if found.end.is_none() => {
+                    Some(if sender.asked.is_some() { Endpoint::Here } else { ends[0] })
+                }
+                _ => found.end,
+            }),
             sure: found.is_some_and(|found| found.sure),
             facts,
             own_queue: match found.map(|found| found.cause) {
@@ -563,6 +461,92 @@ impl DirectionReport {
             },
         }
     }
+}
+
+/// What both ends tell of the streams of one direction.
+struct Way<'a> {
+    outcome: &'a FlowMeasurement,
+    up: bool,
+    udp: bool,
+    lanes: Vec<&'a StreamMeasurement>,
+    theirs: Vec<Option<&'a StreamResult>>,
+    parts: Vec<Option<&'a PartStream>>,
+    /// The states of each stream at its sender; a server counts from where data began to flow.
+    moments: Vec<&'a [Moment]>,
+    from_ns: i64,
+}
+
+impl<'a> Way<'a> {
+    fn of(outcome: &'a FlowMeasurement, up: bool) -> Self {
+        let lanes: Vec<_> = outcome.lanes.iter().filter(|l| l.sends == up).collect();
+        let parts: Vec<_> = lanes.iter().map(|l| outcome.their_part(l.id)).collect();
+        Self {
+            outcome,
+            up,
+            udp: outcome.plan.transport == Transport::Udp,
+            theirs: lanes.iter().map(|l| outcome.their_stream(l.id)).collect(),
+            moments: match up {
+                true => lanes.iter().map(|l| &l.moments[..]).collect(),
+                false => parts.iter().flatten().map(|p| &p.moments[..]).collect(),
+            },
+            from_ns: if up { 0 } else { outcome.plan.omit.nanos().cast_signed() },
+            lanes,
+            parts,
+        }
+    }
+
+    fn retransmits(&self) -> Option<u64> {
+        let known = |n: i64| u64::try_from(n).ok();
+        match (self.udp, self.up) {
+            (true, _) => None,
+            (false, true) => Some(self.lanes.iter().map(|l| l.mark.moment.retransmits).sum()),
+            (false, false) => self.theirs.iter().map(|t| known(t.as_ref()?.retransmits)).sum(),
+        }
+    }
+
+    fn congestion(&self) -> Vec<String> {
+        let mut all: Vec<String> = match self.up {
+            true => self.lanes.iter().filter_map(|l| l.congestion.clone()).collect(),
+            false => self.parts.iter().flatten().filter_map(|p| p.congestion.clone()).collect(),
+        };
+        if all.is_empty() && !self.up && !self.udp {
+            let theirs = self.outcome.theirs.as_ref();
+            all.extend(theirs.and_then(|t| t.congestion_used.clone()));
+        }
+        all.dedup();
+        all
+    }
+
+    fn sender(&self, reached: f64, arrived_bytes: u64, idle_ms: Option<f64>) -> FlowSender<'_> {
+        let Self { up, lanes, parts, .. } = self;
+        let plan = &self.outcome.plan;
+        let here = toil(lanes.iter().map(|l| l.toil));
+        let there = toil(parts.iter().map(|p| p.as_ref()?.toil));
+        FlowSender {
+            here: *up,
+            moments: &self.moments,
+            from_ns: self.from_ns,
+            amount: match plan.amount {
+                Amount::Bytes(bytes) => Some(bytes / u64::from(plan.streams.max(1))),
+                Amount::Time(_) => None,
+            },
+            asked: plan.rate.into_iter().chain(plan.pacing).min(),
+            mss: match up {
+                true => lanes.iter().find_map(|l| l.mss),
+                false => parts.iter().flatten().find_map(|p| p.mss),
+            },
+            reached,
+            arrived_bytes,
+            retransmits: self.retransmits(),
+            cpu: if *up { [here, there] } else { [there, here] },
+            receiver_limited: toil(parts.iter().map(|p| p.as_ref()?.held_back)).filter(|_| *up),
+            idle_ping_ms: idle_ms,
+        }
+    }
+}
+
+fn rate(bytes: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
 }
 
 /// In how many seconds what a stream's receiver counted came. None where there is no time: one datagram that is all that was sent, or of an amount,
@@ -641,12 +625,8 @@ fn rtt(moments: &[&[Moment]], from_ns: i64) -> Option<[f64; 3]> {
 }
 
 impl DatagramReport {
-    fn of(
-        outcome: &FlowMeasurement,
-        lanes: &[&StreamMeasurement],
-        parts: &[Option<&PartStream>],
-        up: bool,
-    ) -> Self {
+    fn of(way: &Way<'_>) -> Self {
+        let Way { outcome, up, lanes, parts, .. } = way;
         let counts =
             DatagramCounts::sum(lanes.iter().filter_map(|lane| DatagramCounts::of(outcome, lane)));
         let ours = |of: fn(&StreamMeasurement) -> u64| lanes.iter().map(|l| of(l)).sum::<u64>();

@@ -8,18 +8,15 @@ use quell_host::cpu_time::CpuTimes;
 use quell_load::arrivals::Arrivals;
 use quell_load::look;
 use quell_load::own_queue::{OwnQueue, Standing};
-use quell_load::pauses::Pauses;
 use quell_stats::LogHistogram;
 use quell_sys::socket::bulk::on_this_host;
 use quell_wire::iperf3::{Moment, Report};
 use std::os::fd::AsFd;
 
-/// How often streams are looked at.
 const LOOK_NS: u64 = 100_000_000;
 /// Most looks of one test: longer ones are looked at less often.
 const MOST_LOOKS: u64 = 6000;
 
-/// StreamSampler at streams at round times.
 pub(crate) struct StreamSampler<'a> {
     plan: &'a FlowPlan,
     lanes: &'a [OpenLane],
@@ -29,7 +26,6 @@ pub(crate) struct StreamSampler<'a> {
     report_ns: u64,
     next_look: u64,
     next_report: u64,
-    /// Whether counting has begun.
     counting: bool,
     /// At the origin, at the last report, and now; one a lane.
     begun: Vec<LaneCounts>,
@@ -49,8 +45,6 @@ pub(crate) struct StreamSampler<'a> {
     now_ns: u64,
     begun_ns: u64,
     moments: Vec<Vec<Moment>>,
-    /// Of a program that receives over TCP.
-    pauses: Option<Pauses>,
     pub intervals: Vec<Interval>,
     pub cpu: CpuTimes,
     /// Of the device that data leaves by, or comes in by.
@@ -96,8 +90,6 @@ impl<'a> StreamSampler<'a> {
             now_ns: start,
             begun_ns: start,
             moments: vec![Vec::new(); lanes.len()],
-            pauses: (plan.transport == Transport::Tcp && lanes.iter().any(|lane| !lane.sends))
-                .then(|| Pauses::new(start)),
             intervals: Vec::new(),
             cpu: CpuTimes::now(),
             own_queue: device.and_then(OwnQueue::of),
@@ -114,18 +106,12 @@ impl<'a> StreamSampler<'a> {
         self.start
     }
 
-    /// When to look next.
     pub fn due(&self, now: u64) -> u64 {
         let boundary = if self.counting { u64::MAX } else { self.origin };
-        let beat = self.pauses.as_ref().map_or(u64::MAX, Pauses::due_ns);
-        self.next_look.min(self.next_report).min(boundary).min(beat).max(now + 1)
+        self.next_look.min(self.next_report).min(boundary).max(now + 1)
     }
 
-    /// StreamSampler, if it is time or the last time.
     pub fn look(&mut self, now: u64, last: bool, tell: &mut dyn FnMut(Progress<'_>)) {
-        if let Some(pauses) = &mut self.pauses {
-            pauses.note(now);
-        }
         let boundary = !self.counting && now >= self.origin;
         let report = now >= self.next_report;
         if !(last || boundary || report || now >= self.next_look) {
@@ -224,7 +210,6 @@ impl<'a> StreamSampler<'a> {
         self.is_done()
     }
 
-    /// Whether all senders of an amount are done.
     pub fn is_done(&self) -> bool {
         self.lanes.iter().zip(&self.done_ns).all(|(lane, done_ns)| !lane.sends || done_ns.is_some())
     }
@@ -263,7 +248,6 @@ impl<'a> StreamSampler<'a> {
         }
     }
 
-    /// How long was counted.
     pub fn seconds(&self) -> f64 {
         match self.counting {
             true => self.now_ns.saturating_sub(self.begun_ns.max(self.start)) as f64 / 1e9,
@@ -323,7 +307,6 @@ impl<'a> StreamSampler<'a> {
                 congestion: lane.congestion(),
                 mss: lane.info().map(|info| info.snd_mss),
                 toil: lane.toil(),
-                paused: self.pauses.as_ref().filter(|_| !lane.sends).and_then(Pauses::share),
                 buffers: look::buffers(lane.as_fd()),
             }
         });
@@ -331,7 +314,6 @@ impl<'a> StreamSampler<'a> {
     }
 }
 
-/// What came so far; nothing where this end sends.
 fn arrivals(lane: &OpenLane) -> Arrivals {
     lane.arrivals().unwrap_or_default()
 }

@@ -16,27 +16,20 @@ const HEADERS: f64 = 14.0 + 40.0 + 60.0;
 /// In so many parts of the test its rate is compared.
 const PARTS: usize = 10;
 
-/// The sender of one direction.
 pub(crate) struct FlowSender<'a> {
-    /// Whether it is this end.
     pub here: bool,
     /// The states of each stream; times of the test that counts begin at `from_ns`.
     pub moments: &'a [&'a [Moment]],
     pub from_ns: i64,
-    /// Bytes that each stream has to send.
     pub amount: Option<u64>,
-    /// Bits a second that each was asked to send.
     pub asked: Option<u64>,
     pub mss: Option<u32>,
-    /// Bits a second that arrived.
     pub reached: f64,
     /// Bytes that arrived, in the time that does not count too.
     pub arrived_bytes: u64,
     pub retransmits: Option<u64>,
-    /// Shares of CPU of what sends and what receives.
     pub cpu: [Option<f64>; 2],
     pub receiver_limited: Option<f64>,
-    /// The median of the pings before it.
     pub idle_ping_ms: Option<f64>,
 }
 
@@ -161,7 +154,6 @@ pub(crate) fn settled(moments: &[Moment], from_ns: i64) -> &[Moment] {
     counted.get(counted.len() / 10..).unwrap_or_default()
 }
 
-/// The kernel's clocks, as parts of the time.
 #[derive(Debug, Default)]
 struct TcpClocks {
     idle: f64,

@@ -27,7 +27,6 @@ pub(crate) fn checked(
     report
 }
 
-/// Why these counts can't be, if they can't.
 fn impossible(
     told: &StreamResult,
     transport: Transport,

@@ -26,10 +26,10 @@ use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait, wake_exactly};
 use quell_units::Span;
-use quell_wire::iperf3::{Results, State};
+use quell_wire::iperf3::{HostCounters, Results, State};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread::{Builder, scope};
+use std::thread::{Builder, Scope, scope};
 use std::time::SystemTime;
 
 /// How often the end of a test of so many bytes is looked for, once it may have come, where nothing tells of it.
@@ -42,9 +42,7 @@ const WHY_NS: u64 = 1_000_000_000;
 const SENDERS_NS: u64 = 200_000_000;
 /// How long the last datagrams may be on their way: longer than any queue that somebody still uses.
 const LONGEST_REST_NS: u64 = 60_000_000_000;
-/// Where nothing else ends the latency's packets.
 const DAY: Span = Span::from_secs(86_400);
-/// Threads that mostly sleep need little stack.
 const STACK: usize = 256 * 1024;
 
 /// Carries a test out. `tell` is called as it goes, from this thread. When the bell rings, what was measured until then is traded and
@@ -118,7 +116,6 @@ struct Test<'a> {
     device: Option<String>,
 }
 
-/// Rings when it goes.
 struct Ringing<'a>(&'a Bell);
 
 impl Drop for Ringing<'_> {
@@ -127,15 +124,12 @@ impl Drop for Ringing<'_> {
     }
 }
 
-/// Why data stops to flow.
 enum TestEnd {
-    /// It is through.
     Complete,
     Stopped,
     Broke(String),
 }
 
-/// Why the server's results are not there.
 #[derive(Clone, Default)]
 struct MissingResults {
     /// In words; none where nobody waited for them.
@@ -155,6 +149,28 @@ fn until_last(rest_ns: u64, past_ns: u64) -> u64 {
     (rest_ns / 2).min(past_ns).max(CLOSE_LOOK_NS)
 }
 
+/// Bells of a test's threads.
+struct Bells {
+    /// Senders stop.
+    halt: Bell,
+    /// Receivers stop too.
+    over: Bell,
+    /// A mover ended, or an amount has come.
+    ended: Bell,
+    /// No more pings.
+    enough: Bell,
+    /// The last ping's fate is known.
+    pinged: Bell,
+}
+
+/// How a test ended, and what both ends tell of it.
+struct Traded {
+    why: TestEnd,
+    ours: Results,
+    theirs: Result<Results, MissingResults>,
+    rest: Rest,
+}
+
 impl Test<'_> {
     fn measure(
         &self,
@@ -162,111 +178,138 @@ impl Test<'_> {
         stop: &Bell,
         tell: &mut dyn FnMut(Progress<'_>),
     ) -> Result<FlowMeasurement, FlowError> {
-        let (halt, over, ended) = (Bell::new()?, Bell::new()?, Bell::new()?);
-        let (enough, pinged) = (Bell::new()?, Bell::new()?);
+        let new = Bell::new;
+        let bells =
+            Bells { halt: new()?, over: new()?, ended: new()?, enough: new()?, pinged: new()? };
         let counters = counted::now(self.device.as_deref());
         let start = monotonic_ns();
         let origin = start + self.plan.omit.nanos();
-        let end = match self.plan.amount {
-            Amount::Time(time) => Some(origin + time.nanos()),
-            Amount::Bytes(_) => None,
+        let (end, bytes) = match self.plan.amount {
+            Amount::Time(time) => (Some(origin + time.nanos()), 0),
+            Amount::Bytes(bytes) => (None, bytes),
         };
-        let window = Window {
-            origin_ns: origin,
-            start_ns: start,
-            duration_ns: end.map_or(DAY.nanos(), |end| end - start),
-        };
-        let (method, each_ns) = (latency.method, latency.each_ns);
-        let arrived = match self.plan.amount {
-            Amount::Bytes(bytes) => ByteCountdown::after(bytes, &ended),
-            Amount::Time(_) => ByteCountdown::after(0, &ended),
-        };
+        let duration_ns = end.map_or(DAY.nanos(), |end| end - start);
+        let window = Window { origin_ns: origin, start_ns: start, duration_ns };
+        let arrived = ByteCountdown::after(bytes, &bells.ended);
         let (loaded, pings) = (Mutex::new(Ok(0)), Mutex::new(Vec::new()));
-        let watched = scope(|scope| {
-            for lane in self.lanes {
-                let limit = self.limit(lane, end);
-                let how =
-                    Move { block: self.block, limit, arrived: &arrived, halt: &halt, over: &over };
-                let (plan, ended) = (self.plan, &ended);
-                let work = move || {
-                    wake_exactly();
-                    lane.carry(plan, &how);
-                    ended.ring();
-                };
-                Builder::new()
-                    .stack_size(STACK)
-                    .name("flow".into())
-                    .spawn_scoped(scope, work)
-                    .map_err(|e| {
-                        over.ring();
-                        halt.ring();
-                        quell_sys::SysError::io("start a thread for a stream", &e)
-                    })?;
-            }
+        let (method, each_ns) = (latency.method, latency.each_ns);
+        let (traded, after, watch, load_ended, waited) = scope(|scope| {
+            self.spawn_streams(scope, end, &arrived, &bells)?;
             if let Some(method) = method {
-                let (plan, window, enough, loaded) = (self.plan, &window, &enough, &loaded);
-                let (pings, pinged) = (&pings, &pinged);
+                let (window, bells, loaded, pings) = (&window, &bells, &loaded, &pings);
                 scope.spawn(move || {
-                    let found = latency::loaded(plan, (method, each_ns), window, enough, pings);
+                    let how = (method, each_ns);
+                    let found = latency::loaded(self.plan, how, window, &bells.enough, pings);
                     *loaded.lock().unwrap_or_else(PoisonError::into_inner) = found;
-                    pinged.ring();
+                    bells.pinged.ring();
                 });
             }
             let mut watch =
                 StreamSampler::new(self.lanes, origin, start, self.plan, self.device.as_deref());
             // Whatever happens, the pings end with it.
-            let _enough = Ringing(&enough);
-            let result = self.watch(&mut watch, end, (stop, &ended), &pings, tell);
+            let _enough = Ringing(&bells.enough);
+            let result = self.watch(&mut watch, end, (stop, &bells.ended), &pings, tell);
             let cpu = CpuTimes::now().since(&watch.cpu);
-            halt.ring();
+            bells.halt.ring();
             let load_ended = monotonic_ns();
             tell(Progress::Ending);
             let after = counted::now(self.device.as_deref());
-            let result = result.and_then(|over_why| {
-                self.await_senders(&ended)?;
-                let mut told = Results::default();
-                let mut ours = || {
-                    watch.settle(tell);
-                    told = own_results::results(self.plan, &watch, cpu, &counters, &after);
-                    told.clone()
+            let traded = result.and_then(|why| {
+                self.await_senders(&bells.ended)?;
+                let ours = |watch: &StreamSampler<'_>| {
+                    own_results::results(self.plan, watch, cpu, &counters, &after)
                 };
-                let (over_why, theirs) = self.trade(over_why, &mut ours, stop);
-                let rest = match (&over_why, &theirs) {
-                    (TestEnd::Complete, Ok(theirs)) => {
-                        self.await_rest(theirs, load_ended, &pings, stop)?
-                    }
-                    _ => Rest::Unknown,
-                };
-                watch.settle(tell);
-                if told.streams.is_empty() {
-                    told = own_results::results(self.plan, &watch, cpu, &counters, &after);
-                }
-                Ok((over_why, told, theirs, rest))
+                self.trade_and_settle(why, &mut watch, &ours, (load_ended, &pings, stop), tell)
             });
-            over.ring();
+            bells.over.ring();
             // Senders that are stuck in the kernel, as those of zero copy, come free.
-            if matches!(&result, Err(_) | Ok((_, _, Err(_), _))) {
+            if !matches!(&traded, Ok(Traded { theirs: Ok(_), .. })) {
                 self.lanes.iter().for_each(|lane| lane.abort());
             }
-            let waits = method.is_some() && matches!(&result, Ok((TestEnd::Complete, _, Ok(_), _)));
+            let is_whole =
+                matches!(&traded, Ok(Traded { why: TestEnd::Complete, theirs: Ok(_), .. }));
+            let waits = method.is_some() && is_whole;
             let needed_ns = match waits {
-                true => self.await_pings((load_ended, window), &pings, &watch, (&pinged, stop))?,
+                true => {
+                    let bells = (&bells.pinged, stop);
+                    self.await_pings((load_ended, window), &pings, &watch, bells)?
+                }
                 // Nobody waits for those that are under way: they are not lost for it.
                 false => latency::needed_ns(self.longest_round_trip_ns(&pings, &watch)),
             };
-            let waited = PingWait {
-                end_ns: window.t(monotonic_ns()),
-                needed_ns,
-                whole: waits && !stop.rings(),
-            };
-            result.map(|result| (result, after, watch, (load_ended, waited)))
+            let end_ns = window.t(monotonic_ns());
+            let waited = PingWait { end_ns, needed_ns, whole: waits && !stop.rings() };
+            traded.map(|traded| (traded, after, watch, load_ended, waited))
         })?;
-        let ((why, ours, theirs, rest), after, watch, (load_ended, waited)) = watched;
         latency.loaded = latency::sorted(pings);
         // What was sent behind the load is no measure of it.
         latency.loaded.retain(|ping| ping.t_ns <= window.t(load_ended));
         latency::tell_late(&mut latency.loaded, waited);
         latency.pinged_beside(loaded.into_inner().unwrap_or_else(PoisonError::into_inner));
+        Ok(self.outcome(traded, watch, latency, counted::between(&counters, &after)))
+    }
+
+    /// A thread for each stream.
+    fn spawn_streams<'scope, 'env>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        end: Option<u64>,
+        arrived: &'env ByteCountdown<'_>,
+        bells: &'env Bells,
+    ) -> Result<(), FlowError> {
+        for lane in self.lanes {
+            let limit = self.limit(lane, end);
+            let work = move || {
+                let (block, halt, over) = (self.block, &bells.halt, &bells.over);
+                wake_exactly();
+                lane.carry(self.plan, &Move { block, limit, arrived, halt, over });
+                bells.ended.ring();
+            };
+            let thread = Builder::new().stack_size(STACK).name("flow".into());
+            thread.spawn_scoped(scope, work).map_err(|e| {
+                bells.over.ring();
+                bells.halt.ring();
+                quell_sys::SysError::io("start a thread for a stream", &e)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Both ends tell what they counted, and the last datagrams come.
+    fn trade_and_settle(
+        &self,
+        why: TestEnd,
+        watch: &mut StreamSampler<'_>,
+        results: &dyn Fn(&StreamSampler<'_>) -> Results,
+        (load_ended, pings, stop): (u64, &Mutex<Vec<EchoSample>>, &Bell),
+        tell: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Traded, FlowError> {
+        let mut ours = Results::default();
+        let mut told = || {
+            watch.settle(tell);
+            ours = results(watch);
+            ours.clone()
+        };
+        let (why, theirs) = self.trade(why, &mut told, stop);
+        let rest = match (&why, &theirs) {
+            (TestEnd::Complete, Ok(theirs)) => self.await_rest(theirs, load_ended, pings, stop)?,
+            _ => Rest::Unknown,
+        };
+        watch.settle(tell);
+        if ours.streams.is_empty() {
+            ours = results(watch);
+        }
+        Ok(Traded { why, ours, theirs, rest })
+    }
+
+    fn outcome(
+        &self,
+        traded: Traded,
+        watch: StreamSampler<'_>,
+        latency: Latency,
+        here: HostCounters,
+    ) -> FlowMeasurement {
+        let Traded { why, ours, theirs, rest } = traded;
         // Who stopped it did not want to wait for the server.
         let MissingResults { broke, vanished } = theirs.as_ref().err().cloned().unwrap_or_default();
         let (mut lanes, seconds) = (watch.outcomes(), watch.seconds());
@@ -282,8 +325,7 @@ impl Test<'_> {
                 lane.all_sent(u64::try_from(told.packets).unwrap_or(0).min(most));
             }
         }
-        let (own_queue, incoming) = (watch.own_queue().cloned(), watch.incoming());
-        Ok(FlowMeasurement {
+        FlowMeasurement {
             plan: self.plan.clone(),
             started: SystemTime::UNIX_EPOCH,
             cookie: String::new(),
@@ -293,18 +335,18 @@ impl Test<'_> {
             path_mtu: None,
             seconds,
             lanes,
+            own_queue: watch.own_queue().cloned(),
+            incoming: watch.incoming(),
             intervals: watch.intervals,
             ours,
             theirs,
             doubts,
-            here: Some(counted::between(&counters, &after)),
-            own_queue,
-            incoming,
+            here: Some(here),
             latency,
             broke,
             results_vanished: vanished,
             stopped: matches!(why, TestEnd::Stopped),
-        })
+        }
     }
 
     /// Waits for the pings that were sent beside the load, as long as the path shows to be needed: twice the longest round trip of a ping or of
@@ -350,7 +392,6 @@ impl Test<'_> {
         self.round_trip_ns(pings).max(tcp_us * 1000)
     }
 
-    /// The same without that of TCP's streams.
     fn round_trip_ns(&self, pings: &Mutex<Vec<EchoSample>>) -> u64 {
         let words_us = look::tcp_info(&self.talk.stream).map_or(0, |info| info.rtt);
         let pings = pings.lock().unwrap_or_else(PoisonError::into_inner);
@@ -371,7 +412,6 @@ impl Test<'_> {
         }
     }
 
-    /// StreamSampler at the streams until the data is through.
     fn watch(
         &self,
         watch: &mut StreamSampler<'_>,
@@ -470,7 +510,6 @@ impl Test<'_> {
         still.look(moved.sum(), bytes, receives, now)
     }
 
-    /// Whether a test of so many bytes is through.
     fn all_through(
         &self,
         watch: &mut StreamSampler<'_>,
@@ -593,7 +632,6 @@ impl Test<'_> {
         }))
     }
 
-    /// What the server said, in words that help.
     fn why(&self, error: &FlowError) -> String {
         match error {
             FlowError::Server { errno: libc::EMSGSIZE, .. } => self.too_large("the server", "here"),
@@ -702,7 +740,6 @@ impl Test<'_> {
 /// (RFC 6298, doubled from 1 s five times).
 const STILL_NS: u64 = 60_000_000_000;
 
-/// How much moved, and when it was last more.
 #[derive(Debug)]
 pub(crate) struct StallTimer {
     moved: u64,
@@ -710,7 +747,6 @@ pub(crate) struct StallTimer {
 }
 
 impl StallTimer {
-    /// Nothing has moved yet.
     pub fn new(now_ns: u64) -> Self {
         Self { moved: 0, since_ns: now_ns }
     }
@@ -742,7 +778,6 @@ pub(crate) struct ByteCountdown<'a> {
 }
 
 impl<'a> ByteCountdown<'a> {
-    /// After so many bytes.
     pub fn after(bytes: u64, bell: &'a Bell) -> Self {
         Self { left: AtomicU64::new(bytes), bell }
     }

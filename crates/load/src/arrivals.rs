@@ -5,13 +5,10 @@
 pub struct Arrivals {
     /// When the first and the newest came, in nanoseconds of the monotonic clock; 0 before any did.
     pub first_ns: u64,
-    /// See `first_ns`.
     pub last_ns: u64,
     /// The number of the first that came, and the highest of all.
     pub first_number: u64,
-    /// See `first_number`.
     pub highest_number: u64,
-    /// How many came.
     pub packets: u64,
     /// The longest time between two of the time that counts, in nanoseconds.
     pub longest_ns: u64,

@@ -25,14 +25,12 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 
-/// Between SIGTERM and SIGKILL.
 const GRACE_NS: u64 = 2_000_000_000;
 /// How long output is still read after the program has ended, from a descendant that left its group.
 const DRAIN_NS: u64 = 200_000_000;
 /// A longer line is cut into several.
 const LONGEST_LINE: usize = 64 * 1024;
 
-/// A program that is ready to start.
 #[derive(Debug)]
 pub struct PreparedCommand {
     task: String,
@@ -111,7 +109,6 @@ struct Running {
     reaped: bool,
 }
 
-/// One of the program's outputs.
 struct Pipe<R> {
     from: Option<R>,
     stderr: bool,
@@ -252,7 +249,6 @@ impl Drop for Running {
 }
 
 impl<R: Read + AsRawFd> Pipe<R> {
-    /// Reads once what is there.
     fn read(&mut self, say: &mut dyn FnMut(String, bool)) {
         let Some(from) = &mut self.from else { return };
         let mut bytes = [0; 16 * 1024];

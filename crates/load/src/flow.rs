@@ -7,6 +7,7 @@
 //! Looking costs the worker nothing; ticks are at round times of the measurement, the same for all flows.
 
 use crate::Emit;
+use crate::look::tcp_info;
 use nix::errno::Errno;
 use quell_model::{Event, Fact, FlowSample, Side, Subject, TcpState, Told, When};
 use quell_netlink::sock_diag::TcpInfo;
@@ -15,22 +16,18 @@ use quell_sys::pace::Window;
 use quell_sys::socket::stream::{Discarded, TcpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How often samples are handed on.
 const FLUSH_NS: u64 = 1_000_000_000;
 
 /// Bytes that a receiver takes at most at a time.
 pub(crate) const MOST: usize = 1 << 20;
 
-/// How a worker's part ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// All bytes that were asked for went over, or the other end finished.
     Complete,
-    /// The connection broke, or was broken off.
     Broken(Errno),
 }
 
-/// A connection that carries data.
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub name: String,
@@ -42,9 +39,7 @@ pub(crate) struct Flow {
     pub before: u64,
     /// Bytes to send, where there is an end to it.
     pub limit: Option<u64>,
-    /// Bytes received.
     pub received: Discarded,
-    /// When and how the worker's part ended.
     ended: Mutex<Option<(u64, Ending)>>,
 }
 
@@ -76,7 +71,7 @@ impl Flow {
         match self.side {
             Side::Receiver => sample.bytes = self.received.bytes(),
             Side::Sender => {
-                if let Some(info) = info(&self.stream) {
+                if let Some(info) = tcp_info(&self.stream) {
                     // The handshake's and the end's sequence numbers count as bytes too (tcp_snd_una_update).
                     let acked = info.bytes_acked.unwrap_or(0).saturating_sub(self.before);
                     sample.bytes = acked.min(self.limit.unwrap_or(u64::MAX));
@@ -99,14 +94,6 @@ pub(crate) fn toiled(name: &str, side: Side, emit: Emit<'_>) {
     }
 }
 
-/// The kernel's view of a connection.
-pub(crate) fn info(stream: &TcpSocket) -> Option<TcpInfo> {
-    let mut bytes = [0; 512];
-    let length = stream.info(&mut bytes).ok()?;
-    TcpInfo::from_bytes(&bytes[..length]).ok()
-}
-
-/// What tables keep of it.
 pub(crate) fn state(info: &TcpInfo) -> TcpState {
     TcpState {
         retransmits: Some(info.total_retrans.into()),
@@ -120,7 +107,6 @@ pub(crate) fn state(info: &TcpInfo) -> TcpState {
     }
 }
 
-/// Looks at flows and reports.
 pub(crate) struct Reporter<'a> {
     window: Window,
     emit: Emit<'a>,
@@ -140,7 +126,6 @@ impl<'a> Reporter<'a> {
         Self { window, emit, live: Vec::new() }
     }
 
-    /// A flow begins, with nothing.
     pub fn adopt(&mut self, flow: Arc<Flow>) {
         let t_ns = self.window.t(flow.started_ns);
         let first = FlowSample { t_ns, side: flow.side, bytes: 0, packets: 0, tcp: None };
@@ -153,12 +138,10 @@ impl<'a> Reporter<'a> {
         });
     }
 
-    /// When to look next.
     pub fn due(&self) -> Option<u64> {
         self.live.iter().map(|l| l.tick_ns).min()
     }
 
-    /// Looks at the flows whose tick it is.
     pub fn tick(&mut self, now_ns: u64) {
         for live in &mut self.live {
             if live.tick_ns <= now_ns {

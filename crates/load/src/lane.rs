@@ -10,8 +10,8 @@
 
 use crate::arrivals::Arrivals;
 use crate::bulk::{
-    Copying, Ended, Gate, Limit, Payload, Tally, TcpReceiving, TcpSending, UdpHeader, UdpReceiving,
-    UdpSending, UdpTally, tcp_receive_through, tcp_send_through, udp_receive, udp_send_through,
+    Copying, Ended, Gate, Limit, Payload, Tally, TcpSending, UdpHeader, UdpReceiving, UdpSending,
+    UdpTally, tcp_receive, tcp_send, udp_receive, udp_send,
 };
 use crate::look;
 use crate::toil::Toil;
@@ -26,10 +26,8 @@ use quell_wire::iperf3::{LONG_HELLO, Moment};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// One stream.
 #[derive(Debug)]
 pub struct Lane {
-    /// Whether this end sends.
     pub sends: bool,
     socket: Socket,
     moved: Moved,
@@ -37,29 +35,21 @@ pub struct Lane {
     toil: Toil,
 }
 
-/// What a lane's data goes through.
 #[derive(Debug)]
 pub enum Socket {
-    /// A connection that stands.
     Tcp(Arc<TcpSocket>),
-    /// Connected to the other end.
     Udp(Udp),
 }
 
 #[derive(Debug)]
 enum Moved {
-    /// Over TCP, or datagrams sent.
     Bytes(Tally),
-    /// Datagrams received.
     Datagrams(Box<UdpTally>),
 }
 
-/// How a lane moves its data.
 #[derive(Clone, Copy)]
 pub struct How<'a> {
-    /// Bytes in one call, or of one datagram.
     pub block: usize,
-    /// Most bits a second that are sent.
     pub rate: Option<u64>,
     /// Most bits a second, kept by the kernel, where it can (`SO_MAX_PACING_RATE`).
     pub pacing: Option<u64>,
@@ -67,21 +57,16 @@ pub struct How<'a> {
     pub limit: Limit,
     /// Whether a TCP sender's payload is copied on its way.
     pub copying: Copying,
-    /// The header of each datagram.
     pub header: UdpHeader,
     /// Datagrams at a rate that leave together.
     pub burst: u32,
-    /// What is sent.
     pub payload: Payload,
     /// A datagram that is this and nothing more is no data: a hello that comes again.
     pub hello: Option<[u8; LONG_HELLO]>,
-    /// Receive buffer for datagrams in bytes.
     pub buffer: usize,
     /// Datagrams may come in whole trains: there is room for them.
     pub trains: bool,
-    /// Has a say in each piece.
     pub gate: &'a dyn Gate,
-    /// Ends it when it rings.
     pub stop: &'a Bell,
 }
 
@@ -96,13 +81,9 @@ pub struct LaneCounts {
     pub jitter_ns: u64,
     /// RFC 3550's estimate itself, as iperf3 tells it.
     pub rfc_jitter_ns: u64,
-    /// Arrived behind a later one.
     pub reordered: u64,
-    /// Further copies.
     pub duplicates: u64,
-    /// Dropped by this host's own socket.
     pub socket_dropped: u64,
-    /// Datagrams that came and are not of this stream.
     pub foreign: u64,
     /// Sender of datagrams: refused by a queue of this host.
     pub refused: u64,
@@ -152,17 +133,14 @@ impl LaneCounts {
 }
 
 impl Lane {
-    /// A lane over a TCP connection.
     pub fn tcp(stream: impl Into<Arc<TcpSocket>>, sends: bool) -> Self {
         Self::new(Socket::Tcp(stream.into()), sends)
     }
 
-    /// A lane over a connected UDP socket.
     pub fn udp(socket: Udp, sends: bool) -> Self {
         Self::new(Socket::Udp(socket), sends)
     }
 
-    /// A lane over what stands already.
     pub fn new(socket: Socket, sends: bool) -> Self {
         let moved = match (&socket, sends) {
             (Socket::Udp(_), false) => Moved::Datagrams(Box::default()),
@@ -179,7 +157,6 @@ impl Lane {
         }
     }
 
-    /// Whether datagrams come in here.
     pub fn takes_datagrams(&self) -> bool {
         matches!(self.moved, Moved::Datagrams(_))
     }
@@ -210,16 +187,15 @@ impl Lane {
             (Socket::Tcp(stream), Moved::Bytes(tally)) if self.sends => {
                 let pacing = pacing.map(|bits| (bits / 8).max(1));
                 let what = TcpSending { block, limit, rate, pacing, copying, payload };
-                tcp_send_through(gate, stream, &what, tally, stop)
+                tcp_send(gate, stream, &what, tally, stop)
             }
             (Socket::Tcp(stream), Moved::Bytes(tally)) => {
-                let what = TcpReceiving { limit };
-                tcp_receive_through(gate, stream, &what, tally, stop)
+                tcp_receive(gate, stream, limit, tally, stop)
             }
             (Socket::Udp(socket), Moved::Bytes(tally)) => {
                 let trains = rate.is_none();
                 let what = UdpSending { size: block, rate, limit, header, trains, burst, payload };
-                udp_send_through(gate, socket, &what, tally, stop)
+                udp_send(gate, socket, &what, tally, stop)
             }
             (Socket::Udp(socket), Moved::Datagrams(tally)) => {
                 // An amount are so many datagrams, whether they come or not.
@@ -239,7 +215,6 @@ impl Lane {
         self.toil.share()
     }
 
-    /// How moving ended, if it did.
     pub fn ended(&self) -> Option<Result<Ended, SysError>> {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -347,7 +322,6 @@ impl Lane {
         }
     }
 
-    /// What the kernel says of its connection.
     pub fn info(&self) -> Option<TcpInfo> {
         look::tcp_info(self.stream()?)
     }
@@ -357,7 +331,6 @@ impl Lane {
         self.stream().is_none_or(|stream| look::all_acknowledged(stream).unwrap_or(true))
     }
 
-    /// The congestion control that it uses.
     pub fn congestion(&self) -> Option<String> {
         look::congestion(self.stream()?.as_fd())
     }

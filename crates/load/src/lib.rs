@@ -11,13 +11,14 @@
 //!   look      what this end's kernel says of a flow
 //!   own_queue whether packets stood in the queues of the own device
 //!   sample    what the kernel says of queues and connections
-//!   pauses    whether this program ran when it was to
 //!   toil      whether a thread ever slept
 //! ```
 //!
 //! Everything blocks in the kernel until something is to be done: nothing polls, nothing spins.
 //!
 //! ECN of TCP is negotiated as the host's `net.ipv4.tcp_ecn` says; whoever builds the network sets that, not the task.
+
+#![allow(missing_docs, reason = "nobody else uses it as a library")]
 
 pub mod arrivals;
 pub mod bulk;
@@ -26,7 +27,6 @@ mod flow;
 pub mod lane;
 pub mod look;
 pub mod own_queue;
-pub mod pauses;
 pub mod rest;
 pub mod sample;
 pub mod sink;
@@ -45,29 +45,14 @@ pub type Emit<'a> = &'a (dyn Fn(Event) + Sync);
 /// Why a load can't be carried out, or went on no longer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
-    /// What was asked for can't be.
     #[error("flow `{flow}`: {why}")]
-    Parameter {
-        /// The flow.
-        flow: String,
-        /// What is wrong and what would be right.
-        why: String,
-    },
-    /// The kernel refused something.
+    Parameter { flow: String, why: String },
     #[error("{0}")]
     System(#[from] SysError),
-    /// A connection ended before its time.
     #[error("flow `{flow}`: {why}")]
-    Broken {
-        /// The flow.
-        flow: String,
-        /// What happened.
-        why: String,
-    },
-    /// A program failed.
+    Broken { flow: String, why: String },
     #[error("{0}")]
     Program(String),
-    /// The kernel's tables can't be read.
     #[error("{0}")]
     Netlink(String),
 }

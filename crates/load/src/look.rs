@@ -87,7 +87,6 @@ pub fn buffers(fd: BorrowedFd<'_>) -> (Option<u64>, Option<u64>) {
     (size(libc::SO_SNDBUF), size(libc::SO_RCVBUF))
 }
 
-/// The congestion control of a connection.
 pub fn congestion(fd: BorrowedFd<'_>) -> Option<String> {
     let mut name = [0; 16];
     let length = get_bytes(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut name).ok()?;

@@ -33,14 +33,12 @@ pub struct OwnQueue {
 /// What was seen at the looks at a device's queues.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Standing {
-    /// The device.
     pub device: String,
     /// The device whose incoming packets are redirected to this one, so that its queues hold back what comes in; none where it is what goes out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirected_from: Option<String>,
     /// Its queues' kinds, as the kernel spells them, the root's first.
     pub kinds: Vec<String>,
-    /// Looks.
     pub looks: u64,
     /// Of these, at how many packets waited.
     pub stood: u64,
@@ -137,7 +135,6 @@ impl OwnQueue {
         dump_qdiscs(&mut self.socket, self.ifindex).ok()
     }
 
-    /// What was seen so far.
     pub fn standing(&self) -> &Standing {
         &self.standing
     }

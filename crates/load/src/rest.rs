@@ -21,12 +21,9 @@ const QUIET_NS: u64 = 50_000_000;
 /// How often it is looked at whether the last one came.
 const LOOK_NS: u64 = 5_000_000;
 
-/// What became of the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
-    /// All came.
     All,
-    /// What is missing does not come any more.
     Lost,
     /// They were not waited for as long as the path shows to be needed.
     Unknown,
@@ -38,7 +35,6 @@ pub struct Awaited<'a> {
     pub lanes: Vec<(&'a Lane, Option<u64>)>,
     /// When the sender was done at the latest, in nanoseconds of the monotonic clock.
     pub done_ns: u64,
-    /// End of patience.
     pub until_ns: u64,
 }
 

@@ -16,7 +16,6 @@ use quell_units::Span;
 use std::collections::{BTreeMap, BTreeSet};
 
 const FLUSH_NS: u64 = 1_000_000_000;
-/// Less would be mostly sampling.
 const LEAST_INTERVAL: Span = Span::from_millis(1);
 
 fn failed(error: NetlinkError) -> LoadError {
@@ -66,7 +65,6 @@ fn at_ticks<T>(
     Ok(())
 }
 
-/// Samples queues.
 pub struct QueueSampler {
     socket: Socket,
     host: String,
@@ -171,7 +169,6 @@ fn sample(
 pub struct SocketSampler {
     diag: SockDiag,
     interval: Span,
-    /// By name, and whether this host is the receiver.
     flows: BTreeMap<(String, bool), Vec<FlowSample>>,
     /// The kernel's numbers of foreign connections. When their program has closed them they have no inode any more, and could not be told
     /// from our own.
@@ -232,7 +229,6 @@ impl SocketSampler {
     }
 }
 
-/// Inodes of this process's sockets.
 fn own_sockets() -> Result<BTreeSet<u64>, SysError> {
     let failed = |e: std::io::Error| SysError::io("list the own descriptors", &e);
     let mut inodes = BTreeSet::new();

@@ -28,12 +28,10 @@ const NAP_NS: u64 = 100_000_000;
 /// After this long without a datagram it sleeps until the next one.
 const QUIET_NS: u64 = 5_000_000_000;
 const FLUSH_NS: u64 = 1_000_000_000;
-/// Datagrams taken in one call.
 const BATCH: usize = 64;
 /// Flows that are kept apart; datagrams of more are not counted.
 const MOST_FLOWS: usize = 1000;
 
-/// A sink that listens.
 #[derive(Debug)]
 pub struct Sink {
     task: String,
@@ -60,12 +58,10 @@ impl Sink {
         Ok(Self { task: task.into(), socket, report, lazy })
     }
 
-    /// Where it listens.
     pub fn local(&self) -> Result<SocketAddr, LoadError> {
         Ok(self.socket.local()?)
     }
 
-    /// Counts until the bell rings.
     pub fn run(self, window: &Window, stop: &Bell, emit: Emit<'_>) -> Result<(), LoadError> {
         wake_exactly();
         let mut alarm = Alarm::new()?;
@@ -124,12 +120,10 @@ struct Book {
     wall: Wall,
     inbox: Inbox,
     flows: BTreeMap<(SocketAddr, String), Live>,
-    /// When the last datagram was taken.
     last_ns: u64,
 }
 
 impl Book {
-    /// Takes all that wait.
     fn receive(&mut self, socket: &Udp, now_ns: u64) {
         loop {
             // What waits may be older than a step of the wall clock that shows now: delays across it are not given.

@@ -9,12 +9,10 @@ use quell_model::{EchoSample, EchoStatus};
 use quell_stats::{Jitter, RecentOrder};
 use std::collections::BTreeMap;
 
-/// A gap is given up after this.
 pub(crate) const PATIENCE_NS: i64 = 3_000_000_000;
 /// A larger gap is no loss but a sender that counts nonsense: it gets no rows.
 const LARGEST_GAP: u64 = 1_000_000;
 
-/// A datagram that arrived.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Datagram {
     pub seq: u64,
@@ -27,14 +25,12 @@ pub(crate) struct Datagram {
 
 #[derive(Debug, Clone, Copy)]
 struct Gap {
-    /// One past its last number.
     end: u64,
     /// Sending times of the packets around it, and their numbers.
     before: (u64, i64),
     after: (u64, i64),
 }
 
-/// One flow at its sink.
 #[derive(Debug)]
 pub(crate) struct SinkFlow {
     each: bool,
@@ -69,12 +65,10 @@ impl SinkFlow {
         }
     }
 
-    /// Payload received, copies not counted.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Datagrams received, copies not counted.
     pub fn packets(&self) -> u64 {
         self.order.arrived()
     }
@@ -84,7 +78,6 @@ impl SinkFlow {
         self.early
     }
 
-    /// A datagram arrived.
     pub fn arrive(&mut self, datagram: Datagram) {
         let Datagram { seq, t_ns, up_ns, bytes } = datagram;
         let nonsense = self.order.nonsense();
@@ -130,7 +123,6 @@ impl SinkFlow {
         self.gaps.insert(self.next, Gap { end: seq, before, after: (seq, t_ns) });
     }
 
-    /// Whether the number was still missing.
     fn fill_gap(&mut self, seq: u64) -> bool {
         let Some((first, gap)) = self.gaps.range(..=seq).next_back().map(|(f, g)| (*f, *g)) else {
             return false;
@@ -173,7 +165,6 @@ impl SinkFlow {
         std::mem::take(&mut self.rows)
     }
 
-    /// The whole flow in a line, for people.
     pub fn summary(&self) -> String {
         let arrived = self.order.arrived();
         let jitter = self.jitter.mean().map_or("unknown".into(), |j| format!("{:.3} ms", j / 1e6));
@@ -187,7 +178,6 @@ impl SinkFlow {
 }
 
 impl Gap {
-    /// Evenly between its neighbours.
     fn time_of(&self, seq: u64) -> i64 {
         let steps = i128::from(self.after.0 - self.before.0).max(1);
         let span = i128::from(self.after.1) - i128::from(self.before.1);

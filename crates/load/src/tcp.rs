@@ -15,7 +15,8 @@
 //! A client whose connection gets no answer at all in its whole time is not a failure but a result: 0 bytes. It says so in a line of
 //! output.
 
-use crate::flow::{Ending, Flow, Reporter, info, toiled};
+use crate::flow::{Ending, Flow, Reporter, toiled};
+use crate::look::tcp_info;
 use crate::tcp_worker::{receive, send};
 use crate::{Emit, LoadError};
 use nix::errno::Errno;
@@ -36,10 +37,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 const MOST_CONNECTIONS: u32 = 1000;
 /// Connections of one task start within this time, each at its own, so that they don't march in step.
 const START_SPREAD_NS: u64 = 5_000_000;
-/// Threads that mostly sleep need little stack.
 const STACK: usize = 128 * 1024;
 
-/// A client that is ready to start.
 #[derive(Debug)]
 pub struct Client {
     task: String,
@@ -48,7 +47,6 @@ pub struct Client {
     streams: Vec<TcpSocket>,
 }
 
-/// What a client's worker found.
 enum Found {
     /// There was a connection, and it carried data: the flow tells the rest.
     Flow,
@@ -228,7 +226,7 @@ fn client_worker(
         why: "its name or its congestion control's is too long".into(),
     })?;
     let side = own_side(spec.direction);
-    let counted = info(&stream).and_then(|i| i.bytes_acked).unwrap_or(0);
+    let counted = tcp_info(&stream).and_then(|i| i.bytes_acked).unwrap_or(0);
     let mut flow =
         Flow::new(name.into(), side, Arc::clone(&stream), spec.report.nanos(), monotonic_ns());
     flow.before = counted + hello.len() as u64;
@@ -244,7 +242,6 @@ fn client_worker(
     Ok(Found::Flow)
 }
 
-/// Where workers and their overseer meet.
 struct Connections {
     bell: Bell,
     inner: Mutex<Shared>,
@@ -256,7 +253,6 @@ struct Shared {
     all: Vec<Arc<TcpSocket>>,
     done: usize,
     closed: bool,
-    /// Names of connections that got no answer.
     silent: Vec<String>,
     errors: Vec<LoadError>,
     endings: Vec<(String, Side, u64, Ending, bool)>,
@@ -325,7 +321,6 @@ impl Connections {
         }
     }
 
-    /// What became of a client's connections.
     fn verdict(
         &self,
         task: &str,
@@ -383,7 +378,6 @@ fn own_side(direction: Direction) -> Side {
     }
 }
 
-/// Why a connection became no flow.
 struct NoFlow {
     why: String,
     /// The flow's name, where it was one of ours that can't have what it asks for.
@@ -396,7 +390,6 @@ impl From<String> for NoFlow {
     }
 }
 
-/// A server that listens.
 #[derive(Debug)]
 pub struct Server {
     task: String,
@@ -420,12 +413,10 @@ impl Server {
         Ok(Self { task: task.into(), listener, report })
     }
 
-    /// Where it listens.
     pub fn local(&self) -> Result<SocketAddr, LoadError> {
         Ok(self.listener.local_addr().map_err(|e| SysError::io("read the own address", &e))?)
     }
 
-    /// Serves until the bell rings.
     pub fn run(self, window: &Window, stop: &Bell, emit: Emit<'_>) -> Result<(), LoadError> {
         wake_exactly();
         let connections = Connections::new()?;
@@ -538,7 +529,7 @@ impl Server {
         };
         let mut flow =
             Flow::new(hello.name.clone(), side, Arc::clone(stream), report_ns, monotonic_ns());
-        flow.before = info(stream).and_then(|i| i.bytes_acked).unwrap_or(0);
+        flow.before = tcp_info(stream).and_then(|i| i.bytes_acked).unwrap_or(0);
         flow.limit = hello.bytes;
         let flow = Arc::new(flow);
         connections.begin(Arc::clone(&flow));

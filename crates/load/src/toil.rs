@@ -5,7 +5,6 @@
 use quell_sys::clock::monotonic_ns;
 use std::sync::{Mutex, PoisonError};
 
-/// A piece of work of one thread.
 #[derive(Debug, Default)]
 pub struct Toil(Mutex<State>);
 

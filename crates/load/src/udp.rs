@@ -29,7 +29,6 @@ const LONG_NS: u64 = 50_000_000;
 const GRACE_NS: u64 = 200_000_000;
 const FLUSH_NS: u64 = 1_000_000_000;
 
-/// A sender that is ready to start.
 #[derive(Debug)]
 pub struct Sender {
     spec: UdpSend,
@@ -188,17 +187,13 @@ impl Sender {
     }
 }
 
-/// What became of a packet that was due.
 enum Handed {
-    /// The kernel has it.
     Over,
     /// There was no room for it until its time was over: it was not sent.
     TimeIsUp,
-    /// The bell rang before there was room.
     Stopped,
 }
 
-/// Waits until a time; whether the bell rang first.
 fn stopped_before(deadline_ns: u64, stop: &Bell, alarm: &mut Alarm) -> Result<bool, SysError> {
     alarm.set(Some(deadline_ns))?;
     let mut fds = [readable(stop), readable(&*alarm)];
@@ -206,7 +201,6 @@ fn stopped_before(deadline_ns: u64, stop: &Bell, alarm: &mut Alarm) -> Result<bo
     Ok(came(&fds[0]))
 }
 
-/// What was sent so far, and its reports.
 struct Report<'a> {
     stream: String,
     window: Window,
@@ -215,7 +209,6 @@ struct Report<'a> {
     flush_ns: u64,
     bytes: u64,
     packets: u64,
-    /// Packets sent before the measurement began.
     early: u64,
     /// Packets for which the own queue had no room at first, and for how long.
     held_back: (u64, u64),

@@ -1,8 +1,8 @@
 //! The data movers over the loopback interface: the two ends must agree, whatever the machine is busy with.
 
 use quell_load::bulk::{
-    Copying, Ended, Limit, Payload, Tally, TcpReceiving, TcpSending, UdpHeader, UdpReceiving,
-    UdpSending, UdpTally, tcp_receive, tcp_send, udp_receive, udp_send,
+    Copying, Ended, Limit, Open, Payload, Tally, TcpSending, UdpHeader, UdpReceiving, UdpSending,
+    UdpTally, tcp_receive, tcp_send, udp_receive, udp_send,
 };
 use quell_stats::log_histogram::highest;
 use quell_sys::clock::monotonic_ns;
@@ -12,6 +12,16 @@ use quell_sys::wait::{Bell, readable, wait};
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::time::Duration;
+
+/// As much as goes, in large pieces.
+const SENDING: TcpSending = TcpSending {
+    block: 1 << 20,
+    limit: Limit::NONE,
+    rate: None,
+    pacing: None,
+    copying: Copying::Once,
+    payload: Payload::Random,
+};
 
 fn connection() -> (TcpSocket, TcpSocket) {
     let listener = listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
@@ -54,10 +64,10 @@ fn what_is_sent_over_a_connection_arrives_copied_or_not() {
         let bell = Bell::new().unwrap();
         let bytes = 30_000_001;
         std::thread::scope(|scope| {
-            let receiver = scope
-                .spawn(|| tcp_receive(&server, &TcpReceiving::default(), &got, &bell).unwrap());
-            let what = TcpSending { limit: Limit::bytes(bytes), copying, ..TcpSending::default() };
-            assert_eq!(tcp_send(&client, &what, &sent, &bell).unwrap(), Ended::Done);
+            let receiver =
+                scope.spawn(|| tcp_receive(&Open, &server, Limit::NONE, &got, &bell).unwrap());
+            let what = TcpSending { limit: Limit::bytes(bytes), copying, ..SENDING };
+            assert_eq!(tcp_send(&Open, &client, &what, &sent, &bell).unwrap(), Ended::Done);
             client.finish();
             assert_eq!(receiver.join().unwrap(), Ended::Closed);
         });
@@ -72,8 +82,8 @@ fn a_ring_ends_a_sender_that_has_no_room_and_a_receiver_that_gets_nothing() {
     let bell = Bell::new().unwrap();
     std::thread::scope(|scope| {
         // Nobody reads: the sender fills both buffers and waits.
-        let sender = scope.spawn(|| tcp_send(&client, &TcpSending::default(), &sent, &bell));
-        let receiver = scope.spawn(|| tcp_receive(&client, &TcpReceiving::default(), &got, &bell));
+        let sender = scope.spawn(|| tcp_send(&Open, &client, &SENDING, &sent, &bell));
+        let receiver = scope.spawn(|| tcp_receive(&Open, &client, Limit::NONE, &got, &bell));
         let began = seen(|| sent.bytes() > 0);
         bell.ring();
         assert!(began);
@@ -88,12 +98,12 @@ fn the_time_ends_a_sender_that_has_no_room_and_a_reset_is_told() {
     let (client, server) = connection();
     let bell = Bell::new().unwrap();
     let end = monotonic_ns() + 20_000_000;
-    let what = TcpSending { limit: Limit::until(end), ..TcpSending::default() };
-    assert_eq!(tcp_send(&client, &what, &Tally::new(), &bell), Ok(Ended::Done));
+    let what = TcpSending { limit: Limit::until(end), ..SENDING };
+    assert_eq!(tcp_send(&Open, &client, &what, &Tally::new(), &bell), Ok(Ended::Done));
     assert!(monotonic_ns() >= end);
     // With data that nobody has read.
     drop(server);
-    let error = tcp_receive(&client, &TcpReceiving::default(), &Tally::new(), &bell).unwrap_err();
+    let error = tcp_receive(&Open, &client, Limit::NONE, &Tally::new(), &bell).unwrap_err();
     assert!(error.to_string().contains("ECONNRESET"), "{error}");
 }
 
@@ -103,15 +113,15 @@ fn the_kernel_keeps_a_connection_to_its_rate() {
     let (sent, got) = (Tally::new(), Tally::new());
     let bell = Bell::new().unwrap();
     let took_ns = std::thread::scope(|scope| {
-        scope.spawn(|| tcp_receive(&server, &TcpReceiving::default(), &got, &bell));
+        scope.spawn(|| tcp_receive(&Open, &server, Limit::NONE, &got, &bell));
         let begun = monotonic_ns();
         let what = TcpSending {
             limit: Limit::until(begun + 300_000_000),
             pacing: Some(10_000_000),
             block: 64 << 10,
-            ..TcpSending::default()
+            ..SENDING
         };
-        assert_eq!(tcp_send(&client, &what, &sent, &bell), Ok(Ended::Done));
+        assert_eq!(tcp_send(&Open, &client, &what, &sent, &bell), Ok(Ended::Done));
         client.abort();
         monotonic_ns() - begun
     });
@@ -131,9 +141,9 @@ fn the_writes_keep_a_connection_to_its_rate_from_the_first_one_on() {
                 limit: Limit::until(begun + 300_000_000),
                 rate: Some(5_000_000),
                 copying,
-                ..TcpSending::default()
+                ..SENDING
             };
-            let ended = tcp_send(&client, &what, &sent, &Bell::new().unwrap());
+            let ended = tcp_send(&Open, &client, &what, &sent, &Bell::new().unwrap());
             assert_eq!(ended, Ok(Ended::Done));
             // 187.5 kB until then; the loopback interface's segments are cut to what is due in 10 ms.
             assert!(sent.bytes() <= 187_500 + 6250, "{copying:?}: {}", sent.bytes());
@@ -172,7 +182,7 @@ fn counts_all(header: UdpHeader, trains: bool, size: usize, rate: Option<u64>) -
             burst: 1,
             payload,
         };
-        assert_eq!(udp_send(&client, &what, &sent, &bell), Ok(Ended::Done));
+        assert_eq!(udp_send(&Open, &client, &what, &sent, &bell), Ok(Ended::Done));
         let all = || got.counts().packets + got.counts().socket_drops >= 300;
         let came = seen(all);
         bell.ring();
@@ -217,13 +227,13 @@ fn a_rate_is_kept_and_a_ring_ends_its_longest_pause() {
         burst: 1,
         payload: Payload::default(),
     };
-    assert_eq!(udp_send(&client, &what, &sent, &bell), Ok(Ended::Done));
+    assert_eq!(udp_send(&Open, &client, &what, &sent, &bell), Ok(Ended::Done));
     // A busy machine may skip some, and never sends more.
     assert!(sent.packets() <= 101, "{}", sent.packets());
     std::thread::scope(|scope| {
         let slow = UdpSending { rate: Some(1), limit: Limit::NONE, ..what };
         let (bell, tally, client) = (&bell, Tally::new(), &client);
-        let sender = scope.spawn(move || udp_send(client, &slow, &tally, bell));
+        let sender = scope.spawn(move || udp_send(&Open, client, &slow, &tally, bell));
         bell.ring();
         assert_eq!(sender.join().unwrap(), Ok(Ended::Stopped));
     });
@@ -242,9 +252,9 @@ fn datagrams_that_can_not_be_are_refused_with_a_reason() {
         burst: 1,
         payload: Payload::default(),
     };
-    let small = udp_send(&client, &what(11), &Tally::new(), &bell).unwrap_err();
+    let small = udp_send(&Open, &client, &what(11), &Tally::new(), &bell).unwrap_err();
     assert!(small.to_string().contains("12 bytes"), "{small}");
-    let large = udp_send(&client, &what(65_508), &Tally::new(), &bell).unwrap_err();
+    let large = udp_send(&Open, &client, &what(65_508), &Tally::new(), &bell).unwrap_err();
     assert!(large.to_string().contains("EMSGSIZE"), "{large}");
 }
 
@@ -262,7 +272,7 @@ fn nobody_who_listens_is_no_reason_to_stop_sending() {
         burst: 1,
         payload: Payload::default(),
     };
-    assert_eq!(udp_send(&client, &what, &sent, &Bell::new().unwrap()), Ok(Ended::Done));
+    assert_eq!(udp_send(&Open, &client, &what, &sent, &Bell::new().unwrap()), Ok(Ended::Done));
     assert_eq!(sent.packets(), 20);
 }
 
@@ -290,7 +300,7 @@ fn pauses_between_bursts() -> u64 {
             payload: Payload::Digits,
         };
         let begun = monotonic_ns();
-        assert_eq!(udp_send(&client, &what, &sent, &bell), Ok(Ended::Done));
+        assert_eq!(udp_send(&Open, &client, &what, &sent, &bell), Ok(Ended::Done));
         assert!(monotonic_ns() - begun >= 300_000_000, "the fourth ten are due after 300 ms");
         let came = seen(|| got.counts().packets == 40);
         bell.ring();

@@ -21,16 +21,12 @@ const MOST_ROUND: usize = 8;
 /// More often than this hops are asked than many answer.
 const OFTEN_NS: u64 = 1_000_000_000;
 
-/// What was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PathFinding {
     /// In a word, for programs: a cause's name where it is one of the table.
     pub id: &'static str,
-    /// The hop, where it is about one.
     pub hop: Option<usize>,
-    /// Whether what was seen leaves no other explanation.
     pub sure: bool,
-    /// In a sentence.
     pub text: String,
 }
 
@@ -44,7 +40,6 @@ impl PathFinding {
     }
 }
 
-/// All that can be told.
 pub fn findings(session: &PathSession, hops: &PathHops) -> Vec<PathFinding> {
     let mut found = Vec::new();
     found.extend(stopped(session, hops));
@@ -253,7 +248,6 @@ fn too_big(session: &PathSession, hops: &PathHops) -> Option<PathFinding> {
     Some(PathFinding::new("probes-too-big", None, text))
 }
 
-/// Which hop an address is, in words.
 fn place(hops: &PathHops, address: IpAddr) -> String {
     let is_there = |hop: &Hop| hop.responders.iter().any(|one| one.address == address);
     let hop = hops.hops().find(|(_, hop, _)| is_there(hop));
@@ -392,7 +386,6 @@ fn back(hops: &PathHops) -> Option<PathFinding> {
     Some(PathFinding::new("asymmetric", number, text).unsure())
 }
 
-/// Hops that answered a probe more than once.
 fn duplicates(hops: &PathHops) -> Option<PathFinding> {
     let times = hops.hops().map(|(hop, _, counts)| (hop, counts.duplicates));
     let times: Vec<(usize, u64)> = times.filter(|(_, times)| *times > 0).collect();

@@ -11,10 +11,8 @@ use std::net::IpAddr;
 /// Most addresses of one hop that are remembered: there are not so many links side by side.
 const MOST_ADDRESSES: usize = 64;
 
-/// All that is known.
 #[derive(Debug, Clone)]
 pub struct PathHops {
-    /// What does not change with each probe.
     pub shape: PathShape,
     /// Figures of each hop, all flows together; the first is hop 1.
     pub figures: Vec<EchoFold>,
@@ -24,7 +22,6 @@ pub struct PathHops {
     pub searching: Option<(u8, u64)>,
 }
 
-/// Probes of one flow to one hop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProbeCounts {
     pub sent: u64,
@@ -39,7 +36,6 @@ impl ProbeCounts {
         Self { sent: counts.sent, answered: counts.answered(), unsure: counts.unsure }
     }
 
-    /// So many are known to be lost.
     pub fn least_lost(&self) -> u64 {
         self.most_lost().saturating_sub(self.unsure)
     }
@@ -54,7 +50,6 @@ impl ProbeCounts {
         (self.sent > 0 && self.unsure == 0).then(|| self.most_lost() as f64 / self.sent as f64)
     }
 
-    /// It grows as the hop's did.
     fn grow(&mut self, before: Self, after: Self) {
         let grown =
             |own: u64, before: u64, after: u64| own.saturating_add(after).saturating_sub(before);
@@ -76,16 +71,13 @@ impl std::iter::Sum for ProbeCounts {
     }
 }
 
-/// The path itself, as a kept run remembers it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathShape {
     /// The first is hop 1.
     pub hops: Vec<Hop>,
-    /// Of each flow, the hop at which it ends.
     pub ends: Vec<Option<u8>>,
     /// Answers that are about none of the packets, for all that is known.
     pub unmatched: u64,
-    /// Whether all was asked about sizes that is.
     pub surveyed: bool,
     /// The hop at which the search for sizes was left, since it took too long.
     pub search_left: Option<u8>,
@@ -93,7 +85,6 @@ pub struct PathShape {
     pub too_big: Option<(IpAddr, u32)>,
 }
 
-/// A hop.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hop {
     /// Who answered there, in the order in which they were first seen.
@@ -111,17 +102,14 @@ pub struct Hop {
 }
 
 impl Hop {
-    /// Whether packets arrived there at this address.
     pub fn arrived_at(&self, address: IpAddr) -> bool {
         self.responders.iter().any(|one| one.address == address && one.arrived)
     }
 }
 
-/// Somebody who answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Responder {
     pub address: IpAddr,
-    /// The flows that came there, from 0.
     pub flows: BTreeSet<u16>,
     /// TTL of its answers when they came here.
     pub answer_ttl: Option<u8>,
@@ -129,12 +117,10 @@ pub struct Responder {
     pub arrived: bool,
     /// The code with which it says that it sends no further.
     pub unreachable_code: Option<u8>,
-    /// TOS bytes, as sent and as they came there.
     pub marks: BTreeSet<(u8, u8)>,
     pub mpls: Vec<MplsLabel>,
 }
 
-/// A label of MPLS that a packet bore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MplsLabel {
     pub label: u32,
@@ -164,7 +150,6 @@ impl Responder {
 }
 
 impl PathHops {
-    /// Nothing yet, of so many flows.
     pub fn new(flows: u16) -> Self {
         let flows = usize::from(flows);
         let shape = PathShape { ends: vec![None; flows], ..PathShape::default() };
@@ -213,7 +198,6 @@ impl PathHops {
         true
     }
 
-    /// Takes what became of a probe.
     pub fn sample(&mut self, flow: u16, ttl: u8, sample: &EchoSample) {
         let index = usize::from(ttl).saturating_sub(1);
         if self.figures.len() <= index {

@@ -13,17 +13,14 @@ use quell_store::Run;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The stream that facts are told of.
 const PATH: &str = "path";
 const SESSION: &str = "session";
 const SHAPE: &str = "shape";
 
-/// What was asked for.
 pub fn session_fact(session: &PathSession) -> Event {
     fact(SESSION, session)
 }
 
-/// What is known of the path by now.
 pub(crate) fn shape_fact(known: &PathHops) -> Event {
     fact(SHAPE, &known.shape)
 }
@@ -33,7 +30,6 @@ fn fact(what: &str, value: &impl Serialize) -> Event {
     Fact::new(When::Before, Subject::stream(PATH, Told::Other(what.into())), text).into()
 }
 
-/// The stream of a hop.
 pub(crate) fn stream(flows: usize, flow: u16, ttl: u8) -> String {
     match flows {
         1 => format!("hop {ttl:02}"),
@@ -41,7 +37,6 @@ pub(crate) fn stream(flows: usize, flow: u16, ttl: u8) -> String {
     }
 }
 
-/// Flow and hop of a stream.
 fn flow_and_hop(stream: &str) -> Option<(u16, u8)> {
     let (flow, hop) = match stream.strip_prefix("flow ") {
         Some(rest) => {

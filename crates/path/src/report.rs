@@ -8,7 +8,6 @@ use quell_units::Tos;
 use serde::Serialize;
 use std::net::IpAddr;
 
-/// A path, as JSON has it.
 #[derive(Debug, Serialize)]
 pub struct PathReport<'a> {
     host: &'a str,
@@ -33,7 +32,6 @@ struct HopFlowReport {
     /// From 1.
     flow: usize,
     port: u16,
-    /// The hop at which it ends.
     hops: Option<u8>,
     sent: u64,
     answered: u64,
@@ -60,7 +58,6 @@ struct HopReport {
     loss_ratio: Option<f64>,
     loss_at_least: Option<f64>,
     loss_at_most: Option<f64>,
-    /// Where that of each answer is known.
     rtt_ms: Option<RttReport>,
     rtt_at_least_ms: Option<RttReport>,
     rtt_at_most_ms: Option<RttReport>,

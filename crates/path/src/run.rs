@@ -13,7 +13,6 @@ use quell_sys::wait::{Alarm, Bell, came, readable, wait};
 use quell_units::Span;
 use std::sync::mpsc::{Receiver, sync_channel};
 
-/// How often a live view is drawn.
 const DRAW_NS: u64 = 250_000_000;
 /// From the last preparation to the first packet.
 const HEAD_START_NS: u64 = 2_000_000;
@@ -21,23 +20,18 @@ const HEAD_START_NS: u64 = 2_000_000;
 const ENDLESS_NS: u64 = 100 * 365 * 86_400 * 1_000_000_000;
 /// What is known of the path is kept so often at most.
 const LEAST_SHAPE_NS: u64 = 5_000_000_000;
-/// News that may wait for this thread.
 const WAITING: usize = 256;
 
 /// Takes what is to be kept and shown while it goes on.
 pub trait PathSink {
     /// What a run keeps. Errors with the reason why it can't, which ends the probe.
     fn keep(&mut self, event: Event) -> Result<(), String>;
-    /// Whether somebody watches.
     fn is_live(&self) -> bool;
-    /// What is known by now, four times a second.
     fn draw(&mut self, hops: &PathHops, elapsed_ns: u64);
 }
 
-/// How it ended.
 pub struct PathRun {
     pub hops: PathHops,
-    /// Why it could not go on.
     pub failed: Option<String>,
 }
 

@@ -11,20 +11,16 @@ use std::net::{IpAddr, SocketAddr};
 /// Where traceroute sends first, and nobody listens.
 pub const UDP_PORT: u16 = 33_434;
 
-/// What is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProbeMethod {
-    /// ICMP echo.
     Icmp,
     /// Datagrams to a port where nobody should listen.
     Udp,
-    /// SYNs; an open or closed port answers.
     Tcp,
 }
 
 impl ProbeMethod {
-    /// For a person.
     pub fn name(self) -> &'static str {
         match self {
             Self::Icmp => "ICMP",
@@ -45,51 +41,37 @@ impl ProbeMethod {
 /// What is asked for, with addresses. A kept run remembers it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PathSession {
-    /// The host as it was named.
     pub host: String,
     /// Where that is; the port is 0 for ICMP.
     pub to: SocketAddr,
-    /// Other addresses of the host.
     pub others: Vec<IpAddr>,
     pub method: ProbeMethod,
     /// Of each flow its own port, or identifier for ICMP.
     pub ports: Vec<u16>,
-    /// From one round to the next.
     pub interval_ns: u64,
-    /// Bytes of payload.
     pub size: u32,
-    /// TOS byte of the probes.
     pub tos: u8,
-    /// Whether sizes and marks are asked for.
     pub survey: bool,
     /// Whether it can be seen with which TOS byte packets arrive.
     pub sees_marks: bool,
 }
 
-/// What only the probe needs.
 #[derive(Debug, Clone)]
 pub struct PathWishes {
     pub flows: u16,
-    /// The first one's own port.
     pub port: u16,
-    /// Rounds of each flow.
     pub count: Option<u64>,
-    /// The farthest hop.
     pub most_hops: u8,
-    /// How long an answer is waited for.
     pub wait: Option<Span>,
     /// By which own address and device packets leave, as was chosen.
     pub way: Way,
-    /// The device of a link-local address.
     pub zone: Option<String>,
 }
 
-/// Why a path can't be probed.
 #[derive(Debug)]
 pub enum PathError {
     /// What was asked for can't be: which option, where it is one, and why.
     Wrong(String),
-    /// ICMP is not allowed to this user.
     Forbidden,
     System(ProbeError),
 }

@@ -11,7 +11,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-/// What a run remembers of a stream.
 #[derive(Serialize, Deserialize)]
 struct KeptStream {
     stream: String,

@@ -18,19 +18,16 @@ pub use hosts::{listed, range};
 pub use kept::{begin, reopen};
 pub use report::{PacketLine, PingReport, PingStart};
 pub use run::{PingRun, PingSink, run};
-pub use session::{Method, PingSession, Prober};
+pub use session::{Method, PingSession};
 pub use tally::{Bucket, Recent, Retried, Tally};
 pub use target::{MOST, StreamDefaults, StreamSpec, Target, resolve, size};
 
-/// Why pings can't begin or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum PingError {
-    /// What was asked for can't be.
     #[error("{0}")]
     Unusable(String),
     #[error("{0}")]
     System(String),
-    /// No stream, or not each, had an answer.
     #[error("{0}")]
     Silent(String),
     #[error(transparent)]

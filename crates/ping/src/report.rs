@@ -9,7 +9,6 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// All of it.
 #[derive(Debug, Serialize)]
 pub struct PingReport {
     /// `end`, where lines came before.
@@ -17,12 +16,10 @@ pub struct PingReport {
     pub event: Option<&'static str>,
     pub method: Method,
     pub interval_ms: f64,
-    /// The folder of the run that was kept.
     pub run: Option<String>,
     pub streams: Vec<StreamFigures>,
 }
 
-/// What is sent where: the first line.
 #[derive(Debug, Serialize)]
 pub struct PingStart {
     event: &'static str,
@@ -89,7 +86,6 @@ pub struct PacketLine<'a> {
 }
 
 impl<'a> PacketLine<'a> {
-    /// Of this packet.
     pub fn of(stream: &'a str, sample: &EchoSample) -> Self {
         Self {
             event: "packet",
@@ -108,7 +104,6 @@ impl<'a> PacketLine<'a> {
 }
 
 impl PingStart {
-    /// Of this session.
     pub fn of(session: &PingSession) -> Self {
         Self {
             event: "start",
@@ -120,7 +115,6 @@ impl PingStart {
 }
 
 impl PingReport {
-    /// Of these streams.
     pub fn of(session: &PingSession, tallies: &[Tally], run: Option<String>) -> Self {
         let streams = session.targets.iter().zip(tallies);
         Self {
@@ -135,7 +129,6 @@ impl PingReport {
     }
 }
 
-/// Counts and times of a stream.
 #[derive(Debug, Serialize)]
 pub struct StreamFigures {
     #[serde(flatten)]
@@ -161,7 +154,6 @@ pub struct StreamFigures {
     pub loss_ratio: Option<f64>,
     pub loss_at_least: Option<f64>,
     pub loss_at_most: Option<f64>,
-    /// Those that are known exactly.
     pub rtt_ms: Option<DelayFigures>,
     pub rtt_at_least_ms: Option<DelayFigures>,
     pub rtt_at_most_ms: Option<DelayFigures>,
@@ -196,7 +188,6 @@ pub struct RetryFigures {
     pub unsure: u64,
 }
 
-/// Packets that left after their time.
 #[derive(Debug, Serialize)]
 pub struct SentLate {
     pub packets: u64,
@@ -287,7 +278,6 @@ impl StreamFigures {
     }
 }
 
-/// Delays in milliseconds; infinite ones become null in JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct DelayFigures {
     pub n: usize,
@@ -307,7 +297,6 @@ impl DelayFigures {
         Self { n, min, mean, p50, p90, p95, p99, max, sd }
     }
 
-    /// The figures that are the same in both.
     fn known_with(&self, other: &Self) -> Self {
         let same = |of: fn(&Self) -> Option<f64>| of(self).filter(|own| Some(*own) == of(other));
         Self {

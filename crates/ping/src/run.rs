@@ -6,9 +6,10 @@
 //!                                               └─ until the prober ended
 //! ```
 
-use crate::session::News;
-use crate::{Method, PingError, PingSession, Prober, Tally};
+use crate::session::{self, News};
+use crate::{Method, PingError, PingSession, Tally};
 use quell_model::{EchoSample, Event, Fact, Subject, Told};
+use quell_probe::Prober;
 use quell_store::{End, Keep};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
@@ -21,27 +22,19 @@ use std::sync::mpsc::{Receiver, sync_channel};
 /// Events that may wait for this thread; a reader that stops reading then stops the prober, and memory stays bounded.
 const WAITING: usize = 256;
 
-/// Who watches.
 pub trait PingSink {
     /// How often [`PingSink::tick`] is called, if at all.
     fn every(&self) -> Option<Span>;
-    /// When the first packet leaves.
     fn begin(&mut self, window: &Window);
     /// What became of a packet of the stream with this place.
     fn packet(&mut self, stream: usize, sample: &EchoSample);
-    /// All that has come was handed on.
     fn flush(&mut self);
-    /// What is known by now.
     fn tick(&mut self, tallies: &[Tally], elapsed_ns: u64);
 }
 
-/// How it ended.
 pub struct PingRun {
-    /// The streams' figures.
     pub tallies: Vec<Tally>,
-    /// Where the run was kept.
     pub run: Option<PathBuf>,
-    /// Why it could not go on.
     pub failed: Option<String>,
 }
 
@@ -68,7 +61,7 @@ pub fn run(
     };
     std::thread::scope(|scope| {
         let (told, window) = (&told, &window);
-        scope.spawn(move || prober.run(window, stop, &send, told));
+        scope.spawn(move || session::send(prober, window, stop, &send, told));
         let result = watch.until_ended(&receive, stop, told, window.start_ns);
         // A prober that waits for room among the news must not wait for ever.
         drop(receive);
@@ -85,7 +78,6 @@ struct Watch<'a> {
     keep: Option<Keep>,
     sink: &'a mut dyn PingSink,
     tallies: Vec<Tally>,
-    /// Whether the prober did not end yet.
     running: bool,
     failed: Option<String>,
 }
@@ -167,7 +159,6 @@ impl Watch<'_> {
 }
 
 impl PingRun {
-    /// A stream without any answer is a failed check.
     pub fn verdict(&self, session: &PingSession) -> Result<(), PingError> {
         let all = session.targets.iter().zip(&self.tallies);
         let silent = all.filter(|(_, tally)| {

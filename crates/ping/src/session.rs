@@ -10,7 +10,7 @@ use crate::{PingError, Target};
 use nix::errno::Errno;
 use quell_model::Event;
 use quell_model::task::{PingStream, TcpPingStream, UdpEcho};
-use quell_probe::{Emit, Patience, Ping, ProbeError, ProbeOptions, TcpPing, UdpEchoClient};
+use quell_probe::{Patience, ProbeError, ProbeOptions, Prober};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
 use quell_sys::resolve;
@@ -32,11 +32,9 @@ const LEAST_INTERVAL: Span = Span::from_millis(2);
 /// Long enough for everybody, and far from where sums overflow.
 const ENDLESS_NS: u64 = 100 * 365 * 86_400 * 1_000_000_000;
 
-/// What is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
-    /// ICMP echo
     Icmp,
     /// STAMP over UDP, to `quell serve` or another reflector; tells the direction of losses and one-way delays
     Udp,
@@ -45,7 +43,6 @@ pub enum Method {
 }
 
 impl Method {
-    /// For a program.
     pub fn key(self) -> &'static str {
         match self {
             Method::Icmp => "icmp",
@@ -54,7 +51,6 @@ impl Method {
         }
     }
 
-    /// For a person.
     pub fn name(self) -> &'static str {
         match self {
             Method::Icmp => "ICMP",
@@ -64,14 +60,10 @@ impl Method {
     }
 }
 
-/// What is asked for, with addresses.
 #[derive(Debug, Clone)]
 pub struct PingSession {
-    /// The streams.
     pub targets: Vec<Target>,
-    /// What is sent.
     pub method: Method,
-    /// Time between packets of a stream.
     pub interval: Span,
     /// Packets of each stream; none is without end.
     pub count: Option<u64>,
@@ -83,7 +75,6 @@ pub struct PingSession {
     pub way: Way,
     /// Whether the other ends have this machine's clock.
     pub one_clock: bool,
-    /// From this come the sending times.
     pub seed: u64,
 }
 
@@ -126,37 +117,20 @@ impl PingSession {
     }
 }
 
-/// What a thread tells.
 pub(crate) enum News {
-    /// Packets of a stream.
     Event(Event),
-    /// A prober ended.
     Ended(Result<(), ProbeError>),
 }
 
-/// What sends all streams of a session on one thread, with its sockets open.
-pub enum Prober {
-    /// ICMP echo.
-    Icmp(Ping),
-    /// STAMP over UDP.
-    Udp(UdpEchoClient),
-    /// TCP connects.
-    Tcp(TcpPing),
-}
-
 impl PingSession {
-    /// Opens all sockets; nothing is sent yet.
     pub fn prepare(&self) -> Result<Prober, PingError> {
         let seed = self.seed;
         let prober = match self.method {
-            Method::Icmp => Ping::open(&self.streams(|t| self.icmp(t)), seed)
-                .map(|p| Prober::Icmp(p.flushing_every(FLUSH))),
-            Method::Udp => UdpEchoClient::open(&self.streams(|t| self.udp(t)), seed)
-                .map(|p| Prober::Udp(p.flushing_every(FLUSH))),
-            Method::Tcp => TcpPing::open(&self.streams(|t| self.tcp(t)), seed)
-                .map(|p| Prober::Tcp(p.flushing_every(FLUSH))),
+            Method::Icmp => quell_probe::ping::open(&self.streams(|t| self.icmp(t)), seed),
+            Method::Udp => quell_probe::udp::open(&self.streams(|t| self.udp(t)), seed),
+            Method::Tcp => quell_probe::tcp::open(&self.streams(|t| self.tcp(t)), seed),
         };
-        prober.map_err(|error| self.refused(&error))
+        prober.map(|p| p.flushing_every(FLUSH)).map_err(|error| self.refused(&error))
     }
 
     fn streams<T>(&self, of: impl Fn(&Target) -> T) -> Vec<(T, ProbeOptions)> {
@@ -169,7 +143,6 @@ impl PingSession {
             },
             other_clock: !self.one_clock,
             patience: Some(self.patience()),
-            ..ProbeOptions::default()
         };
         self.targets.iter().map(|t| (of(t), options(t))).collect()
     }
@@ -210,7 +183,6 @@ impl PingSession {
         }
     }
 
-    /// Why it can't begin, and what to do.
     fn refused(&self, error: &ProbeError) -> PingError {
         match error {
             ProbeError::Parameter { .. } => PingError::Unusable(error.to_string()),
@@ -256,21 +228,19 @@ impl PingSession {
     }
 }
 
-impl Prober {
-    /// Sends until it is done or told to stop.
-    pub(crate) fn run(self, window: &Window, stop: &Bell, news: &SyncSender<News>, told: &Bell) {
-        let emit = |event: Event| {
-            // Nobody reads any more only when the program is about to end.
-            let _ = news.send(News::Event(event));
-            told.ring();
-        };
-        let emit: Emit<'_> = &emit;
-        let result = match self {
-            Prober::Icmp(ping) => ping.run(window, stop, emit),
-            Prober::Udp(client) => client.run(window, stop, emit),
-            Prober::Tcp(client) => client.run(window, stop, emit),
-        };
-        let _ = news.send(News::Ended(result));
+pub(crate) fn send(
+    prober: Prober,
+    window: &Window,
+    stop: &Bell,
+    news: &SyncSender<News>,
+    told: &Bell,
+) {
+    let emit = |event: Event| {
+        // Nobody reads any more only when the program is about to end.
+        let _ = news.send(News::Event(event));
         told.ring();
-    }
+    };
+    let result = prober.run(window, stop, &emit);
+    let _ = news.send(News::Ended(result));
+    told.ring();
 }

@@ -12,13 +12,10 @@ use quell_probe::numbered::Numbered;
 use quell_report::analysis::EchoFold;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Most buckets that are remembered: no terminal is wider.
 const BUCKETS: usize = 500;
 
-/// One stream so far.
 #[derive(Debug, Clone)]
 pub struct Tally {
-    /// Its figures.
     pub fold: EchoFold,
     /// By which clocks its times came about, for a person.
     pub clock: Option<String>,
@@ -26,11 +23,8 @@ pub struct Tally {
     pub kinds: Vec<(String, u64)>,
     /// Of those that were lost: connects that came about after the kernel had sent its SYN again.
     pub retried: Option<Retried>,
-    /// Answers with and without the reflector's number.
     pub numbered: Numbered,
-    /// The last stretch.
     pub recent: Recent,
-    /// When the last packet was sent.
     last_ns: i64,
 }
 
@@ -48,7 +42,6 @@ impl Tally {
         }
     }
 
-    /// Takes what became of a packet.
     pub fn take(&mut self, sample: &EchoSample) {
         let before = self.fold.counts().sent;
         self.fold.take(sample);
@@ -127,17 +120,13 @@ impl Retried {
 #[derive(Debug, Clone)]
 pub struct Recent {
     bucket_ns: u64,
-    /// Number of the first bucket.
     first: u64,
     buckets: VecDeque<Bucket>,
 }
 
-/// What a bucket of time saw.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Bucket {
-    /// The longest round trip in nanoseconds.
     pub worst_ns: Option<u64>,
-    /// Whether a packet got no answer.
     pub lost: bool,
 }
 
@@ -180,7 +169,6 @@ impl Recent {
         (begin..end).map(|index| at(index).unwrap_or_default()).collect()
     }
 
-    /// How long a bucket is.
     pub fn bucket_ns(&self) -> u64 {
         self.bucket_ns
     }

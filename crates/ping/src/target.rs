@@ -11,26 +11,18 @@ use quell_units::Tos;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-/// Most streams of one call.
 pub const MOST: usize = 256;
-/// Longest name of a stream.
 const LONGEST: usize = 64;
 
-/// A stream as it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamSpec {
-    /// What to call it.
     pub name: String,
-    /// Name or address, with a port perhaps.
     pub host: String,
-    /// Its own TOS byte.
     pub tos: Option<Tos>,
-    /// Its own size in bytes.
     pub size: Option<u32>,
 }
 
 impl StreamSpec {
-    /// A host without a name of its own.
     pub fn host(host: &str) -> Self {
         Self { name: host.into(), host: host.into(), tos: None, size: None }
     }
@@ -39,7 +31,6 @@ impl StreamSpec {
 impl FromStr for StreamSpec {
     type Err = String;
 
-    /// `ID,HOST[,TOS[,SIZE]]`, as ping-exp has it.
     fn from_str(text: &str) -> Result<Self, String> {
         let parts: Vec<&str> = text.split(',').map(str::trim).collect();
         let ([name, host] | [name, host, ..]) = parts[..] else {
@@ -61,38 +52,28 @@ impl FromStr for StreamSpec {
     }
 }
 
-/// Bytes of a packet's payload.
 pub fn size(text: &str) -> Result<u32, String> {
     let wrong = || format!("`{text}` is no size; give bytes from 0 to 65507, as 56");
     let bytes = text.trim().trim_end_matches('B').trim_end();
     bytes.parse().ok().filter(|n| *n <= 65_507).ok_or_else(wrong)
 }
 
-/// A stream with its address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// What to call it.
     pub name: String,
-    /// As it was asked for.
     pub host: String,
     /// Where it goes; the port is 0 for ICMP.
     pub to: SocketAddr,
-    /// Other addresses of the host.
     pub others: Vec<IpAddr>,
-    /// TOS byte, ECN bits included.
     pub tos: Tos,
-    /// Payload in bytes.
     pub size: u32,
 }
 
 /// What holds for all streams that do not say otherwise.
 #[derive(Debug, Clone, Copy)]
 pub struct StreamDefaults<'a> {
-    /// Of their hosts.
     pub host: Usual<'a>,
-    /// TOS byte.
     pub tos: Tos,
-    /// Payload in bytes.
     pub size: u32,
 }
 

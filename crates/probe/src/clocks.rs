@@ -5,17 +5,14 @@ use std::fmt;
 /// How many packets of a stream were stamped by whom.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Clocks {
-    /// Sent, stamped by the kernel before this host's queue.
     pub sent_by_kernel: u64,
     /// Sent, stamped by this program before it called the kernel.
     pub sent_by_program: u64,
-    /// Answers stamped by the kernel when it received them.
     pub received_by_kernel: u64,
     /// Answers whose time the kernel measured itself, from SYN to answer.
     pub measured: u64,
     /// Answers between whose departure and arrival the device's clock counted.
     pub by_device: u64,
-    /// Answers stamped by this program when it saw them.
     pub received_by_program: u64,
 }
 

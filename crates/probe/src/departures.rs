@@ -17,7 +17,6 @@ struct QueuedPacket {
     wire_ns: Option<u64>,
 }
 
-/// The packets that were seen at the queue.
 #[derive(Debug, Default)]
 pub(crate) struct Departures(VecDeque<QueuedPacket>);
 
@@ -37,7 +36,6 @@ impl Departures {
         Some((packet.seq, stamp_ns.checked_sub(packet.queue_ns)?))
     }
 
-    /// A packet is on the wire.
     pub fn on_wire(&mut self, id: u32, stamp_ns: u64) {
         if let Some(packet) = self.0.iter_mut().rev().find(|p| p.id == id) {
             packet.wire_ns = Some(stamp_ns);

@@ -66,7 +66,6 @@ struct CountedAnswer {
 /// Why a packet has no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Why {
-    /// It was given up.
     Lost,
     /// It was given up, and may belong to an earlier count of the reflector.
     Blind,

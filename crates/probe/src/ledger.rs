@@ -33,12 +33,9 @@ const MOST_GIVEN_UP: usize = 1 << 16;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EchoReply {
-    /// Round-trip time in nanoseconds.
     pub rtt_ns: u64,
-    /// One-way delays in nanoseconds.
     pub up_ns: Option<i64>,
     pub down_ns: Option<i64>,
-    /// The reflector's own count.
     pub up_order: Option<u64>,
     /// How long the reply waited for us in this host.
     pub seen_late_ns: Option<u64>,

@@ -42,12 +42,10 @@ pub mod tcp;
 pub mod udp;
 
 pub use listener::Listener;
-pub use options::{ProbeOptions, TimedBy};
+pub use options::{ProbeOptions, plain};
 pub use patience::Patience;
-pub use ping::Ping;
+pub use prober::Prober;
 pub use reflector::Reflector;
-pub use tcp::TcpPing;
-pub use udp::UdpEchoClient;
 
 use quell_model::Event;
 use quell_sys::SysError;
@@ -55,17 +53,10 @@ use quell_sys::SysError;
 /// Takes the events of a probe, on the probe's thread.
 pub type Emit<'a> = &'a (dyn Fn(Event) + Sync);
 
-/// Why a probe can't be carried out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeError {
-    /// What was asked for can't be.
     #[error("stream `{stream}`: {why}")]
-    Parameter {
-        stream: String,
-        /// What is wrong and what would be right.
-        why: String,
-    },
-    /// The kernel refused something.
+    Parameter { stream: String, why: String },
     #[error("{0}")]
     System(#[from] SysError),
 }

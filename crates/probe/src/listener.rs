@@ -19,7 +19,6 @@ impl Listener {
         self.0.local_addr().ok()
     }
 
-    /// Takes connections until the bell rings.
     pub fn run(self, stop: &Bell) -> Result<(), ProbeError> {
         loop {
             let mut fds = [readable(stop), readable(&self.0)];

@@ -12,7 +12,6 @@ pub struct Numbered {
 }
 
 impl Numbered {
-    /// Takes what became of a packet.
     pub fn take(&mut self, sample: &EchoSample) {
         match sample.up_order {
             _ if !sample.status.is_answered() => {}
@@ -21,7 +20,6 @@ impl Numbered {
         }
     }
 
-    /// Answers without a number, where others had one.
     pub fn gaps(&self) -> u64 {
         if self.with > 0 { self.without } else { 0 }
     }

@@ -6,32 +6,6 @@ use quell_sys::clock::is_virtual;
 use quell_sys::socket::Way;
 use quell_units::Span;
 
-/// How often rows are handed on, if nobody says otherwise.
-pub const FLUSH: Span = Span::from_secs(1);
-
-/// Who times the sending of datagrams.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum TimedBy {
-    /// The kernel, but this program in virtual time: nothing passes there between its look at the clock and the kernel's, and a stamp of
-    /// the kernel takes two more calls for each packet, which made a lab run 1.6 times as long.
-    #[default]
-    WhoIsExact,
-    /// The kernel, before this host's queue.
-    Kernel,
-    /// This program, right before it calls the kernel.
-    Program,
-}
-
-impl TimedBy {
-    pub(crate) fn is_kernel(self) -> bool {
-        match self {
-            TimedBy::WhoIsExact => !is_virtual(),
-            TimedBy::Kernel => true,
-            TimedBy::Program => false,
-        }
-    }
-}
-
 /// Wishes for one stream. The default has none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProbeOptions {
@@ -42,7 +16,6 @@ pub struct ProbeOptions {
     /// Whether the other end may have a clock of its own, which is then told as the fact `stream/NAME/clocks` = `apart`, unless the
     /// destination is this host's own address.
     pub other_clock: bool,
-    pub timed_by: TimedBy,
     /// How long replies are waited for, instead of the task's linger.
     pub patience: Option<Patience>,
 }
@@ -57,6 +30,10 @@ impl ProbeOptions {
         });
         patience.for_packets_every(interval)
     }
+}
+
+pub fn plain<T: Clone>(streams: &[T]) -> Vec<(T, ProbeOptions)> {
+    streams.iter().map(|stream| (stream.clone(), ProbeOptions::default())).collect()
 }
 
 pub(crate) fn check_interval(stream: &str, interval: Span) -> Result<(), ProbeError> {

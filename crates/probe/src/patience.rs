@@ -12,12 +12,10 @@ use quell_units::Span;
 
 /// As long as a modem's queue may be before anything was seen of it.
 pub const LEAST: Span = Span::from_secs(3);
-/// Longer than any queue that somebody still uses.
 pub const MOST: Span = Span::from_secs(60);
 /// Packets that may be waited for at once, beyond the least time.
 const MOST_PACKETS: u64 = 1 << 16;
 
-/// How long to wait for replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
     least_ns: u64,
@@ -36,7 +34,6 @@ impl Patience {
         Self { least_ns, most_ns, longest_ns: 0 }
     }
 
-    /// [`LEAST`] to [`MOST`].
     pub fn usual() -> Self {
         Self::between(LEAST, MOST)
     }
@@ -49,12 +46,10 @@ impl Patience {
         Self { most_ns: self.most_ns.min(room).max(self.least_ns), ..self }
     }
 
-    /// A reply came after so long, be it late.
     pub fn saw(&mut self, rtt_ns: u64) {
         self.longest_ns = self.longest_ns.max(rtt_ns);
     }
 
-    /// How long a reply is waited for, by now.
     pub fn wait_ns(&self) -> u64 {
         self.longest_ns.saturating_mul(2).clamp(self.least_ns, self.most_ns)
     }

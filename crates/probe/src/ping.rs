@@ -1,17 +1,14 @@
 //! ICMP echo: several streams at once, each with its own socket, interval, size and TOS.
 
-use crate::options::{FLUSH, check_interval};
-use crate::prober::{Driver, ProbeStream, StreamSpec};
+use crate::options::check_interval;
+use crate::prober::{Prober, StreamSpec};
 use crate::stream_socket::{Datagrams, EchoAnswer, Observed};
-use crate::{Emit, ProbeError, ProbeOptions};
+use crate::{ProbeError, ProbeOptions};
 use nix::errno::Errno;
 use quell_model::task::PingStream;
 use quell_stats::Rng;
-use quell_sys::pace::Window;
 use quell_sys::secret;
 use quell_sys::socket::{Arrival, EchoSocket, PathError, Way};
-use quell_sys::wait::Bell;
-use quell_units::Span;
 use quell_wire::icmp;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -22,14 +19,6 @@ const LARGEST: u32 = 65_507;
 
 /// Raw sockets of this process tell their replies apart by identifiers that count up from here.
 static SOCKETS: AtomicU16 = AtomicU16::new(0);
-
-/// A ping task that is ready to start.
-#[derive(Debug)]
-pub struct Ping {
-    streams: Vec<(PingStream, ProbeOptions, EchoLine)>,
-    flush: Span,
-    seed: u64,
-}
 
 #[derive(Debug)]
 struct EchoLine {
@@ -49,50 +38,27 @@ struct KnownBy {
     size: usize,
 }
 
-impl Ping {
-    /// Opens the sockets.
-    ///
-    /// Errors when a parameter can't be, when neither ping sockets nor raw ones are allowed, or when there is no route.
-    pub fn prepare(streams: &[PingStream], seed: u64) -> Result<Self, ProbeError> {
-        let plain: Vec<_> = streams.iter().map(|s| (s.clone(), ProbeOptions::default())).collect();
-        Self::open(&plain, seed)
-    }
-
-    /// The same, with wishes for each stream.
-    pub fn open(streams: &[(PingStream, ProbeOptions)], seed: u64) -> Result<Self, ProbeError> {
-        let streams = streams.iter().map(|(stream, options)| {
-            check(stream)?;
-            let socket = open(stream.to, stream.tos.byte(), &options.way)?;
-            let known = KnownBy::new(&socket, stream.size as usize)?;
-            let line = EchoLine { socket, known };
-            Ok((stream.clone(), options.clone(), line))
-        });
-        Ok(Self { streams: streams.collect::<Result<_, ProbeError>>()?, flush: FLUSH, seed })
-    }
-
-    /// Rows are handed on so often, instead of each second.
-    pub fn flushing_every(self, flush: Span) -> Self {
-        Self { flush, ..self }
-    }
-
-    /// Runs it: sends from the window's start on, ends by itself when every reply came or was waited for.
-    pub fn run(self, window: &Window, stop: &Bell, emit: Emit<'_>) -> Result<(), ProbeError> {
-        let rng = Rng::new(self.seed);
-        let largest = self.streams.iter().map(|(.., l)| l.known.size).max().unwrap_or(0) + 128;
-        let streams = self.streams.into_iter().map(|(stream, options, line)| {
-            let spec = StreamSpec {
-                interval_ns: stream.interval.nanos(),
-                patience: options.patience(stream.linger, stream.interval),
-                size: stream.size,
-                seed: rng.derive(&stream.stream).derive("pace").u64(),
-                count: options.count,
-                name: stream.stream,
-            };
-            ProbeStream::new(spec, Observed::new(line, options.timed_by), window)
-        });
-        let streams = streams.collect::<Result<_, _>>()?;
-        Driver { streams, largest, flush: self.flush }.run(window, stop, emit)
-    }
+/// Opens the sockets of these streams.
+///
+/// Errors when a parameter can't be, when neither ping sockets nor raw ones are allowed, or when there is no route.
+pub fn open(streams: &[(PingStream, ProbeOptions)], seed: u64) -> Result<Prober, ProbeError> {
+    let rng = Rng::new(seed);
+    let largest = streams.iter().map(|(stream, _)| stream.size as usize).max().unwrap_or(0) + 128;
+    let streams = streams.iter().map(|(stream, options)| {
+        check(stream)?;
+        let socket = socket(stream.to, stream.tos.byte(), &options.way)?;
+        let known = KnownBy::new(&socket, stream.size as usize)?;
+        let spec = StreamSpec {
+            name: stream.stream.clone(),
+            interval_ns: stream.interval.nanos(),
+            patience: options.patience(stream.linger, stream.interval),
+            size: stream.size,
+            seed: rng.derive(&stream.stream).derive("pace").u64(),
+            count: options.count,
+        };
+        Ok((spec, Observed::boxed(EchoLine { socket, known })))
+    });
+    Ok(Prober::new(streams.collect::<Result<_, ProbeError>>()?, largest))
 }
 
 fn check(stream: &PingStream) -> Result<(), ProbeError> {
@@ -107,7 +73,7 @@ fn check(stream: &PingStream) -> Result<(), ProbeError> {
     Ok(())
 }
 
-fn open(to: IpAddr, tos: u8, way: &Way) -> Result<EchoSocket, ProbeError> {
+fn socket(to: IpAddr, tos: u8, way: &Way) -> Result<EchoSocket, ProbeError> {
     // The process id keeps two agents in one network apart.
     let base = std::process::id() as u16;
     let identifier = base.wrapping_mul(31).wrapping_add(SOCKETS.fetch_add(1, Ordering::Relaxed));
@@ -146,7 +112,6 @@ impl KnownBy {
         seq.filter(|seq| echo.answers(&self.start(*seq)))
     }
 
-    /// The number of the packet that this error quotes.
     fn quoted(&self, quoted: &[u8], next: u64) -> Option<u64> {
         let echo = icmp::quoted_request(self.ipv6, quoted)?;
         let seq = self.newest(echo.short_seq, next)?;

@@ -16,14 +16,12 @@ use quell_wire::stamp::Presence;
 #[derive(Debug, Default)]
 pub(crate) struct UnansweredCount {
     mark: u32,
-    /// The most that was told.
     told: u64,
     /// Packets without an answer, of which the server could not say how many it had left unanswered.
     unknown: u64,
     /// Packets answered so far, and the number behind the last of them.
     answered: u64,
     next: u64,
-    /// Whether an answer had the server's own number.
     counts: bool,
 }
 
@@ -76,7 +74,6 @@ mod tests {
         bytes
     }
 
-    /// Of a hundred packets, of which these had answers.
     fn shown(answers: &[(u64, bool, Vec<u8>)]) -> u64 {
         let mut shown = UnansweredCount::default();
         answers.iter().for_each(|(seq, numbered, bytes)| shown.answered(*seq, *numbered, bytes));

@@ -36,22 +36,19 @@ const GRACE_NS: u64 = 200_000_000;
 /// Rows are not handed on more often than this.
 const LEAST_FLUSH_NS: u64 = 10_000_000;
 const MICROSECOND_NS: u64 = 1_000;
-/// Replies taken in one call.
 const BATCH: usize = 16;
 
-pub(crate) struct ProbeStream<L> {
+struct ProbeStream {
     name: String,
-    line: L,
+    line: Box<dyn StreamSocket + Send>,
     pace: Pace,
     ledger: Ledger,
-    /// What was seen and is not entered yet.
     seen: Vec<SocketEvent>,
     clocks: Clocks,
     /// Errors by kind.
     errors: BTreeMap<String, u64>,
     /// Those of packets that may still be answered.
     blamed: BTreeMap<u64, Errno>,
-    /// When the last packet was sent.
     last_ns: u64,
 }
 
@@ -61,12 +58,15 @@ pub(crate) struct StreamSpec {
     pub patience: Patience,
     pub size: u32,
     pub seed: u64,
-    /// Most packets.
     pub count: Option<u64>,
 }
 
-impl<L: StreamSocket> ProbeStream<L> {
-    pub fn new(spec: StreamSpec, line: L, window: &Window) -> Result<Self, ProbeError> {
+impl ProbeStream {
+    fn new(
+        spec: StreamSpec,
+        line: Box<dyn StreamSocket + Send>,
+        window: &Window,
+    ) -> Result<Self, ProbeError> {
         let pace = Pace::new(window.start_ns, spec.interval_ns, window.duration_ns, spec.seed);
         let pace = pace.ok_or_else(|| ProbeError::Parameter {
             stream: spec.name.clone(),
@@ -304,18 +304,38 @@ impl<L: StreamSocket> ProbeStream<L> {
     }
 }
 
-pub(crate) struct Driver<L> {
-    pub streams: Vec<ProbeStream<L>>,
-    /// Bytes of the largest reply.
-    pub largest: usize,
-    /// How often rows are handed on.
-    pub flush: Span,
+/// Streams that are ready to be probed: their sockets are open.
+pub struct Prober {
+    streams: Vec<(StreamSpec, Box<dyn StreamSocket + Send>)>,
+    largest: usize,
+    flush: Span,
 }
 
-impl<L: StreamSocket> Driver<L> {
-    /// Runs all streams to their end, or until the bell rings.
+impl std::fmt::Debug for Prober {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Prober of {} streams", self.streams.len())
+    }
+}
+
+impl Prober {
+    pub(crate) fn new(
+        streams: Vec<(StreamSpec, Box<dyn StreamSocket + Send>)>,
+        largest: usize,
+    ) -> Self {
+        Self { streams, largest, flush: Span::from_secs(1) }
+    }
+
+    /// Rows are handed on so often, instead of each second.
+    pub fn flushing_every(self, flush: Span) -> Self {
+        Self { flush, ..self }
+    }
+
+    /// Sends from the window's start on; ends by itself when every reply came or was waited for, or when the bell rings.
     pub fn run(self, window: &Window, stop: &Bell, emit: Emit<'_>) -> Result<(), ProbeError> {
-        let mut streams = self.streams;
+        let streams = self.streams.into_iter();
+        let mut streams = streams
+            .map(|(spec, line)| ProbeStream::new(spec, line, window))
+            .collect::<Result<Vec<_>, _>>()?;
         streams.iter().for_each(|stream| stream.tell_patience(emit));
         let every = self.flush.nanos().max(LEAST_FLUSH_NS);
         wake_exactly();
@@ -360,8 +380,8 @@ impl<L: StreamSocket> Driver<L> {
 }
 
 /// Waits; which streams have something, and whether that is errors; and whether the bell rang.
-fn ready<L: StreamSocket>(
-    streams: &[ProbeStream<L>],
+fn ready(
+    streams: &[ProbeStream],
     alarm: &Alarm,
     stop: &Bell,
 ) -> Result<(Vec<(usize, bool)>, bool), ProbeError> {
@@ -425,7 +445,6 @@ mod tests {
             count: Some(1),
         };
         let line = AtOnce(Bell::new().unwrap(), Vec::new());
-        let streams = vec![ProbeStream::new(spec, line, &window).unwrap()];
         let stop = Bell::new().unwrap();
         stop.ring();
         let rows = Mutex::new(Vec::new());
@@ -434,9 +453,7 @@ mod tests {
                 rows.lock().unwrap().extend(samples);
             }
         };
-        Driver { streams, largest: 1, flush: Span::from_secs(1) }
-            .run(&window, &stop, &emit)
-            .unwrap();
+        Prober::new(vec![(spec, Box::new(line))], 1).run(&window, &stop, &emit).unwrap();
         let rows = rows.into_inner().unwrap();
         assert_eq!(rows.iter().map(|row| row.status).collect::<Vec<_>>(), [EchoStatus::Ok]);
     }

@@ -15,9 +15,7 @@ use quell_wire::stamp::{ReflectorPacket, SenderPacket};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
-/// Datagrams taken in one call.
 const BATCH: usize = 8;
-/// Largest datagram.
 const LARGEST: usize = 65_535;
 
 #[derive(Debug)]
@@ -41,7 +39,6 @@ impl Reflector {
         Ok(self.socket.local()?)
     }
 
-    /// Answers until the bell rings.
     pub fn run(mut self, stop: &Bell) -> Result<(), ProbeError> {
         loop {
             let mut fds = [readable(stop), readable(&self.socket)];

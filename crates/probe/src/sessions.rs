@@ -1,8 +1,7 @@
 //! A reflector's counts: how many packets of each session it received (RFC 8762, section 4.1, stateful mode). Pure.
 //!
 //! ```text
-//!   room for 16,384 sessions, 512 of them for one source (an IPv4 address, an IPv6 /64), for its network (a /24, a /48) as many as it leaves
-//!   free beside all others: half for the first, a quarter for the second, always some for the next
+//!   room for 16,384 sessions, 512 of them for one source (an IPv4 address, an IPv6 /64)
 //!
 //!   a packet of a new session ──► room? ──────────────────────────► counted
 //!                                   │ no: one that was silent for a minute goes, the oldest first ──► counted
@@ -19,10 +18,10 @@
 //! What the socket had no room for was lost on no way either, and nobody knows whose it was: it may have been of each session that lives, or of
 //! the packets that one had sent before its first came through, and counts as left unanswered in each.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
-/// Sessions that are kept.
 const MOST: usize = 16_384;
 /// Of these, for one source: twice as many streams as one `quell ping` may have.
 const MOST_OF_ONE: usize = 512;
@@ -60,44 +59,10 @@ pub struct Sessions {
     sessions: HashMap<SessionKey, Session>,
     /// The same by the numbers of their last packets, the one that was silent longest first.
     by_age: BTreeMap<u64, SessionKey>,
-    of_source: Groups,
-    of_network: Groups,
+    of_source: HashMap<IpAddr, usize>,
     packets: u64,
     /// What the socket had no room for, in all (it wraps), and when that was seen to be more.
     dropped: (u32, u64),
-}
-
-/// Sessions by whose they are. Most groups have one session only, of those who would fill the room: what a group takes has to be little.
-#[derive(Debug, Default)]
-struct Groups {
-    /// Whose, and the number of the last packet.
-    by_age: BTreeSet<(IpAddr, u64)>,
-    sizes: HashMap<IpAddr, usize>,
-}
-
-impl Groups {
-    fn enter(&mut self, whose: IpAddr, last: u64) {
-        self.by_age.insert((whose, last));
-        *self.sizes.entry(whose).or_default() += 1;
-    }
-
-    fn leave(&mut self, whose: IpAddr, last: u64) {
-        if !self.by_age.remove(&(whose, last)) {
-            return;
-        }
-        if let Some(size) = self.sizes.get_mut(&whose) {
-            *size -= 1;
-            if *size == 0 {
-                self.sizes.remove(&whose);
-            }
-        }
-    }
-
-    /// The last packet of the one that was silent longest, where there are so many.
-    fn oldest_of(&self, whose: IpAddr, many: usize) -> Option<u64> {
-        self.sizes.get(&whose).filter(|size| **size >= many)?;
-        self.by_age.range((whose, 0)..).next().map(|(_, last)| *last)
-    }
 }
 
 impl Sessions {
@@ -169,8 +134,7 @@ impl Sessions {
         let last = session.touched.0;
         self.sessions.insert(key, session);
         self.by_age.insert(last, key);
-        self.of_source.enter(source(key.0), last);
-        self.of_network.enter(network(key.0), last);
+        *self.of_source.entry(source(key.0)).or_default() += 1;
     }
 
     /// The packet of this session that came last is not answered.
@@ -180,30 +144,34 @@ impl Sessions {
         }
     }
 
-    /// Whether there is room for one more of a source, if need be where a silent one was.
+    /// Whether there is room for one more of a source, if need be where silent ones were.
     fn makes_room(&mut self, from: SocketAddr, now_ns: u64) -> bool {
-        let of_network = self.of_network.sizes.get(&network(from)).copied().unwrap_or(0);
-        let others = self.sessions.len() - of_network;
-        let oldest = match self.of_source.oldest_of(source(from), MOST_OF_ONE) {
-            Some(last) => self.by_age.get_key_value(&last),
-            None if of_network >= (MOST - others).div_ceil(2) => self.by_age.first_key_value(),
-            None => return true,
-        };
-        let oldest = oldest.map(|(last, key)| (*last, *key)).filter(|(_, key)| {
-            let heard = self.sessions.get(key).map_or(0, |session| session.touched.1);
-            now_ns.saturating_sub(heard) >= IDLE_NS
-        });
-        let Some((last, key)) = oldest else { return false };
-        self.sessions.remove(&key);
-        self.forget(key, last);
+        let whose = source(from);
+        while self.sessions.len() >= MOST
+            || self.of_source.get(&whose).is_some_and(|many| *many >= MOST_OF_ONE)
+        {
+            let Some((last, key)) = self.by_age.first_key_value().map(|(l, k)| (*l, *k)) else {
+                return true;
+            };
+            let heard = self.sessions.get(&key).map_or(0, |session| session.touched.1);
+            if now_ns.saturating_sub(heard) < IDLE_NS {
+                return false;
+            }
+            self.sessions.remove(&key);
+            self.forget(key, last);
+        }
         true
     }
 
     /// Its last packet is no longer that.
     fn forget(&mut self, key: SessionKey, last: u64) {
         self.by_age.remove(&last);
-        self.of_source.leave(source(key.0), last);
-        self.of_network.leave(network(key.0), last);
+        if let Entry::Occupied(mut many) = self.of_source.entry(source(key.0)) {
+            *many.get_mut() -= 1;
+            if *many.get() == 0 {
+                many.remove();
+            }
+        }
     }
 }
 
@@ -212,14 +180,6 @@ fn source(from: SocketAddr) -> IpAddr {
     match from.ip().to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((u128::from(address) >> 64 << 64).into()),
         v4 => v4,
-    }
-}
-
-/// The network that it is in, of which one may have many sources: an IPv4 /24 or an IPv6 /48.
-fn network(from: SocketAddr) -> IpAddr {
-    match from.ip().to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6((u128::from(address) >> 80 << 80).into()),
-        IpAddr::V4(address) => IpAddr::V4((u32::from(address) >> 8 << 8).into()),
     }
 }
 
@@ -268,7 +228,7 @@ mod tests {
             assert_eq!(sessions.number(live, 0, SECOND), Some(n));
             counted += usize::from(sessions.number(host(n), 0, SECOND).is_some());
         }
-        assert!((MOST * 15 / 16..=MOST).contains(&counted), "{counted}");
+        assert_eq!(counted, MOST);
         assert_eq!(sessions.sessions.len(), counted);
         assert_eq!(sessions.number(live, 0, 50 * SECOND), Some(65_536));
         // A minute later the silent ones make room, the oldest first, and the living one stays.
@@ -276,9 +236,7 @@ mod tests {
         assert_eq!(sessions.number(host(2), 0, 61 * SECOND), Some(1));
         assert_eq!(sessions.number(live, 0, 61 * SECOND), Some(65_537));
         assert_eq!(sessions.sessions.len(), sessions.by_age.len());
-        let of_sources: usize = sessions.of_source.sizes.values().sum();
-        assert_eq!(sessions.sessions.len(), of_sources);
-        assert_eq!(sessions.sessions.len(), sessions.of_source.by_age.len());
+        assert_eq!(sessions.sessions.len(), sessions.of_source.values().sum::<usize>());
     }
 
     #[test]
@@ -291,39 +249,6 @@ mod tests {
         assert_eq!(counted.count(), MOST_OF_ONE);
         assert_eq!(sessions.number(at("[2001:db8:0:1::1]:9"), 0, 0), Some(0));
         assert_eq!(source(at("[::ffff:10.0.0.1]:9")), source(at("10.0.0.1:9")));
-    }
-
-    #[test]
-    fn a_stranger_with_an_ipv6_48_leaves_half_of_the_room_to_others() {
-        let mut sessions = Sessions::new();
-        let counted = (0..20_000u32).filter(|n| {
-            let from = at(&format!("[2001:db8:1:{n:x}::1]:9"));
-            sessions.number(from, 0, 0).is_some()
-        });
-        assert_eq!(counted.count(), MOST / 2);
-        assert_eq!(sessions.number(at("10.0.0.1:5"), 0, 0), Some(0));
-        assert_eq!(sessions.number(at("[2001:db8:2::1]:5"), 0, 0), Some(0));
-        // A minute later its own silent ones make room for its next.
-        assert_eq!(sessions.number(at("[2001:db8:1:ffff::1]:9"), 0, IDLE_NS), Some(0));
-        let of_networks: usize = sessions.of_network.sizes.values().sum();
-        assert_eq!(sessions.sessions.len(), of_networks);
-    }
-
-    #[test]
-    fn two_networks_that_fill_the_room_leave_newcomers_some() {
-        let mut sessions = Sessions::new();
-        for n in 0..54_000u32 {
-            let from = [10, 1, (n % 2) as u8, (n / 2) as u8].into();
-            sessions.number(SocketAddr::new(from, 9), (n >> 9) as u16, 0);
-        }
-        for n in 0..8 {
-            let counted = (0..16).filter(|port| {
-                let from = SocketAddr::new([192, 0, n, 1].into(), 5000 + port);
-                sessions.number(from, 0, SECOND).is_some()
-            });
-            assert_eq!(counted.count(), 16, "of network {n}");
-        }
-        assert!(sessions.sessions.len() < MOST);
     }
 
     /// What a client with a ping each 10 ms knows of the directions, over an empty path that takes 1 ms, where the reflector leaves some

@@ -7,8 +7,8 @@
 //! ```
 
 use crate::departures::Departures;
-use crate::options::TimedBy;
 use nix::errno::Errno;
+use quell_sys::clock::is_virtual;
 use quell_sys::socket::errors::{Departure, ErrorQueueEntry, Stage};
 use quell_sys::socket::option::observe_departures;
 use quell_sys::socket::{Arrival, ErrorQueue, Inbox, PathError};
@@ -148,14 +148,17 @@ pub(crate) struct Observed<D> {
     is_stamped: bool,
 }
 
-impl<D: Datagrams> Observed<D> {
+impl<D: Datagrams + Send + 'static> Observed<D> {
     /// Where the kernel has no such stamps, sending is timed by the caller.
-    pub fn new(line: D, timed_by: TimedBy) -> Self {
-        let is_stamped = timed_by.is_kernel() && observe_departures(line.fd()).is_ok();
+    pub fn boxed(line: D) -> Box<dyn StreamSocket + Send> {
+        // In virtual time nothing passes between this program's look at the clock and the kernel's, and stamps cost two calls a packet.
+        let is_stamped = !is_virtual() && observe_departures(line.fd()).is_ok();
         let (queue, departures) = (ErrorQueue::default(), Departures::default());
-        Self { line, queue, departures, is_stamped }
+        Box::new(Self { line, queue, departures, is_stamped })
     }
+}
 
+impl<D: Datagrams> Observed<D> {
     /// Takes what the kernel tells: what is seen of it, and the last time that a packet came to the queue, with its number there.
     fn told(
         &mut self,

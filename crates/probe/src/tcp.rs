@@ -17,19 +17,16 @@
 //! refusal is timed by when we saw it.
 
 use crate::options::check_interval;
-use crate::prober::{Driver, ProbeStream, StreamSpec};
+use crate::prober::{Prober, StreamSpec};
 use crate::retry::{Connect, ConnectTimes, FirstSyn};
 use crate::stream_socket::{EchoAnswer, SocketEvent, StreamSocket, When};
-use crate::{Emit, ProbeError, ProbeOptions};
+use crate::{ProbeError, ProbeOptions};
 use nix::errno::Errno;
 use quell_model::Told;
 use quell_model::task::TcpPingStream;
 use quell_stats::Rng;
-use quell_sys::pace::Window;
 use quell_sys::socket::Inbox;
 use quell_sys::socket::attempts::{AttemptEnd, Attempts, EndedAttempt};
-use quell_sys::wait::Bell;
-use quell_units::Span;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Attempts that may be open at once: file descriptors are few.
@@ -37,21 +34,11 @@ const MOST_OPEN: u64 = 500;
 /// Of all streams, those that stay open after they were given up: an answer that comes then shows how slow the path is.
 const MOST_LATE: u64 = 256;
 
-/// A task of TCP connects that is ready to start.
-#[derive(Debug)]
-pub struct TcpPing {
-    streams: Vec<(TcpPingStream, ProbeOptions, ConnectSocket)>,
-    flush: Span,
-    seed: u64,
-}
-
 #[derive(Debug)]
 struct ConnectSocket {
     attempts: Attempts,
-    /// Where the ends are put before they are read.
     ended: Vec<EndedAttempt>,
     oldest: u64,
-    /// The first that is not settled.
     settled: u64,
     /// So many stay open after they were given up.
     most_late: u64,
@@ -69,7 +56,6 @@ struct ConnectSocket {
 struct Undecided {
     ended: EndedAttempt,
     connect: Connect,
-    /// Its place among all answers.
     order: u64,
 }
 
@@ -92,60 +78,37 @@ impl Retried {
     }
 }
 
-impl TcpPing {
-    /// Makes ready. Errors when a parameter can't be.
-    pub fn prepare(streams: &[TcpPingStream], seed: u64) -> Result<Self, ProbeError> {
-        let plain: Vec<_> = streams.iter().map(|s| (s.clone(), ProbeOptions::default())).collect();
-        Self::open(&plain, seed)
-    }
-
-    /// The same, with wishes for each stream.
-    pub fn open(streams: &[(TcpPingStream, ProbeOptions)], seed: u64) -> Result<Self, ProbeError> {
-        let most_late = MOST_LATE / (streams.len() as u64).max(1);
-        let streams = streams.iter().map(|(stream, options)| {
-            check_interval(&stream.stream, stream.interval)?;
-            let attempts = Attempts::new(stream.to, stream.tos.byte(), options.way.clone())?;
-            let line = ConnectSocket {
-                attempts,
-                ended: Vec::new(),
-                oldest: 0,
-                settled: 0,
-                most_late,
-                open: 0,
-                refused: 0,
-                times: ConnectTimes::default(),
-                retried: Retried::default(),
-                undecided: Vec::new(),
-                arrived: 0,
-            };
-            Ok((stream.clone(), options.clone(), line))
+/// Makes these streams ready. Errors when a parameter can't be.
+pub fn open(streams: &[(TcpPingStream, ProbeOptions)], seed: u64) -> Result<Prober, ProbeError> {
+    let rng = Rng::new(seed);
+    let most_late = MOST_LATE / (streams.len() as u64).max(1);
+    let streams = streams.iter().map(|(stream, options)| {
+        check_interval(&stream.stream, stream.interval)?;
+        let attempts = Attempts::new(stream.to, stream.tos.byte(), options.way.clone())?;
+        let line: Box<dyn StreamSocket + Send> = Box::new(ConnectSocket {
+            attempts,
+            ended: Vec::new(),
+            oldest: 0,
+            settled: 0,
+            most_late,
+            open: 0,
+            refused: 0,
+            times: ConnectTimes::default(),
+            retried: Retried::default(),
+            undecided: Vec::new(),
+            arrived: 0,
         });
-        let streams = streams.collect::<Result<_, ProbeError>>()?;
-        Ok(Self { streams, flush: crate::options::FLUSH, seed })
-    }
-
-    /// Rows are handed on so often, instead of each second.
-    pub fn flushing_every(self, flush: Span) -> Self {
-        Self { flush, ..self }
-    }
-
-    /// Runs it: connects from the window's start on, ends by itself when every answer came or was waited for.
-    pub fn run(self, window: &Window, stop: &Bell, emit: Emit<'_>) -> Result<(), ProbeError> {
-        let rng = Rng::new(self.seed);
-        let streams = self.streams.into_iter().map(|(stream, options, line)| {
-            let spec = StreamSpec {
-                interval_ns: stream.interval.nanos(),
-                patience: options.patience(stream.linger, stream.interval),
-                size: 0,
-                seed: rng.derive(&stream.stream).derive("pace").u64(),
-                count: options.count,
-                name: stream.stream,
-            };
-            ProbeStream::new(spec, line, window)
-        });
-        let streams = streams.collect::<Result<_, _>>()?;
-        Driver { streams, largest: 1, flush: self.flush }.run(window, stop, emit)
-    }
+        let spec = StreamSpec {
+            name: stream.stream.clone(),
+            interval_ns: stream.interval.nanos(),
+            patience: options.patience(stream.linger, stream.interval),
+            size: 0,
+            seed: rng.derive(&stream.stream).derive("pace").u64(),
+            count: options.count,
+        };
+        Ok((spec, line))
+    });
+    Ok(Prober::new(streams.collect::<Result<_, ProbeError>>()?, 1))
 }
 
 impl ConnectSocket {

@@ -1,19 +1,16 @@
 //! A UDP stream against a reflector: STAMP packets at a constant rate, with one-way delays and the direction of losses.
 
-use crate::options::{FLUSH, check_interval};
+use crate::options::check_interval;
 use crate::presence::UnansweredCount;
-use crate::prober::{Driver, ProbeStream, StreamSpec};
+use crate::prober::{Prober, StreamSpec};
 use crate::stream_socket::{Datagrams, EchoAnswer, Observed};
-use crate::{Emit, ProbeError, ProbeOptions};
+use crate::{ProbeError, ProbeOptions};
 use nix::errno::Errno;
 use quell_model::Told;
 use quell_model::task::UdpEcho;
 use quell_stats::Rng;
-use quell_sys::pace::Window;
 use quell_sys::secret;
 use quell_sys::socket::{Arrival, PathError, Udp};
-use quell_sys::wait::Bell;
-use quell_units::Span;
 use quell_wire::stamp::{self, Presence, ReflectorPacket, SenderPacket, widen32};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -29,14 +26,6 @@ const LARGEST: u32 = 65_507;
 /// Packets whose timestamps are remembered: an answer must bring its own back.
 const REMEMBERED: usize = 1 << 16;
 
-/// A UDP echo task that is ready to start.
-#[derive(Debug)]
-pub struct UdpEchoClient {
-    /// With the seed of each stream's sending times.
-    streams: Vec<(UdpEcho, ProbeOptions, StampLine, u64)>,
-    flush: Span,
-}
-
 #[derive(Debug)]
 struct StampLine {
     socket: Udp,
@@ -49,52 +38,33 @@ struct StampLine {
     is_apart: bool,
 }
 
-impl UdpEchoClient {
-    /// Opens the socket. Errors when a parameter can't be, or there is no route.
-    pub fn prepare(echo: &UdpEcho, seed: u64) -> Result<Self, ProbeError> {
-        let ready = ready(echo, &ProbeOptions::default(), &Rng::new(seed))?;
-        Ok(Self { streams: vec![ready], flush: FLUSH })
-    }
-
-    /// Several streams at once, with wishes for each.
-    pub fn open(streams: &[(UdpEcho, ProbeOptions)], seed: u64) -> Result<Self, ProbeError> {
-        let rng = Rng::new(seed);
-        let streams =
-            streams.iter().map(|(echo, options)| ready(echo, options, &rng.derive(&echo.stream)));
-        Ok(Self { streams: streams.collect::<Result<_, ProbeError>>()?, flush: FLUSH })
-    }
-
-    /// Rows are handed on so often, instead of each second.
-    pub fn flushing_every(self, flush: Span) -> Self {
-        Self { flush, ..self }
-    }
-
-    /// Runs it: sends from the window's start on, ends by itself when every reply came or was waited for.
-    pub fn run(self, window: &Window, stop: &Bell, emit: Emit<'_>) -> Result<(), ProbeError> {
-        let largest = self.streams.iter().map(|(echo, ..)| echo.size as usize).max().unwrap_or(0);
-        let streams = self.streams.into_iter().map(|(echo, options, line, seed)| {
-            let spec = StreamSpec {
-                interval_ns: echo.interval.nanos(),
-                patience: options.patience(echo.linger, echo.interval),
-                size: echo.size,
-                seed,
-                count: options.count,
-                name: echo.stream,
-            };
-            ProbeStream::new(spec, Observed::new(line, options.timed_by), window)
-        });
-        let streams = streams.collect::<Result<_, _>>()?;
-        Driver { streams, largest, flush: self.flush }.run(window, stop, emit)
-    }
+/// Opens the socket of one stream. Errors when a parameter can't be, or there is no route.
+pub fn prepare(echo: &UdpEcho, seed: u64) -> Result<Prober, ProbeError> {
+    prober(&[(echo.clone(), ProbeOptions::default())], |_| Rng::new(seed))
 }
 
-fn ready(
-    echo: &UdpEcho,
-    options: &ProbeOptions,
-    rng: &Rng,
-) -> Result<(UdpEcho, ProbeOptions, StampLine, u64), ProbeError> {
-    let line = StampLine::open(echo, options)?;
-    Ok((echo.clone(), options.clone(), line, rng.derive("pace").u64()))
+pub fn open(streams: &[(UdpEcho, ProbeOptions)], seed: u64) -> Result<Prober, ProbeError> {
+    let rng = Rng::new(seed);
+    prober(streams, |stream| rng.derive(stream))
+}
+
+fn prober(
+    streams: &[(UdpEcho, ProbeOptions)],
+    rng: impl Fn(&str) -> Rng,
+) -> Result<Prober, ProbeError> {
+    let largest = streams.iter().map(|(echo, _)| echo.size as usize).max().unwrap_or(0);
+    let streams = streams.iter().map(|(echo, options)| {
+        let spec = StreamSpec {
+            name: echo.stream.clone(),
+            interval_ns: echo.interval.nanos(),
+            patience: options.patience(echo.linger, echo.interval),
+            size: echo.size,
+            seed: rng(&echo.stream).derive("pace").u64(),
+            count: options.count,
+        };
+        Ok((spec, Observed::boxed(StampLine::open(echo, options)?)))
+    });
+    Ok(Prober::new(streams.collect::<Result<_, ProbeError>>()?, largest))
 }
 
 impl StampLine {
@@ -162,10 +132,8 @@ impl Datagrams for StampLine {
     }
 }
 
-/// The timestamps of the last packets.
 #[derive(Debug, Default)]
 struct Stamps {
-    /// The number of the first that is remembered.
     first: u64,
     sent_ns: VecDeque<u64>,
 }
@@ -192,12 +160,10 @@ impl Stamps {
     }
 }
 
-/// Our number of the packet that carried this one.
 fn sent_number(short: u32, next: u64) -> Option<u64> {
     widen32(short, next.saturating_add(FIRST))?.checked_sub(FIRST)
 }
 
-/// The numbers that a reflector gives.
 #[derive(Debug, Default)]
 struct Reflected {
     /// The highest so far: they wrap after 2^32.

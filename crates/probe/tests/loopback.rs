@@ -2,7 +2,7 @@
 
 use quell_model::task::{PingStream, TcpPingStream, UdpEcho};
 use quell_model::{EchoSample, EchoStatus, Event};
-use quell_probe::{Listener, Ping, ProbeOptions, Reflector, TcpPing, TimedBy, UdpEchoClient};
+use quell_probe::{Listener, ProbeOptions, Reflector, ping, plain, tcp, udp};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
 use quell_sys::socket::Way;
@@ -70,7 +70,7 @@ fn several_ping_streams_at_once_lose_nothing_and_don_t_mix() {
     ];
     let rows = Rows::default();
     let before = monotonic_ns();
-    let ping = Ping::open(&streams.clone().map(|s| (s, packets(150))), 1).unwrap();
+    let ping = ping::open(&streams.clone().map(|s| (s, packets(150))), 1).unwrap();
     ping.run(&hour(), &Bell::new().unwrap(), &|event| rows.take(event)).unwrap();
     let took = monotonic_ns() - before;
     for stream in &streams {
@@ -108,7 +108,7 @@ fn a_udp_stream_comes_back_with_delays_both_ways_and_the_reflectors_order() {
         let rows = Rows::default();
         std::thread::scope(|scope| {
             let server = scope.spawn(|| reflector.run(&stop));
-            let client = UdpEchoClient::open(&[(echo.clone(), packets(150))], 2).unwrap();
+            let client = udp::open(&[(echo.clone(), packets(150))], 2).unwrap();
             client.run(&hour(), &never, &|event| rows.take(event)).unwrap();
             stop.ring();
             server.join().unwrap().unwrap();
@@ -153,7 +153,7 @@ fn losses_at_a_copying_reflector(linger: Span) -> (usize, usize) {
                 }
             }
         });
-        let client = UdpEchoClient::open(&[(echo, packets(150))], 2).unwrap();
+        let client = udp::open(&[(echo, packets(150))], 2).unwrap();
         client.run(&hour(), &Bell::new().unwrap(), &|event| rows.take(event)).unwrap();
     });
     let rows = rows.of("udp");
@@ -186,7 +186,7 @@ fn a_reflector_whose_times_can_t_be_is_believed_no_one_way_delay() {
                     reflector.send_to(&bytes, from).unwrap();
                 }
             });
-            let client = UdpEchoClient::open(&[(echo_to(to), packets(20))], 2).unwrap();
+            let client = udp::open(&[(echo_to(to), packets(20))], 2).unwrap();
             client.run(&hour(), &Bell::new().unwrap(), &|event| rows.take(event)).unwrap();
         });
         let rows = rows.of("udp");
@@ -202,7 +202,7 @@ fn a_reflector_whose_times_can_t_be_is_believed_no_one_way_delay() {
 fn where_nobody_answers_every_packet_is_an_error_with_its_own_row() {
     let rows = Rows::default();
     let echo = echo_to(NOBODY.parse().unwrap());
-    let client = UdpEchoClient::open(&[(echo, packets(50))], 3).unwrap();
+    let client = udp::open(&[(echo, packets(50))], 3).unwrap();
     client.run(&hour(), &Bell::new().unwrap(), &|event| rows.take(event)).unwrap();
     let mut rows = rows.of("udp");
     rows.sort_by_key(|r| r.seq);
@@ -217,7 +217,7 @@ fn a_reflector_that_hears_and_says_nothing_makes_every_packet_lost_after_the_tim
     let mute = Reflector::prepare("127.0.0.1:0".parse().unwrap()).unwrap();
     let rows = Rows::default();
     let echo = UdpEcho { linger: Span::from_millis(50), ..echo_to(mute.local().unwrap()) };
-    let client = UdpEchoClient::open(&[(echo, packets(50))], 4).unwrap();
+    let client = udp::open(&[(echo, packets(50))], 4).unwrap();
     client.run(&hour(), &Bell::new().unwrap(), &|event| rows.take(event)).unwrap();
     let rows = rows.of("udp");
     assert_eq!(rows.len(), 50);
@@ -229,7 +229,7 @@ fn a_probe_that_is_stopped_hands_over_what_it_has() {
     let stop = Bell::new().unwrap();
     stop.ring();
     let rows = Rows::default();
-    let ping = Ping::prepare(&[ping_to("v4", "127.0.0.1", 56)], 1).unwrap();
+    let ping = ping::open(&plain(&[ping_to("v4", "127.0.0.1", 56)]), 1).unwrap();
     ping.run(&window(3_600_000), &stop, &|event| rows.take(event)).unwrap();
     assert!(rows.of("v4").len() <= 1);
 }
@@ -237,12 +237,12 @@ fn a_probe_that_is_stopped_hands_over_what_it_has() {
 #[test]
 fn parameters_that_can_t_be_are_refused_with_their_reason() {
     let small = UdpEcho { size: 43, ..echo_to("127.0.0.1:9".parse().unwrap()) };
-    let error = UdpEchoClient::prepare(&small, 1).unwrap_err().to_string();
+    let error = udp::prepare(&small, 1).unwrap_err().to_string();
     assert!(error.contains("44") && error.contains("43"), "{error}");
     let still = PingStream { interval: Span::from_nanos(0), ..ping_to("x", "127.0.0.1", 56) };
-    assert!(Ping::prepare(&[still], 1).unwrap_err().to_string().contains("interval"));
+    assert!(ping::open(&plain(&[still]), 1).unwrap_err().to_string().contains("interval"));
     let huge = ping_to("x", "127.0.0.1", 65_508);
-    assert!(Ping::prepare(&[huge], 1).unwrap_err().to_string().contains("65507"));
+    assert!(ping::open(&plain(&[huge]), 1).unwrap_err().to_string().contains("65507"));
 }
 
 fn connect_to(stream: &str, to: SocketAddr) -> TcpPingStream {
@@ -267,7 +267,7 @@ fn an_open_port_and_a_closed_one_answer_tcp_connects_and_are_told_apart() {
     let facts = Mutex::new(BTreeMap::new());
     std::thread::scope(|scope| {
         let server = scope.spawn(|| listener.run(&stop));
-        let client = TcpPing::open(&streams.map(|s| (s, packets(100))), 2).unwrap();
+        let client = tcp::open(&streams.map(|s| (s, packets(100))), 2).unwrap();
         let emit = |event| match event {
             Event::Fact(fact) => {
                 drop(facts.lock().unwrap().insert(fact.subject.to_string(), fact.value));
@@ -305,7 +305,7 @@ fn a_count_ends_a_stream_and_rows_come_as_often_as_they_are_asked_for() {
         ),
     ];
     let (rows, handed) = (Rows::default(), AtomicUsize::new(0));
-    let ping = Ping::open(&streams, 1).unwrap().flushing_every(Span::from_millis(20));
+    let ping = ping::open(&streams, 1).unwrap().flushing_every(Span::from_millis(20));
     let emit = |event| {
         handed.fetch_add(1, Ordering::Relaxed);
         rows.take(event);
@@ -330,7 +330,7 @@ fn several_udp_streams_of_one_client_each_have_their_own_session() {
     let rows = Rows::default();
     std::thread::scope(|scope| {
         let server = scope.spawn(|| reflector.run(&stop));
-        let client = UdpEchoClient::open(&[named("a"), named("b")], 2).unwrap();
+        let client = udp::open(&[named("a"), named("b")], 2).unwrap();
         client.run(&hour(), &never, &|event| rows.take(event)).unwrap();
         stop.ring();
         server.join().unwrap().unwrap();
@@ -342,23 +342,16 @@ fn several_udp_streams_of_one_client_each_have_their_own_session() {
 }
 
 #[test]
-fn the_kernel_times_both_ends_unless_it_is_asked_not_to() {
-    let own =
-        ProbeOptions { count: Some(20), timed_by: TimedBy::Program, ..ProbeOptions::default() };
-    let kernel = ProbeOptions { timed_by: TimedBy::Kernel, ..own.clone() };
-    let streams =
-        [(ping_to("own", "127.0.0.1", 56), own), (ping_to("kernel", "127.0.0.1", 56), kernel)];
+fn the_kernel_times_both_ends() {
+    let streams = [(ping_to("kernel", "127.0.0.1", 56), packets(20))];
     let facts = Mutex::new(BTreeMap::new());
     let emit = |event| {
         if let Event::Fact(fact) = event {
             facts.lock().unwrap().insert(fact.subject.to_string(), fact.value);
         }
     };
-    Ping::open(&streams, 1).unwrap().run(&hour(), &Bell::new().unwrap(), &emit).unwrap();
+    ping::open(&streams, 1).unwrap().run(&hour(), &Bell::new().unwrap(), &emit).unwrap();
     let facts = facts.into_inner().unwrap();
-    assert_eq!(facts["stream/own/clock"], "transmit: program; receive: kernel");
-    assert_eq!(
-        facts["stream/kernel/clock"],
-        "transmit: kernel, before this host's queue; receive: kernel"
-    );
+    let clock = "transmit: kernel, before this host's queue; receive: kernel";
+    assert_eq!(facts["stream/kernel/clock"], clock);
 }

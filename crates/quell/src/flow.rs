@@ -31,7 +31,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Options of `quell flow`.
 #[derive(Debug, Args)]
 pub struct FlowArgs {
     /// The server: HOST, HOST:PORT, ADDRESS, [IPv6]:PORT
@@ -200,7 +199,6 @@ pub struct FlowArgs {
     pub iperf3_json: bool,
 }
 
-/// What `-B` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bound {
     address: IpAddr,
@@ -221,7 +219,6 @@ impl std::str::FromStr for Bound {
     }
 }
 
-/// `quell flow`.
 pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
     args.elsewhere.answer()?;
     let host = args.host.as_ref().or(args.client.as_ref());
@@ -390,13 +387,11 @@ fn plan(args: &FlowArgs, host: &str, to: &Found) -> Result<FlowPlan, Failure> {
     })
 }
 
-/// The device to send by.
 fn device(args: &FlowArgs) -> Option<&str> {
     let of_address = args.bind.as_ref().and_then(|bound| bound.device.as_deref());
     args.bind_dev.as_deref().or(of_address)
 }
 
-/// Where a host is, as the options have it.
 fn found(host: &str, port: u16, args: &FlowArgs) -> Result<Found, Failure> {
     let own = args.bind.as_ref().map(|bound| bound.address);
     let usual = Usual {

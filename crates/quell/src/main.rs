@@ -11,6 +11,7 @@ mod failure;
 mod flow;
 mod import;
 mod interrupt;
+mod keeping;
 mod kernel;
 mod lab;
 mod lacking;

@@ -5,10 +5,9 @@ mod text;
 
 use crate::failure::Failure;
 use crate::host;
-use crate::look::Format;
-use crate::options::{Family, Place};
+use crate::keeping::Keeping;
+use crate::options::Family;
 use crate::ping::{seconds, way};
-use crate::plot;
 use crate::results;
 use crate::screen;
 use crate::text::{columns, say};
@@ -22,7 +21,7 @@ use quell_path::{
 use quell_store::Run;
 use quell_store::{About, End, Keep, Origin, command_line};
 use quell_units::{Ecn, Span, Tos};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Where nearly every host answers, be it with a refusal.
@@ -30,7 +29,6 @@ const TCP_PORT: u16 = 443;
 /// Hops are routers of other people: who is not root asks each at most so often.
 const LEAST_INTERVAL: Span = Span::from_millis(100);
 
-/// What is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PathMethod {
     /// ICMP echo
@@ -51,7 +49,6 @@ impl From<PathMethod> for ProbeMethod {
     }
 }
 
-/// Options of `quell path`.
 #[derive(Debug, Args)]
 pub struct PathArgs {
     /// Where to: HOST, ADDRESS; with --method udp or tcp also HOST:PORT, [IPv6]:PORT
@@ -101,23 +98,11 @@ pub struct PathArgs {
     /// How long an answer is awaited [default: 3s, or twice the longest RTT so far, up to 60s]
     #[arg(short = 'W', long, value_name = "TIME", value_parser = seconds)]
     pub wait: Option<Span>,
-    /// Keep every probe as a run, for `quell show`, `plot` and `open`
-    #[arg(long)]
-    pub save: bool,
-    /// The same, and call the run so
-    #[arg(short = 'w', long, value_name = "NAME")]
-    pub write: Option<String>,
     #[command(flatten)]
-    pub place: Place,
+    pub keeping: Keeping,
     /// Sum up a run that was kept: its name, a part of it, or `last`
     #[arg(short, long, value_name = "RUN", conflicts_with_all = ["host", "save", "write", "plain", "count", "duration"])]
     pub read: Option<String>,
-    /// Draw the averages of the hops with loss and deviation: FILE.png or FILE.svg; keeps the run too
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// Draw round-trip times over time instead, as lines
-    #[arg(short, long, requires = "output")]
-    pub lines: bool,
     /// Only the summary, also on a terminal
     #[arg(short = 'q', long = "quiet", alias = "plain")]
     pub plain: bool,
@@ -129,18 +114,16 @@ pub struct PathArgs {
     pub seed: u64,
 }
 
-/// `quell path`.
 pub fn path(args: &PathArgs) -> Result<ExitCode, Failure> {
-    let figure =
-        args.output.as_deref().map(|f| Ok::<_, Failure>((f, Format::of(f)?))).transpose()?;
+    args.keeping.check()?;
     if let Some(name) = &args.read {
-        return read(name, args, figure);
+        return read(name, args);
     }
     let (mut session, wishes) = session(args)?;
     let probe = session.prepare(&wishes, args.method.is_some()).map_err(refused)?;
     // Before the run's folder is made, which would stay behind half made.
     let stop = crate::interrupt::bell()?;
-    let keep = match args.save || args.write.is_some() || figure.is_some() {
+    let keep = match args.keeping.is_wanted() {
         true => Some(begin(args, &session)?),
         false => None,
     };
@@ -157,13 +140,12 @@ pub fn path(args: &PathArgs) -> Result<ExitCode, Failure> {
     if let Some(why) = ended.failed {
         return Err(Failure::system(why));
     }
-    if let (Some(figure), Some(folder)) = (figure, &run) {
-        draw(&results::read(folder)?, args, figure)?;
+    if let Some(folder) = run.as_deref().filter(|_| args.keeping.output.is_some()) {
+        args.keeping.draw(&results::read(folder)?)?;
     }
     verdict(&session, &ended.hops)
 }
 
-/// The live view, and the run that is kept.
 struct Terminal<'a> {
     session: &'a PathSession,
     is_live: bool,
@@ -192,7 +174,6 @@ impl PathSink for Terminal<'_> {
     }
 }
 
-/// Why it can't begin, and what to do.
 fn refused(error: PathError) -> Failure {
     match error {
         PathError::Wrong(why) => Failure::usage(why),
@@ -205,22 +186,18 @@ fn refused(error: PathError) -> Failure {
     }
 }
 
-/// A run that was kept.
-fn read(name: &str, args: &PathArgs, figure: Option<(&Path, Format)>) -> Result<ExitCode, Failure> {
-    let folder = results::located(&args.place.base, name)?;
+fn read(name: &str, args: &PathArgs) -> Result<ExitCode, Failure> {
+    let folder = results::located(&args.keeping.place.base, name)?;
     let run = Run::read(&folder).map_err(Failure::unusable)?;
     let (session, hops) = quell_path::read(&run).ok_or_else(|| {
         let run = &run.manifest.run;
         Failure::unusable(format!("{run} is no run of `quell path`; see `quell show {run}`"))
     })?;
     tell(&session, &hops, args.json, Some(&run.folder));
-    if let Some(figure) = figure {
-        draw(&run, args, figure)?;
-    }
+    args.keeping.draw(&run)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The summary, for a person or a program.
 fn tell(session: &PathSession, hops: &PathHops, json: bool, run_folder: Option<&Path>) {
     let run = run_folder.map(|folder| folder.display().to_string());
     if json {
@@ -232,11 +209,6 @@ fn tell(session: &PathSession, hops: &PathHops, json: bool, run_folder: Option<&
     if let Some(run) = run_folder {
         say(&format!("\nkept as {}\n", results::shown(run)));
     }
-}
-
-fn draw(run: &Run, args: &PathArgs, (file, format): (&Path, Format)) -> Result<(), Failure> {
-    let name = if args.lines { "rtt-time" } else { "rtt-averages" };
-    plot::draw(run, name, file, format)
 }
 
 fn session(args: &PathArgs) -> Result<(PathSession, PathWishes), Failure> {
@@ -308,7 +280,7 @@ fn session(args: &PathArgs) -> Result<(PathSession, PathWishes), Failure> {
 
 fn begin(args: &PathArgs, session: &PathSession) -> Result<Keep, Failure> {
     let about = About {
-        name: args.write.clone().unwrap_or_else(|| "path".into()),
+        name: args.keeping.write.clone().unwrap_or_else(|| "path".into()),
         scenario: format!("{:?}", session.method).to_lowercase(),
         title: command_line(),
         task: "path".into(),
@@ -317,7 +289,7 @@ fn begin(args: &PathArgs, session: &PathSession) -> Result<Keep, Failure> {
         window_ns: None,
         origin: Origin::Here(std::time::Duration::ZERO),
     };
-    let mut keep = Keep::begin(&args.place.base, &about)?;
+    let mut keep = Keep::begin(&args.keeping.place.base, &about)?;
     keep.event(&quell_path::session_fact(session))?;
     Ok(keep)
 }

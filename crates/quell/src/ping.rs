@@ -7,9 +7,8 @@ mod view;
 
 use crate::failure::Failure;
 use crate::host::Usual;
-use crate::look::Format;
-use crate::options::{Family, Place};
-use crate::plot;
+use crate::keeping::Keeping;
+use crate::options::Family;
 use crate::results;
 use crate::screen;
 use crate::text::{columns, say};
@@ -18,7 +17,7 @@ use quell_ping::{Method, PingError, PingReport, PingSession, StreamDefaults, Str
 use quell_store::Run;
 use quell_sys::socket::Way;
 use quell_units::{Dscp, Ecn, Span, Tos};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use view::{JsonForm, PingDisplay, PingView};
 
@@ -27,7 +26,6 @@ const TCP_PORT: u16 = 443;
 /// Packets of each host that is only asked whether it answers, as many as fping sends.
 const LISTED: u64 = 4;
 
-/// What is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PingMethod {
     /// ICMP echo
@@ -93,23 +91,11 @@ pub struct PingArgs {
     /// How long a reply is awaited; what comes later is late, not lost [default: 3s, or twice the longest RTT so far, up to 60s]
     #[arg(short = 'W', long, value_name = "TIME", value_parser = seconds)]
     pub wait: Option<Span>,
-    /// Keep every packet as a run, for `quell show`, `plot` and `open`
-    #[arg(long)]
-    pub save: bool,
-    /// The same, and call the run so
-    #[arg(short = 'w', long, value_name = "NAME")]
-    pub write: Option<String>,
     #[command(flatten)]
-    pub place: Place,
+    pub keeping: Keeping,
     /// Sum up a run that was kept, instead of pinging: its name, a part of it, or `last`
     #[arg(short, long, value_name = "RUN", conflicts_with_all = ["hosts", "streams", "save", "write", "plain", "quiet", "count", "duration", "file", "generate"])]
     pub read: Option<String>,
-    /// Draw the averages of the streams with loss and deviation: FILE.png or FILE.svg; keeps the run too
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// Draw round-trip times over time instead, as lines
-    #[arg(short, long, requires = "output")]
-    pub lines: bool,
     /// Print only the hosts that answered, one a line; without -c, 4 packets each
     #[arg(short, long, conflicts_with_all = ["json", "plain", "read"])]
     pub alive: bool,
@@ -151,22 +137,20 @@ pub fn seconds(text: &str) -> Result<Span, String> {
     text.parse::<Span>().map_err(|e| e.to_string())
 }
 
-/// `quell ping`.
 pub fn ping(args: &PingArgs) -> Result<ExitCode, Failure> {
-    let figure =
-        args.output.as_deref().map(|f| Ok::<_, Failure>((f, Format::of(f)?))).transpose()?;
+    args.keeping.check()?;
     if let Some(name) = &args.read {
-        return read(name, args, figure);
+        return read(name, args);
     }
     let session = session(args)?;
     session.check()?;
     let prober = session.prepare()?;
     // Before the run's folder is made, which would stay behind half made.
     let stop = crate::interrupt::bell()?;
-    let keep = match args.save || args.write.is_some() || figure.is_some() {
+    let keep = match args.keeping.is_wanted() {
         true => {
-            let name = args.write.as_deref().unwrap_or("ping");
-            Some(quell_ping::begin(&args.place.base, name, &session)?)
+            let name = args.keeping.write.as_deref().unwrap_or("ping");
+            Some(quell_ping::begin(&args.keeping.place.base, name, &session)?)
         }
         false => None,
     };
@@ -189,8 +173,8 @@ pub fn ping(args: &PingArgs) -> Result<ExitCode, Failure> {
     if let Some(why) = ended.failed {
         return Err(Failure::system(why));
     }
-    if let (Some(figure), Some(folder)) = (figure, &ended.run) {
-        draw(&results::read(folder)?, args, figure)?;
+    if let Some(folder) = ended.run.as_deref().filter(|_| args.keeping.output.is_some()) {
+        args.keeping.draw(&results::read(folder)?)?;
     }
     if lists {
         // Who did not answer was asked for, or is what is missing.
@@ -201,22 +185,18 @@ pub fn ping(args: &PingArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A run that was kept.
-fn read(name: &str, args: &PingArgs, figure: Option<(&Path, Format)>) -> Result<ExitCode, Failure> {
-    let folder = results::located(&args.place.base, name)?;
+fn read(name: &str, args: &PingArgs) -> Result<ExitCode, Failure> {
+    let folder = results::located(&args.keeping.place.base, name)?;
     let run = Run::read(&folder).map_err(Failure::unusable)?;
     let (session, tallies) = quell_ping::reopen(&run).ok_or_else(|| {
         let run = &run.manifest.run;
         Failure::unusable(format!("{run} is no run of `quell ping`; see `quell show {run}`"))
     })?;
     tell(&session, &tallies, args, Some(&run.folder));
-    if let Some(figure) = figure {
-        draw(&run, args, figure)?;
-    }
+    args.keeping.draw(&run)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The summary, for a person or a program.
 fn tell(session: &PingSession, tallies: &[Tally], args: &PingArgs, folder: Option<&Path>) {
     let run = folder.map(|folder| folder.display().to_string());
     match args.json {
@@ -234,11 +214,6 @@ fn tell(session: &PingSession, tallies: &[Tally], args: &PingArgs, folder: Optio
             }
         }
     }
-}
-
-fn draw(run: &Run, args: &PingArgs, (file, format): (&Path, Format)) -> Result<(), Failure> {
-    let name = if args.lines { "rtt-time" } else { "rtt-averages" };
-    plot::draw(run, name, file, format)
 }
 
 fn session(args: &PingArgs) -> Result<PingSession, Failure> {

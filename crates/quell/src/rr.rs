@@ -22,10 +22,8 @@ use std::time::{Duration, Instant};
 /// The port of the server, where none is named: that of `quell serve`, and iperf3's.
 const PORT: u16 = 5201;
 
-/// Most sizes of one sweep.
 const MOST_SIZES: usize = 10_000;
 
-/// Options of `quell rr`.
 #[derive(Debug, Args)]
 pub struct RrArgs {
     /// The server: HOST, HOST:PORT, ADDRESS, [IPv6]:PORT
@@ -62,7 +60,6 @@ pub struct RrArgs {
     pub secret: crate::secret::SecretFile,
 }
 
-/// What a call looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Pattern {
     /// One write, then the reply
@@ -138,7 +135,6 @@ pub fn asks_to_serve(mut arguments: impl Iterator<Item = String>) -> Result<(), 
     Ok(())
 }
 
-/// `quell rr`.
 pub fn rr(args: &RrArgs) -> Result<ExitCode, Failure> {
     let usual =
         Usual { family: args.family.or_that_of(None), own: None, port: Some(PORT), device: None };
@@ -203,13 +199,11 @@ impl From<Fix> for quell_rr::Fix {
     }
 }
 
-/// How far it is, for who watches a terminal.
 struct Making {
     bar: ProgressBar,
     shown: Option<Instant>,
 }
 
-/// How often that is drawn.
 const DRAWN: Duration = Duration::from_millis(250);
 
 impl Making {
@@ -294,7 +288,6 @@ fn mended(effect: &FixEffect) -> String {
     )
 }
 
-/// What a run that was stopped has not measured.
 fn stopped(sweep: &SizeSweep) -> Option<String> {
     let last = sweep.rows.last();
     let at = last.map_or("before its first call was over".into(), |row| {

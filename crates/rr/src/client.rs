@@ -43,13 +43,10 @@ pub(crate) const SOONEST_NS: u64 = 5_000_000;
 /// After how long a SYN is sent again at first (`TCP_TIMEOUT_INIT`, include/net/tcp.h; RFC 6298).
 const SYN_TIMER_NS: u64 = 1_000_000_000;
 
-/// Largest size of one write in bytes.
 pub const LARGEST: u32 = 1 << 20;
 
-/// What a call looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallShape {
-    /// How requests follow each other.
     pub pattern: RrPattern,
     /// Bytes of each write, and of the reply.
     pub size: u32,
@@ -57,12 +54,10 @@ pub struct CallShape {
     pub nodelay: bool,
     /// Several writes become one of the same bytes.
     pub one_write: bool,
-    /// `TCP_QUICKACK` at both ends.
     pub quickack: Option<QuickAck>,
 }
 
 impl CallShape {
-    /// Bytes of a whole request.
     pub fn request(&self) -> u32 {
         match self.pattern {
             RrPattern::WriteWriteRead => self.size * 2,
@@ -70,7 +65,6 @@ impl CallShape {
         }
     }
 
-    /// Bytes of each write.
     fn each(&self) -> u32 {
         if self.one_write { self.request() } else { self.size }
     }
@@ -82,7 +76,6 @@ impl CallShape {
     }
 }
 
-/// One call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Call {
     /// When it began: nanoseconds of the monotonic clock.
@@ -111,7 +104,6 @@ pub struct Call {
     pub again_there: Retransmissions,
     /// Packets were seen to overtake each other, or to come twice though sent once.
     pub disordered: bool,
-    /// Why no reply came.
     pub lost: Option<String>,
 }
 
@@ -125,7 +117,6 @@ impl Call {
         took_ns.saturating_sub(own_ns).saturating_sub(2 * rtt_ns) >= SOONEST_NS
     }
 
-    /// Takes what the server says.
     fn hear(&mut self, report: Option<ServerReport>) {
         self.disordered |= report.is_some_and(|report| report.overtaken);
         if let Some(resent) = report.and_then(|report| report.resent) {
@@ -143,11 +134,9 @@ impl Call {
 pub enum CallChange {
     /// This end delays no ACK of a reply's parts.
     QuickAckHere,
-    /// This end holds no small segment back.
     NoDelay,
 }
 
-/// SYNs that were sent again in a handshake.
 #[derive(Debug, Clone, Copy, Default)]
 struct SynsAgain {
     syns: u32,
@@ -166,12 +155,10 @@ impl SynsAgain {
     }
 }
 
-/// Makes calls to one server.
 #[derive(Debug)]
 pub struct Caller {
     to: SocketAddr,
     shape: CallShape,
-    /// Hello and request.
     bytes: Vec<u8>,
     secret: Option<Secret>,
     open: Option<TcpSocket>,
@@ -188,7 +175,6 @@ pub struct Caller {
     patience_ns: u64,
     /// A call over a connection of its own that may have waited for a timer is followed by others, which tell of it.
     asks_after: bool,
-    /// How long such calls took.
     aside_ns: u64,
     /// How much longer than the patience calls may still take in all.
     spare_ns: u64,
@@ -257,12 +243,10 @@ impl Caller {
         self
     }
 
-    /// What is left of that.
     pub fn spare_ns(&self) -> u64 {
         self.spare_ns
     }
 
-    /// So long was waited for a call.
     fn waited(&mut self, took_ns: u64) {
         let beyond = took_ns.saturating_sub(self.patience_ns);
         // What is less than a tick of the kernel's clock is no time to wait for anything.
@@ -496,7 +480,6 @@ impl Caller {
         if is_slow { self.most_ns() } else { self.patience_ns }
     }
 
-    /// How long a call is waited for at most.
     fn most_ns(&self) -> u64 {
         self.patience_ns.saturating_add(self.spare_ns).min(self.patience_ns.max(MOST_NS))
     }
@@ -597,7 +580,6 @@ fn hello_of(shape: CallShape) -> Hello {
     }
 }
 
-/// A time as a person says it.
 fn seconds(nanos: u64) -> String {
     format!("{} s", (nanos as f64 / 1e6).round() / 1e3)
 }
@@ -623,12 +605,9 @@ pub(crate) fn goes_on(stream: &TcpSocket, so_far: &mut u64) -> bool {
     *so_far > before
 }
 
-/// A reply that came whole.
 #[derive(Debug, Clone, Copy)]
 struct CallReply {
-    /// From its first part to its last.
     gathering_ns: u64,
-    /// The longest time between two parts.
     gap_ns: u64,
     report: Option<ServerReport>,
 }
@@ -641,7 +620,6 @@ fn held(info: &TcpInfo) -> u32 {
     if small && room && info.unacked > 0 { bytes } else { 0 }
 }
 
-/// Writes all of it.
 pub(crate) fn write_all(stream: &TcpSocket, mut bytes: &[u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
         match stream.write(bytes) {

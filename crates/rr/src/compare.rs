@@ -8,7 +8,6 @@ use serde::Serialize;
 /// Whitney): that is chance once in 160 times.
 const DEVIATIONS: f64 = 2.5;
 
-/// With fewer changed calls nothing is told.
 const LEAST_CALLS: usize = 5;
 
 /// Whether `changed` calls are sooner than `plain` ones by `least_ms` or more, or not. Times are in milliseconds.
@@ -36,25 +35,18 @@ const FACTOR: f64 = 3.0;
 /// And this many milliseconds longer: on a busy machine less differs by such factors for no reason.
 const LEAST_MS: f64 = 5.0;
 
-/// What calls of one size took, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SizeTimes {
-    /// Bytes of each write.
     pub size: u32,
     /// Quantiles 0.1, 0.5 and 0.9.
     pub quantiles: [f64; 3],
-    /// The share of the calls that stalled.
     pub stalled: f64,
 }
 
-/// Two neighbouring sizes whose calls take very different times.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Cliff {
-    /// The size whose calls take long.
     pub slow: u32,
-    /// Its neighbour.
     pub fast: u32,
-    /// How many times as long, by the medians.
     pub factor: f64,
 }
 

@@ -50,7 +50,6 @@ impl Counters {
     }
 }
 
-/// What the kernel counted of one connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ConnectionCounters {
     /// Segments sent again (`tcpi_total_retrans`).

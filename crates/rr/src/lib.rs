@@ -35,78 +35,39 @@ use quell_sys::socket::exchange::ExchangeError;
 use quell_sys::socket::preface::PrefaceError;
 use std::net::SocketAddr;
 
-/// Why calls can't be made or answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RrError {
-    /// What was asked for can't be.
     #[error("{0}")]
     Parameter(String),
-    /// The kernel refused something.
     #[error("{0}")]
     System(#[from] SysError),
-    /// Nothing answers there.
     #[error(
         "no answer from TCP {to} within {waited}{}",
         if *.answered { ", where it answered before" } else { ": is the host up, and does no firewall drop it?" }
     )]
-    NoAnswer {
-        /// Who.
-        to: SocketAddr,
-        /// How long was waited for one.
-        waited: quell_units::Span,
-        /// Whether it did before.
-        answered: bool,
-    },
+    NoAnswer { to: SocketAddr, waited: quell_units::Span, answered: bool },
     /// It serves, but the measurement was over before the first call could begin.
     #[error(
         "{to} had a connection and its first, uncounted call ready only after {waited}, when the measurement was over: no call was made; the path or a queue held them up that long"
     )]
-    OpenedTooLate {
-        /// Who.
-        to: SocketAddr,
-        /// How long that took.
-        waited: quell_units::Span,
-    },
+    OpenedTooLate { to: SocketAddr, waited: quell_units::Span },
     /// Something else listens there, or the server takes no more.
     #[error(
         "{to} did not answer the first call ({why}): either it is no `quell serve`, or it has as many connections as it allows, or it wants a secret (--secret-file)"
     )]
-    NotServing {
-        /// Who.
-        to: SocketAddr,
-        /// What happened instead.
-        why: String,
-    },
-    /// It served for a while.
+    NotServing { to: SocketAddr, why: String },
     #[error("{to} serves no more after {calls} calls: {why}")]
-    Gone {
-        /// Who.
-        to: SocketAddr,
-        /// Calls that were made.
-        calls: u64,
-        /// What happened.
-        why: String,
-    },
+    Gone { to: SocketAddr, calls: u64, why: String },
     /// It answers, or goes on answering, so slowly that nobody would wait for the end.
     #[error(
         "{to} is slow: {calls} calls and what was waited for beside them took {spare} longer in all than 5 s each, so that no more were made; \
          --patience waits longer, --sizes and --calls ask for less"
     )]
-    Slow {
-        /// Who.
-        to: SocketAddr,
-        /// Calls that were made.
-        calls: u64,
-        /// How much longer they were allowed to take.
-        spare: quell_units::Span,
-    },
-    /// The two ends do not share a secret.
+    Slow { to: SocketAddr, calls: u64, spare: quell_units::Span },
     #[error("{0}")]
     Preface(PrefaceError),
-    /// The connection broke before the first call.
     #[error("{0}")]
     Exchange(#[from] ExchangeError),
-    /// It was told to stop.
     #[error("it was stopped")]
     Stopped,
 }

@@ -26,34 +26,27 @@
 
 use quell_model::task::QuickAck;
 
-/// The size of a hello, and of a report.
 pub const SIZE: usize = 32;
 
 const HELLO: &[u8; 8] = b"QUELLRR1";
 const REPORT: &[u8; 8] = b"QUELLRRT";
 
-/// What a byte counts, and no further.
 const MOST_COUNTED: u32 = 254;
 
-/// Marks.
 const HELD_NEVER: u8 = 1;
 const OVERTAKEN: u8 = 4;
 
-/// A client's wishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hello {
     /// Bytes of each request, at least 1.
     pub request: u32,
     /// Bytes of each reply: at least 1, at most those of a request.
     pub reply: u32,
-    /// Whether the server sets `TCP_NODELAY`.
     pub nodelay: bool,
-    /// When the server sets `TCP_QUICKACK`.
     pub quickack: Option<QuickAck>,
 }
 
 impl Hello {
-    /// As bytes.
     pub fn write(&self) -> [u8; SIZE] {
         let mut bytes = [0; SIZE];
         bytes[..8].copy_from_slice(HELLO);
@@ -92,7 +85,6 @@ impl Hello {
 /// What a server sent again between two of its replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resent {
-    /// Segments, SYN-ACKs among them.
     pub segments: u32,
     /// Segments, sent again then or before, which this end said meanwhile that it had (DSACK, RFC 2883).
     pub needless: u32,
@@ -100,7 +92,6 @@ pub struct Resent {
     pub timers: Option<u32>,
 }
 
-/// What a server says of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ServerReport {
     pub own_ns: u64,
@@ -131,7 +122,6 @@ impl ServerReport {
         told_ns <= took_ns.saturating_add(took_ns / 1000)
     }
 
-    /// As bytes.
     pub fn write(&self) -> [u8; SIZE] {
         let mut bytes = [0; SIZE];
         bytes[..8].copy_from_slice(REPORT);

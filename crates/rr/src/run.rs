@@ -30,18 +30,15 @@ const CHANGED_NS: u64 = 10_000_000_000;
 /// What is less of a call than this share, nobody asks for.
 const LEAST_SHARE: f64 = 0.05;
 
-/// What to change for a second run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fix {
     Nodelay,
-    /// One write of the same bytes.
     OneWrite,
     /// `TCP_QUICKACK`, set again after each receive.
     Quickack,
 }
 
-/// Calls to make to one server.
 #[derive(Debug, Clone)]
 pub struct RrPlan {
     pub to: SocketAddr,
@@ -49,20 +46,17 @@ pub struct RrPlan {
     /// What a call looks like; its size is one after the other of `sizes`.
     pub shape: CallShape,
     pub sizes: Vec<u32>,
-    /// Calls of each size.
     pub calls: u32,
     /// How much longer than 5 s each all calls together may take: a server that answers a byte at a time is waited for no longer.
     pub patience: Span,
     pub fix: Option<Fix>,
 }
 
-/// Who watches.
 pub trait CallSink {
     /// So many calls were made of all sizes, the last of this size.
     fn made(&mut self, calls: u64, size: u32);
 }
 
-/// What all calls showed.
 #[derive(Debug, Serialize)]
 pub struct RrReport {
     pub to: SocketAddr,
@@ -72,18 +66,14 @@ pub struct RrReport {
     pub after: Option<SizeSweep>,
     /// What the fix did, of each size whose calls waited without it.
     pub mended: Option<Vec<FixEffect>>,
-    /// One finding a cause.
     pub findings: Vec<EndFinding>,
 }
 
-/// What the sizes of one sweep showed.
 #[derive(Debug, Default, Serialize)]
 pub struct SizeSweep {
     pub rows: Vec<SizeResult>,
     pub cliffs: Vec<Cliff>,
-    /// It was stopped before its last call.
     pub stopped: bool,
-    /// Why it ended before its last size.
     #[serde(rename = "error", serialize_with = "in_words")]
     pub failed: Option<RrError>,
 }
@@ -92,7 +82,6 @@ fn in_words<S: serde::Serializer>(error: &Option<RrError>, to: S) -> Result<S::O
     error.as_ref().map(ToString::to_string).serialize(to)
 }
 
-/// What a fix did to calls of one size.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct FixEffect {
     pub size: u32,
@@ -101,13 +90,11 @@ pub struct FixEffect {
     pub after: CallExperiment,
 }
 
-/// What the calls of one size showed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SizeResult {
     /// Bytes of each write, and of the reply.
     pub size: u32,
     pub calls: u64,
-    /// Calls without a reply.
     pub lost: u64,
     /// Why the last of them had none.
     pub lost_why: Option<String>,
@@ -115,7 +102,6 @@ pub struct SizeResult {
     pub calls_per_s: f64,
     /// None where no reply came.
     pub latency_ms: Option<CallLatency>,
-    /// Calls that waited for what the finding says.
     pub stalls: u64,
     pub cause: Option<Cause>,
     pub end: Option<Endpoint>,
@@ -127,7 +113,6 @@ pub struct SizeResult {
     times_ms: Vec<f64>,
 }
 
-/// How long calls took, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct CallLatency {
     pub min: f64,
@@ -225,7 +210,6 @@ fn sweep(plan: &RrPlan, shape: CallShape, stop: &Bell, sink: &mut dyn CallSink) 
     sweep
 }
 
-/// The calls of one size.
 struct SizeCalls<'a> {
     plan: &'a RrPlan,
     shape: CallShape,
@@ -376,7 +360,6 @@ fn times<'a>(calls: impl IntoIterator<Item = &'a Call>, time: fn(&Call) -> u64) 
     calls.into_iter().filter(good).map(|call| time(call) as f64 / 1e6).collect()
 }
 
-/// What a call took without the server's own time.
 fn without_server(call: &Call) -> u64 {
     let own_ns = call.report.map_or(0, |report| report.own_ns);
     call.latency_ns.unwrap_or(0).saturating_sub(own_ns)

@@ -35,16 +35,11 @@ const ONE_WRITE: usize = 16 * 1024;
 /// Larger requests come in parts whoever holds them.
 const LONGEST_COUNTED: u32 = 64 * 1024;
 
-/// What clients may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at once; those beyond are closed.
     pub connections: usize,
-    /// Largest request in bytes.
     pub request: u32,
-    /// Longest time of a connection.
     pub time: Span,
-    /// Longest time without a byte.
     pub idle: Span,
     /// Most bytes that are taken or sent in one call.
     pub piece: usize,
@@ -65,7 +60,6 @@ impl Default for Limits {
     }
 }
 
-/// A server that listens.
 #[derive(Debug)]
 pub struct RrServer {
     listener: TcpListener,
@@ -73,7 +67,6 @@ pub struct RrServer {
     secret: Option<Secret>,
 }
 
-/// The connections that are open, by number.
 type Open = Mutex<BTreeMap<u64, Arc<TcpSocket>>>;
 
 impl RrServer {
@@ -89,13 +82,11 @@ impl RrServer {
         self
     }
 
-    /// Where it listens.
     pub fn local(&self) -> Result<SocketAddr, RrError> {
         let failed = |e| quell_sys::SysError::io("read a listener's address", &e);
         Ok(self.listener.local_addr().map_err(failed)?)
     }
 
-    /// Answers until the bell rings.
     pub fn run(&self, stop: &Bell) -> Result<(), RrError> {
         let open = Open::default();
         let mut alarm = Alarm::new()?;
@@ -129,7 +120,6 @@ impl RrServer {
         })
     }
 
-    /// Whether the connection got a thread.
     fn admit<'s>(
         &'s self,
         open: &'s Open,
@@ -167,7 +157,6 @@ impl RrServer {
 }
 
 impl RrServer {
-    /// One connection from its beginning.
     fn serve(&self, stream: &TcpSocket, stop: &Bell) -> Result<u64, RrError> {
         let deadline = monotonic_ns().saturating_add(self.limits.handshake.nanos());
         let mut exchange = Exchange::new(stream, Some(deadline), stop)?;
@@ -218,7 +207,6 @@ pub fn answer(
     }
 }
 
-/// Answers until something ends it: what.
 fn calls_of(
     stream: &TcpSocket,
     hello: &Hello,
@@ -328,7 +316,6 @@ impl Resends {
     }
 }
 
-/// How a request came.
 #[derive(Debug, Default)]
 struct RequestParts {
     first_ns: u64,

@@ -11,10 +11,8 @@ use quell_sys::wait::{Alarm, Bell, readable, wait, wake_exactly};
 use quell_units::Span;
 use std::net::SocketAddr;
 
-/// Calls that are handed on together.
 const BATCH: usize = 1000;
 
-/// A client that is ready to start.
 #[derive(Debug)]
 pub struct ClientTask {
     client: RrClient,
@@ -22,7 +20,6 @@ pub struct ClientTask {
 }
 
 impl ClientTask {
-    /// Checks the parameters.
     pub fn prepare(client: &RrClient) -> Result<Self, RrError> {
         let shape = CallShape {
             pattern: client.pattern,
@@ -118,7 +115,6 @@ impl ClientTask {
     }
 }
 
-/// A server that listens.
 #[derive(Debug)]
 pub struct ServerTask(RrServer);
 
@@ -131,7 +127,6 @@ impl ServerTask {
         Ok(Self(RrServer::prepare(bind, limits)?))
     }
 
-    /// Answers until the bell rings.
     pub fn run(self, stop: &Bell) -> Result<(), RrError> {
         self.0.run(stop)
     }

@@ -8,7 +8,7 @@ use super::maker::Maker;
 use crate::plan::PlanError;
 use quell_model::task::PingStream;
 use quell_model::{Metric, Task, TaskKind};
-use quell_probe::Ping;
+use quell_probe::{Prober, ping, plain};
 use quell_units::{Bytes, Span, Tos};
 use serde::{Deserialize, Serialize};
 
@@ -72,7 +72,9 @@ impl Kind for PingProbe {
 impl Works for PingProbe {
     fn work(task: &Task) -> Option<Opening<'_>> {
         match &task.kind {
-            TaskKind::Ping { streams } => opens(|| Ping::prepare(streams, task.seed), Ping::run),
+            TaskKind::Ping { streams } => {
+                opens(|| ping::open(&plain(streams), task.seed), Prober::run)
+            }
             _ => None,
         }
     }

@@ -7,7 +7,7 @@ use super::maker::Maker;
 use crate::plan::PlanError;
 use quell_model::task::TcpPingStream;
 use quell_model::{Metric, Task, TaskKind};
-use quell_probe::{Listener, TcpPing};
+use quell_probe::{Listener, Prober, plain, tcp};
 use quell_units::{Span, Tos};
 use serde::{Deserialize, Serialize};
 
@@ -70,7 +70,7 @@ impl Works for TcpPingProbe {
     fn work(task: &Task) -> Option<Opening<'_>> {
         match &task.kind {
             TaskKind::TcpPing { streams } => {
-                opens(|| TcpPing::prepare(streams, task.seed), TcpPing::run)
+                opens(|| tcp::open(&plain(streams), task.seed), Prober::run)
             }
             TaskKind::TcpListener { bind } => {
                 opens(|| Listener::prepare(*bind), |it, _, stop, _| it.run(stop))

@@ -7,7 +7,7 @@ use super::maker::Maker;
 use crate::plan::PlanError;
 use quell_model::task::UdpEcho;
 use quell_model::{Metric, Task, TaskKind};
-use quell_probe::{Reflector, UdpEchoClient};
+use quell_probe::{Prober, Reflector, udp};
 use quell_units::{Bytes, Rate, Tos};
 use serde::{Deserialize, Serialize};
 
@@ -85,9 +85,7 @@ impl Kind for UdpProbe {
 impl Works for UdpProbe {
     fn work(task: &Task) -> Option<Opening<'_>> {
         match &task.kind {
-            TaskKind::UdpEcho(it) => {
-                opens(|| UdpEchoClient::prepare(it, task.seed), UdpEchoClient::run)
-            }
+            TaskKind::UdpEcho(it) => opens(|| udp::prepare(it, task.seed), Prober::run),
             TaskKind::UdpReflector { bind } => {
                 opens(|| Reflector::prepare(*bind), |it, _, stop, _| it.run(stop))
             }

@@ -22,7 +22,6 @@ pub trait Gate: Sync {
     fn pass(&self, bytes: usize, now_ns: u64) -> Result<(), u64>;
 }
 
-/// Lets everything through.
 #[derive(Debug, Clone, Copy)]
 pub struct Open;
 

@@ -22,11 +22,9 @@ mod udp_send;
 
 pub use gate::{Gate, Open};
 pub use tally::{Tally, UdpCounts, UdpTally};
-pub use tcp::{
-    Copying, TcpReceiving, TcpSending, tcp_receive, tcp_receive_through, tcp_send, tcp_send_through,
-};
+pub use tcp::{Copying, TcpSending, tcp_receive, tcp_send};
 pub use udp_receive::{UdpReceiving, udp_receive};
-pub use udp_send::{UdpSending, udp_send, udp_send_through};
+pub use udp_send::{UdpSending, udp_send};
 
 use nix::poll::PollFd;
 use quell_sys::SysError;
@@ -41,31 +39,24 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 pub struct Limit {
     /// After so many bytes of payload; a sender of datagrams sends the last one whole.
     pub bytes: Option<u64>,
-    /// At this time of the monotonic clock, in nanoseconds.
     pub end_ns: Option<u64>,
 }
 
 impl Limit {
-    /// Until somebody rings.
     pub const NONE: Self = Self { bytes: None, end_ns: None };
 
-    /// Until this time of the monotonic clock, in nanoseconds.
     pub fn until(end_ns: u64) -> Self {
         Self { end_ns: Some(end_ns), ..Self::NONE }
     }
 
-    /// So many bytes.
     pub fn bytes(bytes: u64) -> Self {
         Self { bytes: Some(bytes), ..Self::NONE }
     }
 }
 
-/// How a mover ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// Its limit is reached.
     Done,
-    /// Somebody rang.
     Stopped,
     /// The other end closed the connection, after all its data.
     Closed,
@@ -118,7 +109,6 @@ impl UdpHeader {
 /// Rings are looked for at least this often while there is always something to do.
 const LOOK_NS: u64 = 5_000_000;
 
-/// What a mover waits for beside its socket.
 struct Patience<'a> {
     stop: &'a Bell,
     alarm: Alarm,
@@ -126,7 +116,6 @@ struct Patience<'a> {
     look_ns: u64,
 }
 
-/// Why waiting ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Woken {
     Ready,
@@ -186,17 +175,14 @@ impl<'a> Patience<'a> {
     }
 }
 
-/// What the payload is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Payload {
-    /// Bytes that no link compresses.
     #[default]
     Random,
     /// Digits, again and again (iperf3's `--repeating-payload`): what a link that compresses makes small.
     Digits,
 }
 
-/// Most bytes of what all movers send.
 const PAYLOAD: usize = 1 << 20;
 
 /// Bytes that no link compresses, the same in each run and for all movers of a process: many streams take no more memory than one.
@@ -214,7 +200,6 @@ fn payload(kind: Payload) -> &'static [u8] {
     }
 }
 
-/// The same as a file in memory.
 fn payload_file(kind: Payload) -> Result<Arc<PayloadFile>, SysError> {
     static FILES: [Mutex<Weak<PayloadFile>>; 2] = [const { Mutex::new(Weak::new()) }; 2];
     let mut file = FILES[kind as usize].lock().unwrap_or_else(PoisonError::into_inner);

@@ -21,14 +21,12 @@ const ETHERNET: usize = 1448;
 /// What a queue that paces counts beside a segment's payload: Ethernet, IPv6, TCP with all its options.
 const HEADERS: u64 = 14 + 40 + 60;
 
-/// One connection's writes.
 #[derive(Debug, Clone)]
 pub(super) struct Pacer {
     schedule: Schedule,
     piece: usize,
     segment: usize,
     rate: u64,
-    /// Number of the next piece.
     next: u64,
 }
 
@@ -45,7 +43,6 @@ impl Pacer {
         Self { schedule: Schedule::new(start_ns, piece, rate), piece, segment, rate, next: 0 }
     }
 
-    /// Bytes of each write.
     pub fn piece(&self) -> usize {
         self.piece
     }

@@ -29,16 +29,13 @@ impl Count {
 pub struct Tally {
     pub(super) bytes: Count,
     pub(super) packets: Count,
-    pub(super) calls: Count,
     pub(super) refused: Count,
-    pub(super) skipped: Count,
     pub(super) first_ns: Count,
     pub(super) first_packets: Count,
     pub(super) last_ns: Count,
 }
 
 impl Tally {
-    /// Nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -51,11 +48,6 @@ impl Tally {
     /// Datagrams that were handed to the kernel; 0 for TCP.
     pub fn packets(&self) -> u64 {
         self.packets.get()
-    }
-
-    /// System calls that moved something.
-    pub fn calls(&self) -> u64 {
-        self.calls.get()
     }
 
     /// Datagrams that a queue of this host refused (`ENOBUFS`); they are counted as sent too, since they have numbers and are lost.
@@ -78,11 +70,6 @@ impl Tally {
         let lasted = u128::from(span) * u128::from(all) / u128::from(steps);
         u64::try_from(lasted).ok()
     }
-
-    /// Datagrams that a rate asked for and that were never sent, since this host did not get to it in time.
-    pub fn skipped(&self) -> u64 {
-        self.skipped.get()
-    }
 }
 
 /// What came into a UDP socket.
@@ -94,7 +81,6 @@ pub struct UdpTally {
     pub(super) reordered: Count,
     pub(super) duplicates: Count,
     pub(super) foreign: Count,
-    pub(super) trains: Count,
     pub(super) jitter_ns: Count,
     pub(super) rfc_jitter_ns: Count,
     pub(super) socket_drops: Count,
@@ -116,12 +102,9 @@ pub struct UdpCounts {
     pub sent: u64,
     /// Arrived behind a later one (RFC 4737).
     pub reordered: u64,
-    /// Further copies.
     pub duplicates: u64,
     /// Of another length than this flow's, or with a number that it can't have: somebody else's.
     pub foreign: u64,
-    /// In how many pieces the kernel handed them over. Fewer than packets where it carried several in one.
-    pub trains: u64,
     /// Interarrival jitter now in nanoseconds, by the kernel's receive stamps and the sender's time of sending: RFC 3550's estimate without its
     /// start from 0, which few datagrams do not leave.
     pub jitter_ns: u64,
@@ -148,7 +131,6 @@ impl UdpCounts {
 }
 
 impl UdpTally {
-    /// Nothing yet.
     pub fn new() -> Self {
         let count = Count::default;
         Self {
@@ -158,7 +140,6 @@ impl UdpTally {
             reordered: count(),
             duplicates: count(),
             foreign: count(),
-            trains: count(),
             jitter_ns: count(),
             rfc_jitter_ns: count(),
             socket_drops: count(),
@@ -182,7 +163,6 @@ impl UdpTally {
             reordered: self.reordered.get(),
             duplicates: self.duplicates.get(),
             foreign: self.foreign.get(),
-            trains: self.trains.get(),
             jitter_ns: self.jitter_ns.get(),
             rfc_jitter_ns: self.rfc_jitter_ns.get(),
             socket_drops: self.socket_drops.get(),

@@ -1,6 +1,6 @@
 //! One TCP connection, as fast as it goes.
 
-use super::gate::{Gate, Open, wait_for, wait_until};
+use super::gate::{Gate, wait_for, wait_until};
 use super::pacer::Pacer;
 use super::{Ended, Limit, Patience, Payload, Tally, Woken, payload, payload_file};
 use nix::errno::Errno;
@@ -18,7 +18,6 @@ const MOST: usize = 4 << 20;
 /// A buffer that is read from the CPU's cache each time.
 const HOT: usize = 64 << 10;
 
-/// How the payload comes to the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Copying {
     /// From the program's memory, as programs do it (`send`).
@@ -28,12 +27,9 @@ pub enum Copying {
     None,
 }
 
-/// What to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TcpSending {
-    /// Bytes in one call.
     pub block: usize,
-    /// When it is done.
     pub limit: Limit,
     /// Bits of payload a second, kept by the writes: by time `t` no more than `rate · t` and one small piece was handed over.
     pub rate: Option<u64>,
@@ -41,45 +37,14 @@ pub struct TcpSending {
     pub pacing: Option<u64>,
     /// Whether the payload is copied on its way.
     pub copying: Copying,
-    /// What is sent.
     pub payload: Payload,
 }
 
-impl Default for TcpSending {
-    fn default() -> Self {
-        Self {
-            block: 1 << 20,
-            limit: Limit::NONE,
-            rate: None,
-            pacing: None,
-            copying: Copying::Once,
-            payload: Payload::default(),
-        }
-    }
-}
-
-/// What to receive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TcpReceiving {
-    /// When it is done.
-    pub limit: Limit,
-}
-
 /// Sends until the limit, or until the bell rings. The connection stays open: what was counted is in the kernel's hands, not yet at
-/// the other end.
+/// the other end. Not a byte is handed to the kernel before the gate lets it through.
 ///
 /// Errors when the connection breaks: `EPIPE` or `ECONNRESET` when the other end is gone.
 pub fn tcp_send(
-    stream: &TcpSocket,
-    what: &TcpSending,
-    tally: &Tally,
-    stop: &Bell,
-) -> Result<Ended, SysError> {
-    tcp_send_through(&Open, stream, what, tally, stop)
-}
-
-/// The same where a gate has a say: not a byte is handed to the kernel before it may move.
-pub fn tcp_send_through(
     gate: &dyn Gate,
     stream: &TcpSocket,
     what: &TcpSending,
@@ -179,7 +144,6 @@ fn send_all(
                 owed -= sent;
                 left -= sent as u64;
                 tally.bytes.add(sent as u64);
-                tally.calls.add(1);
             }
             Err(Errno::EAGAIN) => {
                 // Who let it through did so for now, and not for when there is room.
@@ -195,29 +159,20 @@ fn send_all(
     Ok(Ended::Done)
 }
 
-/// Takes what comes and throws it away, until the limit, until the other end has sent all, or until the bell rings.
+/// Takes what comes and throws it away, until the limit, until the other end has sent all, or until the bell rings. What the gate does not let
+/// through yet waits in the socket, and TCP holds the sender back.
 ///
 /// Errors when the connection breaks: `ECONNRESET` when the other end broke it off, `ETIMEDOUT` when it is not heard any more.
 pub fn tcp_receive(
-    stream: &TcpSocket,
-    what: &TcpReceiving,
-    tally: &Tally,
-    stop: &Bell,
-) -> Result<Ended, SysError> {
-    tcp_receive_through(&Open, stream, what, tally, stop)
-}
-
-/// The same where a gate has a say: what it does not let through yet waits in the socket, and TCP holds the sender back.
-pub fn tcp_receive_through(
     gate: &dyn Gate,
     stream: &TcpSocket,
-    what: &TcpReceiving,
+    limit: Limit,
     tally: &Tally,
     stop: &Bell,
 ) -> Result<Ended, SysError> {
     let fd = stream.as_fd();
-    let mut patience = Patience::new(stop, what.limit.end_ns)?;
-    let mut left = what.limit.bytes.unwrap_or(u64::MAX);
+    let mut patience = Patience::new(stop, limit.end_ns)?;
+    let mut left = limit.bytes.unwrap_or(u64::MAX);
     let mut mark = LowWater::new(fd)?;
     let most = gate.most().unwrap_or(MOST);
     mark.allowed &= gate.most().is_none();
@@ -230,7 +185,6 @@ pub fn tcp_receive_through(
             Ok(got) => {
                 left -= got as u64;
                 tally.bytes.add(got as u64);
-                tally.calls.add(1);
                 tally.last_ns.set(monotonic_ns());
                 mark.took(got as u64);
                 if let Some(ended) = wait_for(gate, got, &patience)? {
@@ -279,12 +233,10 @@ struct LowWater<'a> {
     nap_ends_ns: u64,
 }
 
-/// What a mark stands for.
 const NAP_NS: u64 = 1_000_000;
 /// No mark below this: wake-ups are then no burden.
 const LEAST_MARK: u64 = 32 << 10;
 const MOST_MARK: u64 = 1 << 20;
-/// How long a rate is measured.
 const SPELL_NS: u64 = 4_000_000;
 /// Longest time that anything waits below the mark.
 const FALLBACK_NS: u64 = 10_000_000;
@@ -334,7 +286,6 @@ impl<'a> LowWater<'a> {
 }
 
 impl Drop for LowWater<'_> {
-    /// Whoever reads after us wants each byte.
     fn drop(&mut self) {
         if self.mark > 1 {
             let _ = set(self.fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, 1, "the low-water mark");

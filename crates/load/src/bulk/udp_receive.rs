@@ -15,7 +15,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// Trains taken in one call, or single datagrams where there may be a thousand streams: each has room for so many of its own.
 const BATCH: usize = 16;
 
-/// The receive buffer of one stream alone.
 const BUFFER: usize = 4 << 20;
 /// Fewest numbers that are remembered: of a thousand streams none is so fast that more are on their way.
 const FEWEST: u64 = 4096;
@@ -25,12 +24,9 @@ fn remembered(buffer: usize) -> u64 {
     (WINDOW.saturating_mul(buffer as u64) / BUFFER as u64).clamp(FEWEST, WINDOW)
 }
 
-/// What to receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UdpReceiving {
-    /// The header of each datagram.
     pub header: UdpHeader,
-    /// When it is done.
     pub limit: Limit,
     /// The number of the last that counts: of an amount, which a sender may not keep to.
     pub last: Option<u64>,
@@ -164,7 +160,6 @@ impl Nap {
         Ok(Some(&self.alarm))
     }
 
-    /// What a wake-up found.
     fn after(&mut self, full: &Fill, pieces: usize, now: u64) {
         if self.nap_ns == 0 {
             self.seen += pieces;
@@ -189,7 +184,6 @@ impl Nap {
     }
 }
 
-/// One flow.
 struct Book<'a> {
     header: UdpHeader,
     tally: &'a UdpTally,
@@ -199,15 +193,12 @@ struct Book<'a> {
     /// The number of the last that counts, and whether the sender went beyond it.
     last: u64,
     went_beyond: bool,
-    /// What is no data.
     hello: Option<[u8; LONG_HELLO]>,
     /// When the previous one arrived, by the wall clock.
     last_ns: Option<u64>,
     /// Bytes of each datagram, where that was agreed.
     size: Option<usize>,
-    /// Datagrams of another length.
     strange: u64,
-    /// Datagrams in the longest train so far.
     longest: u64,
 }
 
@@ -293,7 +284,6 @@ impl<'a> Book<'a> {
                 self.tally.first_ns.set(came_ns);
             }
             self.tally.last_ns.set(came_ns);
-            self.tally.trains.add(1);
             self.tally.bytes.add(bytes);
         }
     }
@@ -354,7 +344,7 @@ mod tests {
         let counts = tally.counts();
         assert_eq!((counts.packets, counts.sent, counts.lost()), (4, 4, 0));
         assert_eq!((counts.reordered, counts.duplicates, counts.foreign), (1, 1, 1));
-        assert_eq!((counts.bytes, counts.trains), (80, 2));
+        assert_eq!(counts.bytes, 80);
         assert_eq!((counts.first_ns, counts.last_ns), (5_000_000, 5_070_000));
         // To the nanosecond, where its class has a bound of its own.
         assert_eq!((counts.first_number, counts.longest_ns), (1, 70_000));

@@ -1,6 +1,6 @@
 //! Datagrams out of one socket: as many as go, or at a rate.
 
-use super::gate::{Gate, Open, wait_for};
+use super::gate::{Gate, wait_for};
 use super::schedule::Schedule;
 use super::{Ended, Limit, Patience, Payload, Tally, UdpHeader, Woken, payload};
 use nix::errno::Errno;
@@ -13,41 +13,27 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// Sleeps longer than this can be cut short by a ring.
 const LONG_NS: u64 = 20_000_000;
 
-/// What to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UdpSending {
     /// Payload of each datagram in bytes, its header included.
     pub size: usize,
     /// Bits of payload a second; none for as many as go.
     pub rate: Option<u64>,
-    /// When it is done.
     pub limit: Limit,
-    /// The header of each.
     pub header: UdpHeader,
     /// Several may go through the stack in one piece (`UDP_SEGMENT`), where no rate is asked for.
     pub trains: bool,
     /// So many leave together, and then none for as long as they would have taken one by one; at a rate.
     pub burst: u32,
-    /// What is behind the header.
     pub payload: Payload,
 }
 
 /// Sends to the connected end until the limit, or until the bell rings. That nobody listens there is no error: the datagrams go out all
-/// the same.
+/// the same. None is sent before the gate lets it through.
 ///
 /// Errors: `EINVAL` when the size is below the header's; `EMSGSIZE` when it is more than the path carries in one packet and may not be
 /// cut; whatever the kernel refuses for good.
 pub fn udp_send(
-    socket: &impl AsFd,
-    what: &UdpSending,
-    tally: &Tally,
-    stop: &Bell,
-) -> Result<Ended, SysError> {
-    udp_send_through(&Open, socket, what, tally, stop)
-}
-
-/// The same where a gate has a say: no datagram is sent before it may move.
-pub fn udp_send_through(
     gate: &dyn Gate,
     socket: &impl AsFd,
     what: &UdpSending,
@@ -74,9 +60,7 @@ struct Sender<'a> {
     patience: Patience<'a>,
     outbox: Outbox,
     trains: bool,
-    /// Number of the next packet.
     next: u64,
-    /// Packets to send in all.
     count: u64,
 }
 
@@ -105,7 +89,6 @@ impl<'a> Sender<'a> {
         })
     }
 
-    /// As many as go.
     fn flood(&mut self) -> Result<Ended, SysError> {
         while self.next < self.count {
             let now = monotonic_ns();
@@ -119,7 +102,6 @@ impl<'a> Sender<'a> {
         Ok(Ended::Done)
     }
 
-    /// Each at its time.
     fn pace(&mut self, rate: u64) -> Result<Ended, SysError> {
         wake_exactly();
         let mut schedule = Schedule::new(monotonic_ns(), self.what.size, rate);
@@ -129,7 +111,7 @@ impl<'a> Sender<'a> {
             if let Some(ended) = self.patience.over_at(now) {
                 return Ok(ended);
             }
-            self.tally.skipped.add(schedule.forgive(self.next, now));
+            schedule.forgive(self.next, now);
             // With bursts, when the first of one is due all of it is.
             let begun = !self.next.is_multiple_of(burst);
             let many = match begun {
@@ -233,7 +215,6 @@ impl<'a> Sender<'a> {
         self.next += many as u64;
         self.tally.bytes.add((many * self.what.size) as u64);
         self.tally.packets.add(many as u64);
-        self.tally.calls.add(1);
     }
 
     fn refusal(&self, errno: Errno) -> SysError {

@@ -32,7 +32,6 @@ use under::{PacketUnderWay, is_before, who};
 
 /// Packets that are remembered for what may still come.
 const KEPT: usize = 1 << 14;
-/// Samples are handed on so often.
 const FLUSH_NS: u64 = 100_000_000;
 /// A probe that was not answered for so long holds up no other: at least, and at most.
 const LEAST_GATE_NS: u64 = 300_000_000;
@@ -49,10 +48,8 @@ const MOST_SEARCH_NS: u64 = 60_000_000_000;
 const SPARE_NS: u64 = 2 * SEARCH_NS;
 /// Rounds that go on for a year are not waited for.
 const ENDLESS_NS: u64 = 365 * 86_400 * 1_000_000_000;
-/// Bytes of the largest answer that is looked at.
 const LARGEST: usize = 2048;
 
-/// The open question of the survey.
 #[derive(Debug, Clone, Copy)]
 struct Question {
     number: u64,
@@ -79,7 +76,6 @@ struct Driver<'a> {
     under: BTreeMap<u64, PacketUnderWay>,
     next: u64,
     ledgers: BTreeMap<(u16, u8), Ledger>,
-    /// Hops of the first flow that answered.
     answering: Vec<bool>,
     ends: Vec<Option<u8>>,
     longest_ns: u64,
@@ -249,7 +245,6 @@ impl Driver<'_> {
         self.under.get(&number).is_some_and(|under| under.is_open)
     }
 
-    /// Packets of the survey that are under way.
     fn asks(&self) -> usize {
         let numbers = self.asked.map(|asked| [Some(asked.number), asked.beside]);
         numbers.into_iter().flatten().flatten().filter(|number| self.is_open(*number)).count()
@@ -339,7 +334,6 @@ impl Driver<'_> {
         Some(now_ns)
     }
 
-    /// From one question of a search to the next.
     fn pace_ns(&self) -> u64 {
         let is_spared = self.survey.as_ref().is_none_or(Survey::spares);
         let part = if self.over_ns.is_none() || is_spared { 1 } else { QUICKER };

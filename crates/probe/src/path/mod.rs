@@ -29,7 +29,6 @@ use sockets::FlowSocket;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Most flows of one path.
 pub const MOST_FLOWS: u16 = 64;
 /// The TOS byte of the packets that ask whether it arrives: EF and ECT(0), which those who clear either do clear.
 pub const MARKED: Tos = Tos::from_byte(0xba);
@@ -39,14 +38,12 @@ static FLOWS: AtomicU16 = AtomicU16::new(0);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeKind {
-    /// ICMP echo requests.
     Icmp,
     /// UDP datagrams to a port where nobody listens.
     Udp,
     Tcp,
 }
 
-/// Which path, and how it is probed.
 #[derive(Debug, Clone)]
 pub struct PathSpec {
     /// The other end; the port counts for UDP and TCP.
@@ -60,39 +57,31 @@ pub struct PathSpec {
     pub interval: Span,
     /// Rounds of each flow; none is without end.
     pub count: Option<u64>,
-    /// Bytes of payload.
     pub size: u32,
     /// TOS or traffic class byte; TCP keeps the ECN bits for itself.
     pub tos: Tos,
     pub most_hops: u8,
-    /// How long an answer is waited for.
     pub patience: Patience,
     /// By which own address and device packets leave.
     pub way: Way,
-    /// Whether sizes and marks are asked for too.
     pub survey: bool,
 }
 
-/// What is told while it goes on.
 #[derive(Debug, Clone, PartialEq)]
 pub enum News {
     /// What became of probes of a hop. Probes beyond the hop where the flow ends are not told.
     Samples {
-        /// The flow, from 0.
         flow: u16,
-        /// The hop, from 1.
         ttl: u8,
         samples: Vec<EchoSample>,
     },
     Answer(HopAnswer),
     /// What the survey knows so far of the first flow's hops; the first is hop 1.
     Sizes(Vec<HopSize>),
-    /// All was asked about sizes that is.
     Surveyed,
     /// The sizes that get to a hop are searched, which takes about so long yet.
     Searching {
         ttl: u8,
-        /// Nanoseconds.
         left_ns: u64,
     },
     /// That search took too long, and was left at this hop.
@@ -116,22 +105,17 @@ pub enum News {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HopAnswer {
-    /// The flow, from 0.
     pub flow: u16,
-    /// The hop, from 1.
     pub ttl: u8,
     pub from: IpAddr,
     /// What was said: none is the other end's own answer.
     pub said: Option<Meaning>,
-    /// TTL of the answer when it came here.
     pub back_ttl: Option<u8>,
     /// TOS byte as it was sent, and as it came there, where that could be seen.
     pub marks: Option<(Tos, Tos)>,
-    /// MPLS labels that it bore there.
     pub labels: Vec<Label>,
 }
 
-/// A path that is ready to be probed.
 #[derive(Debug)]
 pub struct PathProbe {
     spec: PathSpec,

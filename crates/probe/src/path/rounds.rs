@@ -42,18 +42,14 @@ pub enum AnsweredBy {
 
 #[derive(Debug, Clone, Copy)]
 pub struct Pacing {
-    /// From one round to the next.
     pub interval_ns: u64,
-    /// The first probe.
     pub start_ns: u64,
     pub end_ns: u64,
-    /// Rounds of each flow.
     pub count: Option<u64>,
     pub flows: u16,
     pub most_hops: u8,
 }
 
-/// What is known of how far a flow goes.
 #[derive(Debug, Clone, Default)]
 struct FlowEnd {
     /// The hops behind the last router at which its end answered, and how often it did there: where the way's length varies, these are several, and
@@ -69,7 +65,6 @@ struct FlowEnd {
 }
 
 impl FlowEnd {
-    /// The nearest hop at which its end answered.
     fn last(&self) -> Option<u8> {
         self.seen.keys().next().copied()
     }
@@ -88,13 +83,10 @@ impl FlowEnd {
     }
 }
 
-/// The rounds of all flows.
 #[derive(Debug)]
 pub struct Rounds {
     pacing: Pacing,
-    /// Whether only one probe may be under way.
     one_at_a_time: bool,
-    /// Of each flow.
     ends: Vec<FlowEnd>,
     round: u64,
     began_ns: u64,
@@ -197,7 +189,6 @@ impl Rounds {
         self.ends.get(usize::from(flow)).map_or(0, |end| end.farthest)
     }
 
-    /// Whether the first round of a flow is over.
     pub fn is_explored(&self, flow: u16) -> bool {
         self.round > u64::from(flow)
     }

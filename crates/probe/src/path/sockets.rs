@@ -18,13 +18,11 @@ pub const BEFORE_AGAIN_NS: u64 = 950_000_000;
 /// Of paths that take no longer, all that comes for the first SYN has come by then.
 pub const QUICK_NS: u64 = BEFORE_AGAIN_NS / 2;
 
-/// What is sent to a hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HopPacket {
     pub number: u64,
     pub ttl: u8,
     pub tos: u8,
-    /// Bytes of payload.
     pub size: usize,
 }
 
@@ -36,9 +34,7 @@ pub struct HopReply {
     pub what: ReplyKind,
     /// The MTU that a message about a packet that was too big tells.
     pub mtu: u32,
-    /// Its TTL when it arrived.
     pub ttl: Option<u8>,
-    /// When it arrived, in nanoseconds of the wall clock.
     pub stamp_ns: Option<u64>,
     pub labels: Vec<Label>,
     /// Where the kernel had sent its SYN again: whether the first was answered, if that is known. None where only the first can be what was answered.
@@ -58,7 +54,6 @@ pub struct RepeatedSyn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyKind {
     Answer,
-    /// An error.
     Error(Meaning),
 }
 
@@ -68,7 +63,6 @@ pub enum SynCollision {
     Nothing,
     /// Only when it was sent again, where the path [is quick](QUICK_NS).
     SentAgain,
-    /// The first, for all that is known.
     Any,
 }
 
@@ -88,7 +82,6 @@ pub struct Syns {
     open: Option<OpenSyn>,
 }
 
-/// A SYN that waits for an answer.
 #[derive(Debug)]
 struct OpenSyn {
     number: u64,

@@ -91,18 +91,26 @@ pub struct HopSize {
 
 #[derive(Debug, Clone, Copy)]
 enum SurveyState {
-    /// Which TOS byte arrives?
     Marks,
     /// Does the largest one get there?
     Most,
     /// It was silent. Of a pair, is it that again, while this one is answered?
-    Doubt { low: u32 },
+    Doubt {
+        low: u32,
+    },
     /// The largest that does is at least `low` and below `high`.
-    Halve { low: u32, high: u32 },
+    Halve {
+        low: u32,
+        high: u32,
+    },
     /// One byte more was not answered; is it never, while this is?
-    Force { low: u32 },
+    Force {
+        low: u32,
+    },
     /// The hop before answered no more than this; does this one?
-    Suspect { low: u32 },
+    Suspect {
+        low: u32,
+    },
     /// A marked packet had no answer. Of a pair, is it that again, while the unmarked one is answered?
     Again,
 }
@@ -119,7 +127,6 @@ pub struct Survey {
     asked_again: Vec<bool>,
     /// Whether nothing is to be asked any more.
     is_left: bool,
-    /// What the own device carries.
     own_most: u32,
     /// The farthest hop that was asked for sizes, and the largest one behind it, while nearer ones are asked.
     front: usize,

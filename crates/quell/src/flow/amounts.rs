@@ -17,7 +17,6 @@ pub fn bits_in_bursts(text: &str) -> Result<(u64, Option<u32>), String> {
     Ok((bits(rate)?, Some(burst)))
 }
 
-/// A time: a bare number is milliseconds.
 pub fn milliseconds(text: &str) -> Result<Span, String> {
     match text.parse::<u64>() {
         Ok(ms) if ms < 1_000_000_000 => Ok(Span::from_millis(ms)),
@@ -34,7 +33,6 @@ pub fn size(text: &str) -> Result<u64, String> {
     text.parse::<Bytes>().map(Bytes::get).map_err(|e| format!("{e}; or as iperf3: 128K"))
 }
 
-/// A time: a bare number is seconds.
 pub fn seconds(text: &str) -> Result<Span, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds.is_finite() && (0.0..1e9).contains(&seconds) => {
@@ -45,7 +43,6 @@ pub fn seconds(text: &str) -> Result<Span, String> {
     }
 }
 
-/// A number and perhaps one letter.
 fn scaled(text: &str, step: f64) -> Option<u64> {
     let (number, power) = match text.char_indices().last()? {
         (at, 'k' | 'K') => (&text[..at], 1),

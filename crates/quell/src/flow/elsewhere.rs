@@ -3,7 +3,6 @@
 use crate::failure::Failure;
 use clap::Args;
 
-/// Options that are known, and not taken.
 #[derive(Debug, Args)]
 pub struct Elsewhere {
     #[arg(short = 's', long = "server", hide = true)]
@@ -34,7 +33,6 @@ pub struct Elsewhere {
     forceflush: bool,
 }
 
-/// Each with its answer.
 type Answer = (&'static str, fn(&Elsewhere) -> bool, &'static str);
 
 const ANSWERS: [Answer; 11] = [

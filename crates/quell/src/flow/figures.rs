@@ -6,7 +6,6 @@ use std::sync::OnceLock;
 /// A unit of rates, as iperf3's letters for `-f` name them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Unit {
-    /// Bits a second of one.
     bits: f64,
     name: &'static str,
 }
@@ -44,12 +43,10 @@ pub fn show_in(unit: Unit) {
     let _ = ASKED.set(unit);
 }
 
-/// What a column of rates says that it shows.
 pub fn column_unit() -> &'static str {
     ASKED.get().map_or("Mbit/s", |unit| unit.name)
 }
 
-/// A rate in the unit of a column.
 pub fn in_column(bits: f64) -> String {
     match ASKED.get() {
         Some(unit) => in_unit(bits, *unit),
@@ -61,7 +58,6 @@ fn in_unit(bits: f64, unit: Unit) -> String {
     fmt::three_digits(bits / unit.bits)
 }
 
-/// Bits a second for people.
 pub fn rate(bits: f64) -> String {
     if let Some(unit) = ASKED.get() {
         return format!("{} {}", in_unit(bits, *unit), unit.name);
@@ -69,7 +65,6 @@ pub fn rate(bits: f64) -> String {
     fmt::rate(bits)
 }
 
-/// Megabits a second, without the unit.
 pub fn mbit(bits: f64) -> String {
     fmt::three_digits(bits / 1e6)
 }

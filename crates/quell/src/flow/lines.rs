@@ -13,7 +13,6 @@ pub const STAMP: &str = "%c ";
 /// Columns that are left to a line whatever stands before it.
 const LEAST: usize = 40;
 
-/// The lines of a test.
 pub struct Lines {
     file: Option<File>,
     title: String,
@@ -55,7 +54,6 @@ impl Lines {
         }
     }
 
-    /// Prints these lines.
     pub fn put(&mut self, text: &str) -> Result<(), Failure> {
         let before = self.before();
         let text = match before.is_empty() {

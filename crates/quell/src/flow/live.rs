@@ -11,29 +11,22 @@ use std::time::Duration;
 /// Time between lines that stands for none.
 pub const NO_INTERVAL: Span = Span::from_secs(1_000_000);
 
-/// Stands behind a row that does not count.
 const NOT: &str = "  (does not count)";
 
-/// The lines while it goes.
 pub struct Live<'a> {
     plan: &'a FlowPlan,
-    /// Bytes so far, both directions together.
     moved: u64,
-    /// Columns of a line.
     width: usize,
-    /// When it is over.
     amount: Amount,
     /// Whether the server says what it sees while it goes.
     hears: bool,
 }
 
 impl<'a> Live<'a> {
-    /// Of this test, in lines of so many columns.
     pub fn new(plan: &'a FlowPlan, width: usize) -> Self {
         Self { plan, moved: 0, width, amount: plan.amount, hears: false }
     }
 
-    /// What to print now.
     pub fn lines(&mut self, progress: &Progress<'_>) -> Option<String> {
         match progress {
             Progress::Connected { block } => {

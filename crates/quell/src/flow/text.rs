@@ -350,7 +350,6 @@ fn ends(out: &mut String, findings: &FlowReport, width: usize) {
     }
 }
 
-/// The counters that moved.
 fn moved(counted: &HostCounters) -> Vec<String> {
     [
         (counted.retransmitted, "TCP segments sent again"),
@@ -369,7 +368,6 @@ fn moved(counted: &HostCounters) -> Vec<String> {
     .collect()
 }
 
-/// DatagramReport that don't fit in a packet.
 fn fragments(outcome: &FlowMeasurement) -> Option<String> {
     let plan = &outcome.plan;
     // One that broke off says itself what a packet of its path can't carry.
@@ -390,7 +388,6 @@ fn fragments(outcome: &FlowMeasurement) -> Option<String> {
     ))
 }
 
-/// A text behind a label.
 fn wrapped(label: &str, text: &str, width: usize) -> String {
     lines(&format!("{label:<9}"), text, width)
 }

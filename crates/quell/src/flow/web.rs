@@ -6,10 +6,8 @@ use quell_sys::wait::Bell;
 use quell_web::sent::SentResult;
 use std::time::UNIX_EPOCH;
 
-/// Where the server takes them.
 const PATH: &str = "/web/results";
 
-/// Sends them.
 pub fn send(outcome: &FlowMeasurement, findings: &FlowReport, stop: &Bell) -> Result<(), Failure> {
     let plan = &outcome.plan;
     // Texts and numbers are always JSON.

@@ -16,14 +16,11 @@ use quell_wire::icmp_error::{MOST_LABELS, why_unreachable};
 use std::fmt::Write;
 use std::net::IpAddr;
 
-/// The least that an address takes, and the most.
 const ADDRESS: usize = 15;
 const LONGEST: usize = 39;
 
-/// All columns of the table but the address.
 const FIGURES: usize = 65;
 
-/// Table and findings, in lines of so many columns.
 pub fn summary(session: &PathSession, hops: &PathHops, width: usize) -> String {
     let wrap = |text: &str| lines("", text, width);
     let mut out = opening(session, hops) + "\n\n";

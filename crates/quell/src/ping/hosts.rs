@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 /// Longest file of hosts in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// Hosts beside those that were typed.
 #[derive(Debug, Args)]
 pub struct Hosts {
     /// Hosts of this file too, one a line; `-` reads standard input
@@ -22,7 +21,6 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Whether there are any.
     pub fn is_empty(&self) -> bool {
         self.file.is_none() && self.generate.is_empty()
     }

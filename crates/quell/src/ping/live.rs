@@ -23,21 +23,15 @@ const BLOCKS: Marks =
     Marks { bars: &['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'], lost: '×' };
 const ASCII: Marks = Marks { bars: &['_', '.', ':', '-', '=', '+', '*', '#'], lost: 'x' };
 
-/// Width of the figures between name and picture.
 const FIGURES: usize = 49;
-/// Widest name.
 const NAME: usize = 24;
 /// A picture narrower than this is none.
 const PICTURE: usize = 4;
 
-/// Where it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// Columns.
     pub width: usize,
-    /// Rows.
     pub height: usize,
-    /// Whether block characters can be shown.
     pub unicode: bool,
 }
 

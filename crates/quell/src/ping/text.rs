@@ -9,7 +9,6 @@ use quell_stats::Summary;
 use quell_units::fmt::{ms, percent, plural};
 use std::fmt::Write;
 
-/// Milliseconds, or a dash.
 pub fn ms_or_dash(value: Option<f64>) -> String {
     value.map_or("-".to_owned(), ms)
 }
@@ -191,7 +190,6 @@ fn figures(tally: &Tally, width: usize) -> String {
     out + &clock_offset(&found.clocks).map(|said| wrap(&said)).unwrap_or_default()
 }
 
-/// What became of connects that the kernel tried again.
 fn after_retry(retried: &Retried) -> String {
     let lost = (retried.count > 0).then(|| lost_before_retry(retried));
     let unsure = (retried.unsure > 0).then(|| {
@@ -301,7 +299,6 @@ fn counts(found: &EchoResult) -> Vec<String> {
     parts
 }
 
-/// What an error means, for a person.
 fn meaning(kind: &str) -> &str {
     match kind {
         "EHOSTUNREACH" => "no route to the host, or it does not answer on its link",

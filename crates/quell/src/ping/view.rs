@@ -30,22 +30,17 @@ pub enum JsonForm {
 pub enum PingDisplay {
     /// Drawn in place.
     Live,
-    /// A line a packet.
     Lines,
-    /// A line a stream, so often.
     Summaries(Span),
     Quiet,
-    /// For a program.
     Json(JsonForm),
 }
 
-/// Prints and draws what a session tells.
 pub struct PingView<'a> {
     session: &'a PingSession,
     display: PingDisplay,
     wall_clock: bool,
     screen: Screen,
-    /// Of the longest name.
     width: usize,
     /// Of the time since the last summaries.
     period: Vec<Tally>,
@@ -54,7 +49,6 @@ pub struct PingView<'a> {
 }
 
 impl<'a> PingView<'a> {
-    /// Shown so; with the wall clock before each line.
     pub fn new(session: &'a PingSession, display: PingDisplay, wall_clock: bool) -> Self {
         let fresh = |_| Tally::new(session.interval.nanos());
         Self {
@@ -68,7 +62,6 @@ impl<'a> PingView<'a> {
         }
     }
 
-    /// What is left to show behind the last packet.
     pub fn end(&mut self) {
         match self.display {
             PingDisplay::Live => Screen::show(&self.screen.clear(screen::size().0)),
@@ -149,7 +142,6 @@ impl PingSink for PingView<'_> {
     }
 }
 
-/// An object as a line.
 pub fn line(of: &impl serde::Serialize) {
     // Names and numbers are always JSON.
     println!("{}", printed(&serde_json::to_string(of).unwrap_or_default()));

@@ -223,7 +223,6 @@ impl ServedLane {
             send_buffer,
             receive_buffer,
             toil: self.toil(),
-            paused: None,
             held_back: None,
             out_of_order: counted.reordered,
             duplicates: counted.duplicates,

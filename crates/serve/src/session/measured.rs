@@ -39,8 +39,6 @@ pub struct Measurement {
     pub trades: bool,
     /// Each stream over time.
     pub moments: Vec<Vec<Moment>>,
-    /// The part of the time in which this program did not run when it was to; none where it sends alone, and over UDP.
-    pub paused: Option<f64>,
     /// Each second: when, and where each stream stood.
     pub seconds: Vec<(u64, Vec<LaneCounts>)>,
     pub cpu: Cpu,
@@ -66,7 +64,6 @@ impl Measurement {
             trades: false,
             last: vec![LaneCounts::default(); lanes.len()],
             moments: vec![Vec::new(); lanes.len()],
-            paused: None,
             seconds: Vec::new(),
             cpu: Cpu::default(),
             host: plan.quell.then(host),

@@ -160,7 +160,6 @@ fn part(lanes: &[ServedLane], counted: &[LaneCounts], measured: &mut Measurement
         after,
         streams: streams
             .map(|((lane, mark), moments)| PartStream {
-                paused: measured.paused.filter(|_| !lane.sends),
                 held_back: was_held_back.then(|| held_back(lane)).filter(|_| !lane.sends),
                 ..lane.part(mark, moments)
             })

@@ -10,7 +10,6 @@ use crate::hub::{Accepted, Hub, Pass};
 use crate::limits::{BURST_NS, PIECE, TEST, Throttle};
 use quell_load::bulk::Gate;
 use quell_load::look::tcp_info;
-use quell_load::pauses::Pauses;
 use quell_load::rest::{Awaited, Rest};
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
@@ -142,8 +141,6 @@ fn watch(
     let mut reports = Reports::new(plan, measured.start_ns);
     let mut counting = measured.count_ns <= measured.start_ns;
     let mut came_before = 0;
-    let mut pauses =
-        (plan.quell && !plan.udp && plan.up > 0).then(|| Pauses::new(measured.start_ns));
     let mut motion = (measured.start_ns, 0);
     let mut meter = most.filter(|_| plan.udp && plan.up > 0).map(|most| Meter {
         most,
@@ -154,16 +151,10 @@ fn watch(
     });
     loop {
         let metered = meter.as_ref().map_or(u64::MAX, |meter| meter.next_ns);
-        let beat = pauses.as_ref().map_or(u64::MAX, Pauses::due_ns);
         let next = looks.next_ns.min(reports.next_ns).min(end_ns).min(metered).min(motion.0);
-        let next = next.min(beat);
         alarm.set(Some(if counting { next } else { next.min(measured.count_ns) }))?;
         let mut fds = [readable(&guest.stream), readable(hub.stop), readable(&alarm)];
         wait(&mut fds)?;
-        if let Some(pauses) = &mut pauses {
-            pauses.note(monotonic_ns());
-            measured.paused = pauses.share();
-        }
         if came(&fds[1]) {
             return Err(Break::ServerStopped);
         }

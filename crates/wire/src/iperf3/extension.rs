@@ -143,9 +143,6 @@ pub struct PartStream {
     /// The part of its time in which what moved the data was on a CPU or waited for one, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub toil: Option<f64>,
-    /// The part of its time in which this end's program did not run when it was to, from 0 to 1: it was stopped, or got no CPU. Of a receiver.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub paused: Option<f64>,
     /// The part of its time in which this end read nothing, since the rate that it allows was used up, from 0 to 1. Of a receiver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_back: Option<f64>,

@@ -13,13 +13,11 @@ pub(super) struct QuotedMark {
     number: u64,
     meaning: Meaning,
     from: IpAddr,
-    /// TOS byte and TTL as they came there.
     tos: Tos,
     left: u8,
 }
 
 impl Driver<'_> {
-    /// What a raw socket saw of our packets.
     pub(super) fn marks(&mut self) -> Vec<QuotedMark> {
         let Some(raw) = &self.raw else { return Vec::new() };
         let ipv6 = self.spec.to.is_ipv6();

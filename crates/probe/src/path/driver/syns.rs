@@ -11,7 +11,6 @@ use crate::retry::{Connect, FirstSyn, SynProbe};
 const IN_VAIN: u32 = 2;
 
 impl Driver<'_> {
-    /// How long a packet holds up others.
     pub(super) fn gate(&self, under: &PacketUnderWay) -> u64 {
         match self.spec.sent {
             // The next one from the same port can't leave before this one is given up, and then its answer would be nobody's.
@@ -30,7 +29,6 @@ impl Driver<'_> {
         in_vain.is_some_and(|times| times >= IN_VAIN)
     }
 
-    /// Nothing waits for this packet any more.
     pub(super) fn give_up(&mut self, number: u64) {
         let Some(under) = self.under.get_mut(&number) else { return };
         under.is_open = false;
