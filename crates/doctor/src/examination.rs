@@ -17,7 +17,7 @@ pub enum DoctorError {
     /// What was tried, and what came of it.
     #[error("{0}")]
     Failed(String),
-    /// A recorded folder that is none.
+    /// A recording that is none.
     #[error("{0}")]
     Unusable(String),
 }

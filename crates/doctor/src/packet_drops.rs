@@ -1,6 +1,6 @@
 //! Where and why the kernel drops packets while a command runs.
 
-use quell_host::drops::{DropRow, DroppedPackets, meaning};
+use quell_host::drops::{CountedDrop, DroppedPackets};
 use quell_netlink::NetlinkError;
 use quell_netlink::drops::DropMonitor;
 use quell_sys::netns::NetNs;
@@ -26,16 +26,6 @@ pub struct DropReport {
     pub times_without_room: u64,
 }
 
-/// A reason, a place, a flow, and how many packets.
-#[derive(Debug, Serialize)]
-pub struct CountedDrop {
-    #[serde(flatten)]
-    pub row: DropRow,
-    /// What the kernel's word means.
-    pub meaning: Option<&'static str>,
-    pub packets: u64,
-}
-
 impl Monitor {
     /// Begins to watch. Errors with the reason why that can't be.
     pub fn open() -> Result<Self, String> {
@@ -55,13 +45,9 @@ impl Monitor {
     pub fn finish(mut self) -> DropReport {
         self.look();
         let (not_told, times_without_room) = self.monitor.missed().unwrap_or_default();
-        let counted = |(row, packets): (&DropRow, u64)| CountedDrop {
-            meaning: row.reason.as_deref().and_then(meaning),
-            row: row.clone(),
-            packets,
-        };
-        let rows = self.drops.rows().into_iter().map(counted).collect();
-        DropReport { rows, of_other_flows: self.drops.others, not_told, times_without_room }
+        let of_other_flows = self.drops.others;
+        let rows = self.drops.rows();
+        DropReport { rows, of_other_flows, not_told, times_without_room }
     }
 }
 

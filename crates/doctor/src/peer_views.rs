@@ -94,8 +94,7 @@ fn sizes(
     to: SocketAddr,
     ends: &mut BothEnds,
 ) -> Result<(), PeerError> {
-    let mut flows = talk.flows(to, 1)?;
-    let Some((socket, from)) = flows.pop() else { return Ok(()) };
+    let Some((socket, from)) = talk.udp_flow(to)? else { return Ok(()) };
     ends.udp = Some((socket.local()?, from));
     let (ours, theirs) = (ends.here.device_mtu, ends.there.device_mtu);
     let (Some(ours), Some(theirs)) = (ours.or(theirs), theirs.or(ours)) else { return Ok(()) };
@@ -347,33 +346,30 @@ impl<'a> PeerConnection<'a> {
         }
     }
 
-    /// Opens UDP flows; each with the address from which the other end says that one came. With one flow that is its own.
-    fn flows(&mut self, to: SocketAddr, count: u32) -> Result<Vec<(Udp, SocketAddr)>, PeerError> {
+    /// Opens a UDP flow, with the address from which the other end says that it came; none where it did not come.
+    fn udp_flow(&mut self, to: SocketAddr) -> Result<Option<(Udp, SocketAddr)>, PeerError> {
         let random = nonce()?;
-        let token: [u8; TOKEN] = std::array::from_fn(|at| random[at]);
-        let token = HelloToken::new(token);
+        let token = HelloToken::new(std::array::from_fn::<u8, TOKEN, _>(|at| random[at]));
         let hello = Greeting { hello: Hello::Client, token: Some(token) }.bytes();
-        let sockets = (0..count).map(|_| Udp::connected(to, 0)).collect::<Result<Vec<_>, _>>()?;
-        self.say(&Ask::Flows { token, count })?;
+        let socket = Udp::connected(to, 0)?;
+        self.say(&Ask::Flows { token, count: 1 })?;
         let mut alarm = Alarm::new()?;
         let begun = monotonic_ns();
-        let mut greeted = vec![false; sockets.len()];
+        let mut is_greeted = false;
         for time in 1.. {
-            for (socket, _) in sockets.iter().zip(&greeted).filter(|(_, greeted)| !**greeted) {
+            if !is_greeted {
                 let _ = socket.send(&hello).or_else(|_| socket.send(&hello));
             }
             alarm.set(Some(begun + time * AGAIN_NS))?;
             let mut fds = [readable(&self.stream), readable(&alarm)];
             wait(&mut fds)?;
-            for (socket, greeted) in sockets.iter().zip(&mut greeted) {
-                *greeted |= waiting(socket).contains(&(hello.len() as u32));
-            }
+            is_greeted |= waiting(&socket).contains(&(hello.len() as u32));
             if wait::came(&fds[0]) || monotonic_ns() > begun + PATIENCE_NS {
                 break;
             }
         }
         match self.hear()? {
-            Answer::Flows { from } => Ok(sockets.into_iter().zip(from).collect()),
+            Answer::Flows { from } => Ok(from.first().map(|from| (socket, *from))),
             _ => Err(PeerError::Strange),
         }
     }

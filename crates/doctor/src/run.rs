@@ -7,12 +7,13 @@ use crate::peer::PeerReport;
 use crate::peer_flows::{self, PeerPlan};
 use crate::{Check, CheckVerdict, Facts, command, examine};
 use quell_finding::{Finding, worst_first};
+use quell_host::Snapshot;
 use quell_host::capture::{Depth, backlogs, connections, take};
 use quell_host::sockets::owners;
-use quell_host::{Snapshot, record};
 use quell_sys::clock::monotonic_ns;
+use quell_sys::input;
 use quell_sys::wait::{Alarm, readable, wait};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -54,10 +55,10 @@ pub fn run(plan: &DoctorPlan, sink: &mut dyn DoctorProgress) -> Result<Report, D
             let (seen, report) = command::watch(command)?;
             (seen, Some(report))
         }
-        Source::Recorded(folder) => (read(folder)?, None),
+        Source::Recorded(file) => (read(file)?, None),
     };
-    if let Some(folder) = &plan.record {
-        keep(&seen, folder)?;
+    if let Some(file) = &plan.record {
+        keep(&seen, file)?;
     }
     let owners = match plan.source {
         Source::Recorded(_) => BTreeMap::new(),
@@ -110,26 +111,29 @@ fn look() -> Result<Examination, DoctorError> {
     Ok(Examination { before: Some(before), now, looks, quiet_switches: None, seconds })
 }
 
-fn keep(seen: &Examination, folder: &Path) -> Result<(), DoctorError> {
-    let write = |snapshot, name| {
-        record::write(snapshot, &folder.join(name)).map_err(|e| DoctorError::Failed(e.to_string()))
-    };
-    if let Some(before) = &seen.before {
-        write(before, "before")?;
-    }
-    write(&seen.now, "now")
+/// What was read of a host, as `record` keeps it.
+#[derive(Serialize, Deserialize)]
+struct Recording {
+    before: Option<Snapshot>,
+    now: Snapshot,
 }
 
-/// What was recorded: `now`, and `before` where it is there; or one snapshot by itself.
-fn read(folder: &Path) -> Result<Examination, DoctorError> {
-    let one =
-        |folder: &Path| record::read(folder).map_err(|e| DoctorError::Unusable(e.to_string()));
-    // Whoever typed it knows where it leads; what is inside came from elsewhere.
-    let folder = &std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-    let inner = folder.join("now");
-    let now = one(if inner.is_dir() { &inner } else { folder })?;
-    let before = folder.join("before");
-    let before = if before.is_dir() { Some(one(&before)?) } else { None };
+/// Most bytes of a recording: a host of thousands of connections has a few megabytes of facts.
+const LARGEST: u64 = 64 << 20;
+
+fn keep(seen: &Examination, file: &Path) -> Result<(), DoctorError> {
+    let recording = Recording { before: seen.before.clone(), now: seen.now.clone() };
+    let failed =
+        |e: &dyn std::fmt::Display| DoctorError::Failed(format!("writing {}: {e}", file.display()));
+    let text = serde_json::to_string_pretty(&recording).map_err(|e| failed(&e))?;
+    quell_store::write_output(file, text.as_bytes()).map_err(|e| failed(&e))
+}
+
+fn read(file: &Path) -> Result<Examination, DoctorError> {
+    let failed =
+        |e: &dyn std::fmt::Display| DoctorError::Unusable(format!("{}: {e}", file.display()));
+    let text = input::text(file, LARGEST).map_err(|e| failed(&e))?;
+    let Recording { before, now } = serde_json::from_str(&text).map_err(|e| failed(&e))?;
     let seconds = before.as_ref().map_or(0.0, |before| now.seconds_since(before));
     let looks = ConnectionLooks::default();
     Ok(Examination { before, now, looks, quiet_switches: None, seconds })

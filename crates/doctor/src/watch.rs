@@ -6,8 +6,6 @@
 //!                                                     ├ known ──────► grew, where it is twice as much, worse, or moves again after it stood
 //!                                                     └ gone ───────► went
 //! ```
-//!
-//! What is remembered is bounded: of each finding that is there a few words, of at most [`MOST`].
 
 use crate::examination::DoctorError;
 use crate::facts::ConnectionLooks;
@@ -24,8 +22,6 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Most findings that are followed at a time.
-const MOST: usize = 1024;
 /// The shortest time between two looks: a look at a large host takes a good part of a second.
 pub const LEAST_EVERY: Span = Span::from_secs(1);
 /// How long the first look takes.
@@ -76,8 +72,6 @@ pub struct WatchReport {
     /// Findings that appeared, and that were there in the end.
     pub appeared: u64,
     pub present: usize,
-    /// Findings that were not followed, since there were too many.
-    pub left_out: u64,
     /// The worst of all.
     #[serde(skip)]
     pub worst: Option<Severity>,
@@ -137,7 +131,6 @@ pub fn watch(
         looks: count,
         appeared,
         present: followed.present.len(),
-        left_out: followed.left_out,
         worst: followed.worst,
     };
     tell(&WatchEvent::Ended(report.clone()));
@@ -235,7 +228,6 @@ struct FollowedFindings {
     /// By check and subject: as it was told last, and whether it moved at the last look.
     present: BTreeMap<(String, String), (Finding, bool)>,
     worst: Option<Severity>,
-    left_out: u64,
 }
 
 impl FollowedFindings {
@@ -248,10 +240,6 @@ impl FollowedFindings {
             let key = (finding.id.clone(), finding.subject.clone());
             let moving = moves(&finding);
             let known = match gone.remove(&key) {
-                None if self.present.len() + gone.len() >= MOST => {
-                    self.left_out += 1;
-                    continue;
-                }
                 None => {
                     events.push(WatchEvent::Appeared { finding: finding.clone() });
                     (finding, moving)
@@ -359,17 +347,5 @@ mod tests {
         let worse = Finding { severity: Severity::Serious, ..drops(6, 1) };
         assert_eq!(changes(&mut watch, vec![worse]), ["grew"]);
         assert_eq!(watch.worst, Some(Severity::Serious));
-    }
-
-    #[test]
-    fn very_many_findings_take_no_more_than_their_room() {
-        let mut watch = FollowedFindings::default();
-        let one = |at: usize| Finding { subject: format!("device {at}"), ..drops(5, 5) };
-        let many: Vec<Finding> = (0..MOST + 10).map(one).collect();
-        assert_eq!(watch.take(many.clone()).len(), MOST);
-        assert_eq!((watch.present.len(), watch.left_out), (MOST, 10));
-        // Those that were followed stay so, whatever comes before them.
-        assert_eq!(watch.take(many.into_iter().rev().collect()).len(), 0);
-        assert_eq!(watch.present.len(), MOST);
     }
 }

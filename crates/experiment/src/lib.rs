@@ -13,9 +13,11 @@ pub mod expect;
 pub mod judge;
 pub mod kinds;
 pub mod plan;
+pub mod prepare;
 pub mod results;
 pub mod run;
 pub mod spec;
 pub mod sweep;
 
+pub use prepare::{PrepareError, Ready, prepare, text_of};
 pub use quell_units::nearest;

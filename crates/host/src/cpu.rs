@@ -25,7 +25,7 @@ pub struct Softnet {
 const MOST_TICKS: u64 = 1 << 48;
 
 /// The lines `cpu0 …`, in their order.
-fn ticks(stat: &str) -> Reading<Vec<CpuTicks>> {
+pub(crate) fn ticks(stat: &str) -> Reading<Vec<CpuTicks>> {
     let one = |line: &str| {
         let mut words = line.split_whitespace();
         let number = words.next()?.strip_prefix("cpu")?;

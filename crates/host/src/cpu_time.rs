@@ -1,5 +1,6 @@
 //! CPU time of this process and of the whole host: getrusage(2), `/proc/stat`.
 
+use crate::cpu;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use quell_sys::clock::monotonic_ns;
@@ -37,7 +38,9 @@ impl CpuTimes {
             times.system_s = usage.system_time().num_microseconds() as f64 / 1e6;
         }
         if let Ok(stat) = std::fs::read_to_string("/proc/stat") {
-            (times.busy_ticks, times.all_ticks) = ticks(&stat).unwrap_or((0, 0));
+            let cpus = cpu::ticks(&stat).unwrap_or_default();
+            times.all_ticks = cpus.iter().map(|cpu| cpu.all).sum();
+            times.busy_ticks = cpus.iter().map(|cpu| cpu.all - cpu.idle).sum();
         }
         times
     }
@@ -56,24 +59,12 @@ impl CpuTimes {
     }
 }
 
-/// Busy and all ticks of the line of all CPUs: user, nice, system, idle, iowait, irq, softirq, steal (proc(5)).
-fn ticks(stat: &str) -> Option<(u64, u64)> {
-    let line = stat.lines().find(|line| line.starts_with("cpu "))?;
-    let fields: Vec<u64> =
-        line.split_whitespace().skip(1).take(8).map_while(|f| f.parse().ok()).collect();
-    let all = fields.iter().sum();
-    let idle = fields.get(3)? + fields.get(4)?;
-    Some((all - idle, all))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_host_without_idle_time_is_fully_busy() {
-        assert_eq!(ticks("cpu  10 0 20 60 5 1 4 0 0 0\ncpu0 1 1 1 1\n"), Some((35, 100)));
-        assert_eq!(ticks("cpu 1 2\n"), None);
         let before = CpuTimes { at_ns: 0, user_s: 1.0, system_s: 1.0, busy_ticks: 0, all_ticks: 0 };
         let after = CpuTimes {
             at_ns: 2_000_000_000,

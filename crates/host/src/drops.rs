@@ -24,6 +24,27 @@ pub struct DropRow {
     pub flow: String,
 }
 
+/// A reason, a place, a flow, and how many packets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CountedDrop {
+    #[serde(flatten)]
+    pub row: DropRow,
+    /// What the kernel's word means.
+    pub meaning: Option<&'static str>,
+    pub packets: u64,
+}
+
+/// Those with most packets first.
+fn counted(rows: impl IntoIterator<Item = (DropRow, u64)>) -> Vec<CountedDrop> {
+    let one = |(row, packets): (DropRow, u64)| {
+        let meaning = row.reason.as_deref().and_then(meaning);
+        CountedDrop { row, meaning, packets }
+    };
+    let mut rows: Vec<_> = rows.into_iter().map(one).collect();
+    rows.sort_by(|a, b| b.packets.cmp(&a.packets).then_with(|| a.row.cmp(&b.row)));
+    rows
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DroppedPackets {
     rows: HashMap<DropRow, u64>,
@@ -45,21 +66,16 @@ impl DroppedPackets {
         }
     }
 
-    /// The rows, those with most packets first.
-    pub fn rows(&self) -> Vec<(&DropRow, u64)> {
-        let mut rows: Vec<_> = self.rows.iter().map(|(row, count)| (row, *count)).collect();
-        rows.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
-        rows
+    pub fn rows(self) -> Vec<CountedDrop> {
+        counted(self.rows)
     }
 }
 
 /// Rows that differ in the port of one end alone, as those of many short flows, become one that says how many ports it has: first those
-/// of whoever sent, then those to whom. Those with most packets first.
-pub fn merged(rows: &[(&DropRow, u64)]) -> Vec<(DropRow, u64)> {
-    let rows = rows.iter().map(|(row, count)| ((*row).clone(), *count)).collect();
-    let mut rows = merge(merge(rows, " to ", false), " to ", true);
-    rows.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    rows
+/// of whoever sent, then those to whom.
+pub fn merged(rows: &[CountedDrop]) -> Vec<CountedDrop> {
+    let rows = rows.iter().map(|one| (one.row.clone(), one.packets)).collect();
+    counted(merge(merge(rows, " to ", false), " to ", true))
 }
 
 /// Merges rows by the end before or behind the word.
@@ -89,7 +105,7 @@ fn merge(rows: Vec<(DropRow, u64)>, word: &str, behind: bool) -> Vec<(DropRow, u
 }
 
 /// Who sent a packet to whom, from its first bytes: those of its Ethernet header, or those of IP where it has none (yet).
-pub fn flow(protocol: u16, head: &[u8]) -> String {
+fn flow(protocol: u16, head: &[u8]) -> String {
     let ethernet = head.get(12..14).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
     let tagged = head.get(16..18).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
     // Within a header of Ethernet stands what the kernel took the packet for; behind a VLAN's tag too.
@@ -179,7 +195,7 @@ fn ends(protocol: u8, from: &str, to: &str, rest: &[u8]) -> String {
 }
 
 /// What a reason of the kernel means (`enum skb_drop_reason` of `include/net/dropreason.h`), for those that say something.
-pub fn meaning(reason: &str) -> Option<&'static str> {
+fn meaning(reason: &str) -> Option<&'static str> {
     Some(match reason {
         "NOT_SPECIFIED" => "the kernel gives no reason there",
         "NO_SOCKET" => "no program listens there",
@@ -304,10 +320,9 @@ mod tests {
             "TCP [fd00::1]:80 to [fd00::2]:2",
             "ICMP 10.0.0.1 to 10.0.0.2",
         ];
-        let rows = flows.map(row);
-        let rows: Vec<(&DropRow, u64)> = rows.iter().map(|row| (row, 10)).collect();
+        let rows = counted(flows.map(|flow| (row(flow), 10)));
         let merged: Vec<_> =
-            super::merged(&rows).into_iter().map(|(row, count)| (row.flow, count)).collect();
+            super::merged(&rows).into_iter().map(|one| (one.row.flow, one.packets)).collect();
         let wanted = [
             ("TCP [fd00::1]:80 to [fd00::2] (2 ports)", 20),
             ("UDP 10.0.0.1 (2 ports) to 10.0.0.2:53", 20),
@@ -328,8 +343,9 @@ mod tests {
         };
         (0..2000).for_each(|port| drops.take(packet(port)));
         (0..3).for_each(|_| drops.take(packet(7)));
+        assert_eq!(drops.others, 2000 - MOST as u64);
         let rows = drops.rows();
-        assert_eq!((rows.len(), drops.others), (MOST, 2000 - MOST as u64));
-        assert_eq!((rows[0].0.flow.as_str(), rows[0].1), ("UDP 10.0.0.1:7 to 10.0.0.2:53", 4));
+        let most = (rows[0].row.flow.as_str(), rows[0].packets);
+        assert_eq!((rows.len(), most), (MOST, ("UDP 10.0.0.1:7 to 10.0.0.2:53", 4)));
     }
 }

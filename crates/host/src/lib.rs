@@ -3,7 +3,7 @@
 //! ```text
 //!   /proc, /sys ──────────── texts ──────┐
 //!   rtnetlink  ───── links, queues ──────┤
-//!   ethtool    ───── hardware, counters ─┼──► Snapshot ──► a folder, and back          (recorded facts are test input)
+//!   ethtool    ───── hardware, counters ─┼──► Snapshot ──► JSON, and back
 //!   sock_diag  ───── a bounded fold ─────┘       │
 //!                                          counters, CPUs, settings …: pure readers over the texts
 //! ```
@@ -20,7 +20,6 @@ pub mod cpu;
 pub mod cpu_time;
 pub mod drops;
 pub mod end;
-pub mod record;
 pub mod settings;
 pub mod snapshot;
 pub mod sockets;

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 pub struct Snapshot {
     /// When, in nanoseconds of the monotonic clock.
     pub at_ns: u64,
-    #[serde(skip)]
     pub texts: Texts,
     pub devices: Reading<BTreeMap<String, Device>>,
     pub queues: Reading<Vec<QueueCounters>>,

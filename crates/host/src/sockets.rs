@@ -3,8 +3,7 @@
 
 use quell_netlink::sock_diag::{DiagSocket, TcpState};
 use serde::{Deserialize, Serialize};
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
 /// Most connections that are kept, of which half at most are idle.
@@ -40,45 +39,19 @@ pub struct Fold {
     destinations: HashMap<(IpAddr, u16), u64>,
 }
 
-/// The sockets with the largest keys.
-#[derive(Debug, Default)]
-struct Few(BinaryHeap<Reverse<Keyed>>);
+/// The sockets with the largest keys, of which the last part is a socket's own.
+type Few = BTreeMap<(u8, u64, u64), DiagSocket>;
 
-#[derive(Debug)]
-struct Keyed((u8, u64, u64), Box<DiagSocket>);
-
-impl PartialEq for Keyed {
-    fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0
-    }
-}
-impl Eq for Keyed {}
-impl PartialOrd for Keyed {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Keyed {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.cmp(&other.0)
+fn offer(few: &mut Few, most: usize, key: (u8, u64, u64), socket: DiagSocket) {
+    few.insert(key, socket);
+    if few.len() > most {
+        few.pop_first();
     }
 }
 
-impl Few {
-    fn offer(&mut self, most: usize, key: (u8, u64, u64), socket: DiagSocket) {
-        if self.0.len() >= most {
-            match self.0.peek() {
-                Some(Reverse(least)) if least.0 < key => self.0.pop(),
-                _ => return,
-            };
-        }
-        self.0.push(Reverse(Keyed(key, Box::new(socket))));
-    }
-
-    fn into_sockets(self) -> Vec<DiagSocket> {
-        // Sorted by Reverse, the largest come first.
-        self.0.into_sorted_vec().into_iter().map(|Reverse(Keyed(_, socket))| *socket).collect()
-    }
+/// The largest first.
+fn sockets(few: Few) -> Vec<DiagSocket> {
+    few.into_values().rev().collect()
 }
 
 impl Fold {
@@ -87,7 +60,7 @@ impl Fold {
         if socket.state == TcpState::Listen {
             let key =
                 (u8::from(socket.receive_queue > 0), socket.receive_queue.into(), socket.cookie);
-            return self.listeners.offer(FEW, key, socket);
+            return offer(&mut self.listeners, FEW, key, socket);
         }
         if socket.remote.port() != 0 {
             let to = (socket.remote.ip(), socket.remote.port());
@@ -101,14 +74,15 @@ impl Fold {
         let waits = socket.send_queue > 0 || socket.receive_queue > 0;
         let recent = info.last_data_sent.min(info.last_data_recv) < 2_000;
         let key = (2 * u8::from(waits) + u8::from(recent), moved, socket.cookie);
-        self.tcp.offer(KEPT, key, socket);
+        offer(&mut self.tcp, KEPT, key, socket);
     }
 
     pub fn udp(&mut self, socket: DiagSocket) {
         let drops = socket.memory.map_or(0, |memory| memory.drops);
-        let key = (u8::from(drops > 0), drops.into(), socket.receive_queue.into());
         if drops > 0 || socket.receive_queue > 0 {
-            self.udp.offer(FEW, key, socket);
+            let key =
+                (u8::from(drops > 0), u64::from(drops.max(socket.receive_queue)), socket.cookie);
+            offer(&mut self.udp, FEW, key, socket);
         }
     }
 
@@ -116,9 +90,9 @@ impl Fold {
         let most = self.destinations.into_iter().max_by_key(|(to, count)| (*count, *to));
         Sockets {
             states: self.states.into_iter().map(|(s, count)| (format!("{s:?}"), count)).collect(),
-            tcp: self.tcp.into_sockets(),
-            listeners: self.listeners.into_sockets(),
-            udp: self.udp.into_sockets(),
+            tcp: sockets(self.tcp),
+            listeners: sockets(self.listeners),
+            udp: sockets(self.udp),
             busiest_destination: most.map(|((ip, port), count)| {
                 (std::net::SocketAddr::new(ip, port).to_string(), count)
             }),

@@ -85,6 +85,7 @@ pub const ONLY: &[(&str, &[&str])] = &[
             "quell-finding",
             "quell-host",
             "quell-netlink",
+            "quell-store",
             "quell-sys",
             "quell-units",
             "quell-wire",

@@ -2,15 +2,16 @@
 
 use crate::failure::Failure;
 use crate::options::Json;
-use crate::run::{prepare, warned};
+use crate::run::warned;
 use crate::text::say;
 use clap::Args;
+use quell_experiment::prepare;
 use quell_lab::build::ifb_name;
 use quell_lab::cell::{CellPlan, ChangeWhat, PlacedQueue};
+use serde::Serialize;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-/// What `quell lab check` checks.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     /// Name of a built-in experiment, or a file
@@ -25,7 +26,6 @@ pub struct CheckArgs {
     pub json: Json,
 }
 
-/// `quell lab check`.
 pub fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let ready = prepare(&args.experiment, &args.changes, &[])?;
     let length: f64 = ready.plans.iter().map(|p| p.length().as_secs_f64()).sum();
@@ -45,7 +45,7 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
             "warnings": ready.warnings,
         });
         if args.tc {
-            document["tc"] = queues.iter().map(CheckedQueue::json).collect();
+            document["tc"] = serde_json::json!(queues);
         }
         println!("{}", crate::text::document(&document));
         return Ok(ExitCode::SUCCESS);
@@ -66,19 +66,12 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A queue as `tc` commands.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 struct CheckedQueue {
     scenario: String,
     /// Where it is, and from when.
     place: String,
     commands: Vec<String>,
-}
-
-impl CheckedQueue {
-    fn json(&self) -> serde_json::Value {
-        serde_json::json!({"scenario": self.scenario, "place": self.place, "commands": self.commands})
-    }
 }
 
 /// A cell's queues, and those that its timeline puts in their place.

@@ -11,44 +11,33 @@ use clap::builder::Resettable;
 use clap::{ArgMatches, Args, Command as Parser};
 use std::process::ExitCode;
 
-/// A command.
 pub struct Command {
     /// What is typed behind `quell`, as `kernel build`.
     pub name: &'static str,
     /// What it does, in a line that beside its name fits 80 columns.
     pub about: &'static str,
-    /// Beside which others it stands.
     pub group: Group,
-    /// What it prints.
     pub prints: Prints,
     /// How it is called, a line each.
     pub examples: &'static str,
     /// What else there is to know, in paragraphs.
     pub notes: &'static str,
-    /// What makes its exit code 1.
     pub fails: Fails,
     /// Its options and its function; made by [`calls!`](crate::command::calls).
     pub call: Call,
 }
 
-/// A group of commands in help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
-    /// What measures the network that is there.
     Measure,
-    /// What changes the network that is there.
     Act,
-    /// What measures networks of its own making.
     Experiment,
-    /// What shows what was measured.
     Results,
-    /// What is about the program.
     Program,
     /// What Quell starts itself; no person is told of it.
     Inner,
 }
 
-/// The groups that help shows, in its order.
 pub const GROUPS: [(Group, &str); 5] = [
     (Group::Measure, "Measure"),
     (Group::Act, "Shape"),
@@ -71,49 +60,31 @@ pub enum Prints {
 /// What makes the exit code 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fails {
-    /// Nothing.
     Never,
-    /// A check: which.
     When(&'static str),
     /// The exit code is that of the program that it runs.
     AsProgram,
 }
 
-/// The part of a command that is code.
 #[derive(Clone, Copy)]
 pub struct Call {
-    /// Adds its options to a parser.
     pub options: fn(Parser) -> Parser,
-    /// Carries it out. It gets the whole table, since some commands tell of it.
-    pub run: fn(&ArgMatches, &[Command]) -> Result<ExitCode, Failure>,
+    pub run: fn(&ArgMatches) -> Result<ExitCode, Failure>,
 }
 
-/// The [`Call`] of options and a function that takes them.
 macro_rules! calls {
     ($options:ty, $function:expr) => {
         $crate::command::Call {
             options: <$options as clap::Args>::augment_args,
-            run: |typed, _| $function(&$crate::command::read::<$options>(typed)),
+            run: |typed| $function(&$crate::command::read::<$options>(typed)),
         }
     };
 }
 pub(crate) use calls;
 
-/// The [`Call`] of a function that takes the table too.
-macro_rules! calls_with_table {
-    ($options:ty, $function:expr) => {
-        $crate::command::Call {
-            options: <$options as clap::Args>::augment_args,
-            run: |typed, table| $function(&$crate::command::read::<$options>(typed), table),
-        }
-    };
-}
-pub(crate) use calls_with_table;
-
 /// Columns of names in help.
 const NAME: usize = 11;
 
-/// Says what the program is.
 const ABOUT: &str = "Quell makes a Linux network fast under load, and proves it";
 const START: &str = "Start with `quell run home-link`: what a full uplink does to calls and transfers, and what good \
                      queues do about it.";
@@ -121,9 +92,7 @@ const START: &str = "Start with `quell run home-link`: what a full uplink does t
 pub const REFUSED: &str = "A refusal is a sentence on standard error, with --json too; standard output then holds what was \
                            measured, or nothing. A second Ctrl-C ends at once, with 130.";
 
-/// A command that only holds others.
 pub struct Parent {
-    /// What is typed behind `quell`.
     pub name: &'static str,
     pub about: &'static str,
     /// In which groups help shows what it holds; none where it is few.
@@ -134,7 +103,6 @@ const fn parent(name: &'static str, about: &'static str) -> Parent {
     Parent { name, about, groups: &[] }
 }
 
-/// Commands that only hold others.
 pub const PARENTS: [Parent; 6] = [
     Parent {
         groups: &[
@@ -168,7 +136,6 @@ pub const RENAMED: [(&str, &str); 11] = [
     ("rpm", "quell flow HOST --rpm"),
 ];
 
-/// Refuses a name that a command had, with the new one.
 pub fn refuse_old_name(first: Option<&str>) -> Result<(), Failure> {
     let renamed = RENAMED.iter().find(|(old, _)| Some(*old) == first);
     renamed.map_or(Ok(()), |(old, new)| {
@@ -177,7 +144,6 @@ pub fn refuse_old_name(first: Option<&str>) -> Result<(), Failure> {
 }
 
 impl Command {
-    /// Its exit codes, each with its meaning here.
     pub fn exit_codes(&self) -> Vec<(String, String)> {
         let own = |(code, meaning): (u8, &str)| match (code, self.fails) {
             (1, Fails::Never) => None,
@@ -211,7 +177,6 @@ impl Command {
     }
 }
 
-/// Codes and meanings as a list in a sentence.
 fn sentence(codes: &[(String, String)]) -> String {
     let words: Vec<String> = codes.iter().map(|(code, what)| format!("{code} {what}")).collect();
     words.join(", ")
@@ -223,17 +188,14 @@ pub fn read<A: Args>(typed: &ArgMatches) -> A {
     A::from_arg_matches(typed).unwrap_or_else(|e| e.exit())
 }
 
-/// The command line.
 pub fn parser(commands: &[Command]) -> Parser {
     parser_of(&commands.iter().collect::<Vec<_>>())
 }
 
-/// The command line as people are told of it.
 pub fn told_parser(commands: &[Command]) -> Parser {
     parser_of(&told(commands).collect::<Vec<_>>())
 }
 
-/// The commands that people are told of.
 pub fn told(commands: &[Command]) -> impl Iterator<Item = &Command> {
     commands.iter().filter(|command| command.group != Group::Inner)
 }
@@ -269,19 +231,14 @@ pub fn below(commands: &[&Command], name: &str) -> Vec<&'static str> {
     found
 }
 
-/// A command's last word.
-fn own_name(name: &'static str) -> &'static str {
-    name.rsplit(' ').next().unwrap_or(name)
-}
-
-/// A command with all that is below it.
 fn node(commands: &[&Command], name: &'static str) -> Parser {
+    let own_name = name.rsplit(' ').next().unwrap_or(name);
     if let Some(command) = commands.iter().find(|c| c.name == name) {
-        return command.parser(own_name(name));
+        return command.parser(own_name);
     }
     let held = below(commands, name);
     let parent = parent_of(name);
-    let parser = Parser::new(own_name(name)).about(parent.map_or("", |parent| parent.about));
+    let parser = Parser::new(own_name).about(parent.map_or("", |parent| parent.about));
     let parser = parser.subcommand_required(true).arg_required_else_help(true);
     let groups = parent.map_or(&[][..], |parent| parent.groups);
     let parser = match groups.is_empty() {
@@ -320,7 +277,6 @@ fn held_by_group(
     text
 }
 
-/// The list of commands by group.
 fn groups(commands: &[&Command]) -> String {
     let mut text = String::new();
     for (group, title) in GROUPS {
@@ -334,7 +290,6 @@ fn groups(commands: &[&Command]) -> String {
     text
 }
 
-/// Carries out what was typed.
 pub fn carry_out(commands: &[Command], typed: &ArgMatches) -> Result<ExitCode, Failure> {
     let mut words = Vec::new();
     let mut inner = typed;
@@ -344,5 +299,5 @@ pub fn carry_out(commands: &[Command], typed: &ArgMatches) -> Result<ExitCode, F
     }
     let name = words.join(" ");
     let command = commands.iter().find(|command| command.name == name);
-    (command.expect("the parser takes only commands of the table").call.run)(inner, commands)
+    (command.expect("the parser takes only commands of the table").call.run)(inner)
 }

@@ -1,6 +1,6 @@
 //! The table of commands: everything that `quell` can be told to do. Parsing, help, manual pages and completions come from it.
 
-use crate::command::{Call, Command, Fails, Group, Prints, calls, calls_with_table};
+use crate::command::{Call, Command, Fails, Group, Prints, calls};
 use crate::documents::{self, CompletionsArgs, ManArgs};
 use crate::failure::Failure;
 use crate::flow::FlowArgs;
@@ -18,8 +18,6 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "ping",
         about: "Ping hosts: loss, delay and jitter, watched as they come",
-        group: Group::Measure,
-        prints: Prints::Report,
         examples: "\
 quell ping example.org
 quell ping -c 400 -t voip,192.0.2.7,EF,160 -t bulk,192.0.2.7,CS1,1400
@@ -33,12 +31,11 @@ quell ping -c 10 example.org --json | jq .streams[0].rtt_ms.p50",
                 second Ctrl-C ends it at once.",
         fails: Fails::When("a stream got no reply at all"),
         call: calls!(ping::PingArgs, ping::ping),
+        ..of(Group::Measure)
     },
     Command {
         name: "path",
         about: "Show the hops to a host: loss, delay, MTU, changed marks",
-        group: Group::Measure,
-        prints: Prints::Report,
         examples: "\
 quell path example.org
 quell path example.org -c 20                (20 of each hop, then a summary)
@@ -51,12 +48,11 @@ quell path example.org -c 5 --json | jq .mtu",
                 answers: nothing is lost there.",
         fails: Fails::When("the host did not answer"),
         call: calls!(path::PathArgs, path::path),
+        ..of(Group::Measure)
     },
     Command {
         name: "flow",
         about: "Measure throughput, and what it does to a ping beside it",
-        group: Group::Measure,
-        prints: Prints::Report,
         examples: "\
 quell flow 192.0.2.7                  (TCP from here, 10 s)
 quell flow 192.0.2.7 -R --bdp         (from there; does the window suffice?)
@@ -72,13 +68,12 @@ quell flow https://example.org --rpm",
                 --rpm measures responsiveness, in round trips a minute under load: first down, then up. The server is `quell serve \
                 --web`, or any of draft-ietf-ippm-responsiveness. docs/web.md tells more.",
         fails: Fails::When("the test broke off or nothing got through"),
-        call: Call { options: FlowArgs::augment_args, run: |typed, _| rpm::flow_or_rpm(typed) },
+        call: Call { options: FlowArgs::augment_args, run: rpm::flow_or_rpm },
+        ..of(Group::Measure)
     },
     Command {
         name: "rr",
         about: "Time calls over TCP, by size; tell who waited, for what",
-        group: Group::Measure,
-        prints: Prints::Report,
         examples: "\
 quell serve --bind 192.0.2.7                (at the other end)
 quell rr 192.0.2.7
@@ -87,12 +82,11 @@ quell rr 192.0.2.7 --pattern write-write-read --fix nodelay",
         notes: "A call of which nothing moves for 5 s is lost, and one without its whole reply within a minute.",
         fails: Fails::When("a call was lost or none was over when it was stopped"),
         call: calls!(rr::RrArgs, rr::rr),
+        ..of(Group::Measure)
     },
     Command {
         name: "page",
         about: "Load pages in a real browser: painted, all there, who waited",
-        group: Group::Measure,
-        prints: Prints::Report,
         examples: "\
 quell page https://example.org
 quell page example.org example.com -c 10 --warm
@@ -110,12 +104,11 @@ quell page example.org --json | jq .pages[0].loads[0].load_ms",
             "a page was not there in time, could not be loaded or was answered with an error",
         ),
         call: calls!(page::PageArgs, page::page),
+        ..of(Group::Measure)
     },
     Command {
         name: "serve",
         about: "Serve quell flow, rr and ping, iperf3 and STAMP senders",
-        group: Group::Measure,
-        prints: Prints::Report,
         examples: "\
 quell serve --bind 0.0.0.0            (loopback only without --bind)
 quell serve --bind 192.0.2.7 --secret-file key
@@ -127,14 +120,12 @@ iperf3 -c 192.0.2.7                   (at a client; also -u, -R, --bidir, -P)",
                 With a secret, iperf3 clients are refused, since they can't know it; STAMP packets are still reflected, \
                 never larger than they came. Clients give the same --secret-file.\n\n\
                 A secret: head -c 32 /dev/urandom | base64 >key; chmod 600 key",
-        fails: Fails::Never,
         call: calls!(serve::ServeArgs, serve::serve),
+        ..of(Group::Measure)
     },
     Command {
         name: "trace",
         about: "Tell from captured packets who waited, and for what",
-        group: Group::Measure,
-        prints: Prints::Report,
         examples: "\
 sudo tcpdump -i eth0 -s 128 -w slow.pcap tcp port 7890
 quell trace slow.pcap
@@ -145,12 +136,11 @@ zcat old.pcap.gz | quell trace - --json",
                 read until then is told.",
         fails: Fails::When("the capture breaks off"),
         call: calls!(trace::TraceArgs, trace::trace),
+        ..of(Group::Measure)
     },
     Command {
         name: "doctor",
         about: "Find what makes this host slow: evidence, reason, remedy",
-        group: Group::Measure,
-        prints: Prints::Report,
         examples: "\
 quell doctor
 quell doctor --during 'curl -s -o /dev/null https://example.org/large'
@@ -160,19 +150,18 @@ quell doctor --watch --until listen-overflow
 quell doctor --only queue-drops,listen-overflow --all
 quell doctor --list
 quell doctor --explain delayed-ack
-quell doctor --record facts           (to send; then: --from facts)",
+quell doctor --record facts.json      (to send; then: --from facts.json)",
         notes: "It looks for a second and changes nothing. Without root, other users' processes are not named. What is only worth knowing \
                 is counted, and shown with --severity note. docs/diagnosing.md tells more.",
         fails: Fails::When(
             "something is wrong, --until was met, or the command of --during failed",
         ),
         call: calls!(doctor::DoctorArgs, doctor::doctor),
+        ..of(Group::Measure)
     },
     Command {
         name: "tree",
         about: "Show queues, classes and filters as a tree, with counters",
-        group: Group::Measure,
-        prints: Prints::Report,
         examples: "\
 quell tree                            (all devices)
 quell tree eth0 --watch               (per second, in place; --watch=5s)
@@ -185,14 +174,12 @@ quell tree eth0 --dot | dot -Tsvg > eth0.svg",
                 With --from, outputs follow each other in any order, as text or JSON, prompts and blank lines between. Those of \
                 tc class and tc filter don't name their device: leave the command above them (as `set -x` prints it), or name \
                 the device.",
-        fails: Fails::Never,
         call: calls!(tree::TreeArgs, tree::tree),
+        ..of(Group::Measure)
     },
     Command {
         name: "shape try",
         about: "Try it in the lab on a line like yours: as it is and shaped",
-        group: Group::Act,
-        prints: Prints::Report,
         examples: "\
 quell shape try --line 10/50
 quell shape try --line 50down/10up --kind docsis
@@ -202,12 +189,11 @@ quell shape try --file policy.toml --json",
                 would make. Nothing of this machine is touched. Of --file's subscribers the first two are tried, of hosts two that stand in for yours.",
         fails: Fails::When("a measurement did not come to its end"),
         call: calls!(shape::TryArgs, shape::try_it),
+        ..of(Group::Act)
     },
     Command {
         name: "shape plan",
         about: "Show what would be changed; touches nothing",
-        group: Group::Act,
-        prints: Prints::Report,
         examples: "\
 quell shape plan --dev eth0 --line 10/50
 quell shape plan --dev eth0 --line 10/50 --link pppoe-ptm --policy tiers
@@ -218,14 +204,12 @@ quell shape plan --dev eth0 --tree queues.toml",
         notes: "Where nothing is named, CAKE: it finds the hosts by itself, also behind address translation. With --host, host-fair: \
                 an equal share of what is used for each, three tiers by DSCP in it, fair flows in each; --policy host-fair alone finds the hosts by their addresses. What comes is queued \
                 too, on an IFB. docs/shaping.md tells of all policies.",
-        fails: Fails::Never,
         call: calls!(shape::PlanArgs, shape::plan),
+        ..of(Group::Act)
     },
     Command {
         name: "shape apply",
         about: "Do it, in one piece: all as wanted, or all as it was",
-        group: Group::Act,
-        prints: Prints::Report,
         examples: "\
 quell shape apply --dev eth0 --line 10/50 --host 192.0.2.7 --host 192.0.2.8
 quell shape apply --dev eth0 --tree queues.toml --confirm-within 60s
@@ -236,12 +220,11 @@ quell shape apply --dev eth0 --up 9.5Mbit --host 192.0.2.7 --replace",
             "others' queues are in the way, there is no way back, or somebody is changing the same",
         ),
         call: calls!(shape::ApplyArgs, shape::apply),
+        ..of(Group::Act)
     },
     Command {
         name: "shape change",
         about: "Other rates for one subscriber, and nothing else touched",
-        group: Group::Act,
-        prints: Prints::Report,
         examples: "\
 quell shape change ann --up 20Mbit --down 100Mbit
 quell shape change ann --dev eth0 --down 100Mbit --down-floor 10Mbit
@@ -252,22 +235,19 @@ quell shape change ann --down 10Mbit --confirm-within 60s",
             "nothing of Quell's is in force there, it waits to be confirmed, or somebody is changing the same",
         ),
         call: calls!(shape::ChangeArgs, shape::change),
+        ..of(Group::Act)
     },
     Command {
         name: "shape confirm",
         about: "Keep what was applied with --confirm-within",
-        group: Group::Act,
-        prints: Prints::Report,
         examples: "quell shape confirm",
-        notes: "",
         fails: Fails::When("nothing waits to be confirmed"),
         call: calls!(shape::ConfirmArgs, shape::confirm),
+        ..of(Group::Act)
     },
     Command {
         name: "shape off",
         about: "Take all of it off; what was there before comes back",
-        group: Group::Act,
-        prints: Prints::Report,
         examples: "quell shape off --dev eth0\nquell shape off --dev eth0 --replace",
         notes: "What somebody has put there since stays. Where a queue has the name of Quell's and is not as it was left, nothing is \
                 done before --replace or --keep says what is to become of it.",
@@ -275,57 +255,53 @@ quell shape change ann --down 10Mbit --confirm-within 60s",
             "nothing there is Quell's, it is not known whose something is, or somebody is changing the same",
         ),
         call: calls!(shape::OffArgs, shape::off),
+        ..of(Group::Act)
     },
     Command {
         name: "shape status",
         about: "What is in force, and what passed through it",
-        group: Group::Act,
-        prints: Prints::Report,
         examples: "quell shape status\nquell shape status --dev eth0\nquell shape status --watch\nquell shape status --watch=5s --json\nquell shape status --json | jq .shaped[0].queues",
         notes: "With --watch, and without a terminal or with --json: a block or a line of JSON for each reading. How long packets wait CAKE \
                 says; of others it is what waits by what goes.",
         fails: Fails::When("a change is unfinished, or queues are no longer as applied"),
         call: calls!(shape::StatusArgs, shape::status),
+        ..of(Group::Act)
     },
     Command {
         name: "shape hold",
         about: "Make classes for subscribers as they come",
-        group: Group::Act,
         prints: Prints::Program,
         examples: "quell shape hold --dev eth0 --stand-by",
         notes: "`quell shape apply` starts it where classes are made when their subscriber is there; it ends with `quell shape off`. Should \
                 it die, those who have classes keep them, and `apply` starts it anew.",
         fails: Fails::When("somebody does it already, or no class on the interface comes and goes"),
         call: calls!(shape::HoldArgs, shape::hold),
+        ..of(Group::Act)
     },
     Command {
         name: "shape persist",
         about: "Bring what is in force back after a reboot",
-        group: Group::Act,
-        prints: Prints::Report,
         examples: "quell shape apply --dev eth0 --line 10/50 && quell shape persist --dev eth0",
         notes: "Writes what is wanted to /etc/quell/shape/DEV.toml, and a unit of systemd that applies it when the interface is \
                 there: after a boot, and when it went and comes back. `quell shape off` takes the files away too.",
         fails: Fails::When("nothing of Quell's is in force there, or it waits to be confirmed"),
         call: calls!(shape::PersistArgs, shape::persist),
+        ..of(Group::Act)
     },
     Command {
         name: "shape prove",
         about: "Load the line both ways: does it pass the queues, and hold?",
-        group: Group::Act,
-        prints: Prints::Report,
         examples: "quell shape prove --dev eth0 --to far.example.org\nquell shape prove --dev eth0 --in-lab",
         notes: "Needs a `quell serve` beyond the line. More that arrives than the rate allows is a queue that does not shape; more \
                 than the queue counted went around it: by another interface, or a path in hardware. Where \
                 nothing waits in the queue it is unknown whether it is the narrowest place.",
         fails: Fails::When("the rate does not hold, or something goes around the queue"),
         call: calls!(shape::ProveArgs, shape::prove),
+        ..of(Group::Act)
     },
     Command {
         name: "shape recipe",
         about: "Print what to paste into OpenWrt, networkd or a shell",
-        group: Group::Act,
-        prints: Prints::Report,
         examples: "\
 quell shape recipe --line 10/50 --for openwrt
 quell shape recipe --line 10/50 --for openwrt --dev pppoe-wan > sqm
@@ -336,36 +312,99 @@ quell shape recipe --line 10/50 --policy tiers --for tc > shape.sh",
                 all policies. Nothing of this machine is touched.",
         fails: Fails::When("a measurement in the lab did not come to its end"),
         call: calls!(shape::RecipeArgs, shape::recipe),
+        ..of(Group::Act)
     },
     Command {
         name: "shape import",
         about: "A policy file from OpenWrt's sqm or LibreQoS' circuits",
-        group: Group::Act,
         prints: Prints::Text,
         examples: "\
 quell shape import sqm /etc/config/sqm > policy.toml
 quell shape import libreqos ShapedDevices.csv > policy.toml",
         notes: "What the file says and a policy can't is named in comments at its top.",
-        fails: Fails::Never,
         call: calls!(shape::ImportArgs, shape::import),
+        ..of(Group::Act)
     },
     Command {
         name: "shape recover",
         about: "Bring back what was there before an unfinished change",
-        group: Group::Act,
-        prints: Prints::Report,
         examples: "quell shape recover",
         notes: "Needed only where a change was killed together with its watchdog.",
         fails: Fails::When("somebody is changing the same"),
         call: calls!(shape::RecoverArgs, shape::recover),
+        ..of(Group::Act)
     },
-    tune::commands::PLAN,
-    tune::commands::APPLY,
-    tune::commands::CONFIRM,
-    tune::commands::STATUS,
-    tune::commands::REVERT,
-    tune::commands::EXPLAIN,
-    tune::commands::RECOVER,
+    Command {
+        name: "tune plan",
+        about: "Show settings for a role, with reasons; touches nothing",
+        examples: "\
+quell tune plan --role transfer --rate 10Gbit --rtt 100ms
+quell tune plan --role measure --rate 1Gbit --rtt-to far.example.org
+quell tune plan --role latency --to 192.0.2.0/24 --reply 30kB
+quell tune plan --role transfer --rate 1Gbit --rtt 100ms --prove lab",
+        notes: "Values are computed, never below the running kernel's defaults. --prove lab measures a transfer in the lab over a path of \
+                that rate and time, with the settings as they are and as planned.",
+        fails: Fails::When("--prove shows no gain"),
+        call: calls!(tune::PlanArgs, tune::plan),
+        ..of(Group::Act)
+    },
+    Command {
+        name: "tune apply",
+        about: "Set them, now and for the next boot, in one piece",
+        examples: "\
+quell tune apply --role transfer --rate 10Gbit --rtt 100ms
+quell tune apply --role latency --confirm-within 5min
+quell tune apply --role measure --rate 1Gbit --rtt 40ms --for-now
+quell tune apply --role transfer --rate 1Gbit --rtt 100ms --prove 192.0.2.7",
+        notes: "What was there is kept in /var/lib/quell; quell tune revert brings it back, after a reboot too. With --prove HOST it is \
+                set and taken back in turn, a `quell serve` there measures, and it stays only if it helped.",
+        fails: Fails::When("--prove shows no gain, or somebody is changing the same"),
+        call: calls!(tune::ApplyArgs, tune::apply),
+        ..of(Group::Act)
+    },
+    Command {
+        name: "tune confirm",
+        about: "Keep settings that wait for it, also for the next boot",
+        examples: "quell tune confirm",
+        fails: Fails::When("nothing waits"),
+        call: calls!(tune::StatusArgs, tune::confirm),
+        ..of(Group::Act)
+    },
+    Command {
+        name: "tune status",
+        about: "Tell what is set, and what somebody has changed since",
+        examples: "quell tune status\nquell tune status --json | jq .settings",
+        fails: Fails::When("something is no longer as it was set, or is unfinished"),
+        call: calls!(tune::StatusArgs, tune::status),
+        ..of(Group::Act)
+    },
+    Command {
+        name: "tune revert",
+        about: "Bring back what was there before, after a reboot too",
+        examples: "quell tune revert\nquell tune revert --keep-changed",
+        fails: Fails::When("nothing is set, or somebody has changed it since"),
+        call: calls!(tune::RevertArgs, tune::revert),
+        ..of(Group::Act)
+    },
+    Command {
+        name: "tune explain",
+        about: "Say why values that others publish are not taken",
+        examples: "\
+quell tune explain handbook
+quell tune explain others
+quell tune explain net.ipv4.tcp_rmem",
+        call: calls!(tune::ExplainArgs, tune::explain),
+        ..of(Group::Act)
+    },
+    Command {
+        name: "tune recover",
+        about: "Bring back what was there before an unfinished change",
+        examples: "quell tune recover",
+        notes: "Needed only where a change was killed together with its watchdog.",
+        fails: Fails::When("somebody is changing the same"),
+        call: calls!(tune::StatusArgs, tune::recover),
+        ..of(Group::Act)
+    },
     RUN,
     Command {
         name: "lab run",
@@ -376,39 +415,30 @@ quell shape import libreqos ShapedDevices.csv > policy.toml",
     Command {
         name: "lab list",
         about: "Name the built-in experiments",
-        group: Group::Experiment,
-        prints: Prints::Report,
         examples: "quell lab list\nquell lab list --json | jq -r .[].name",
-        notes: "",
-        fails: Fails::Never,
         call: calls!(Json, run::list),
+        ..of(Group::Experiment)
     },
     Command {
         name: "lab show",
         about: "Print a built-in experiment's file, to copy and change",
-        group: Group::Experiment,
         prints: Prints::Text,
         examples: "quell lab show home-link > mine.toml",
-        notes: "",
-        fails: Fails::Never,
         call: calls!(run::ShowExperimentArgs, run::show_experiment),
+        ..of(Group::Experiment)
     },
     Command {
         name: "lab check",
         about: "Check an experiment file without running it",
-        group: Group::Experiment,
-        prints: Prints::Report,
         examples: "\
 quell lab check my.toml
 quell lab check home-link --tc --set topology.link.dsl.up.rate=5Mbit",
-        notes: "",
-        fails: Fails::Never,
         call: calls!(check::CheckArgs, check::check),
+        ..of(Group::Experiment)
     },
     Command {
         name: "lab shell",
         about: "A shell on a host of the topology",
-        group: Group::Experiment,
         prints: Prints::Program,
         examples: "quell lab shell home-link b",
         notes: "It needs a terminal; for a script, quell lab exec. A guest's shell sees this machine's files; what it \
@@ -416,11 +446,11 @@ quell lab check home-link --tc --set topology.link.dsl.up.rate=5Mbit",
                 (docs/lab.md).",
         fails: Fails::AsProgram,
         call: calls!(lab::ShellArgs, lab::shell),
+        ..of(Group::Experiment)
     },
     Command {
         name: "lab exec",
         about: "One program on a host of the topology, without input",
-        group: Group::Experiment,
         prints: Prints::Program,
         examples: "\
 quell lab exec home-link b -- ping -c 3 {server}
@@ -432,52 +462,47 @@ quell lab exec home-link a --with 'server: python3 -m http.server' \\
                 (/tmp, /dev/shm, /run) is lost when it ends: have it print what is to be kept, as \"tcpdump -w - > FILE\" does.",
         fails: Fails::AsProgram,
         call: calls!(lab::ExecArgs, lab::exec),
+        ..of(Group::Experiment)
     },
     Command {
         name: "lab kernel build",
         about: "Build it, unless it is there already",
-        group: Group::Experiment,
         prints: Prints::Text,
         examples: "quell lab kernel build\nquell lab kernel build --source linux-6.1.tar.xz",
         notes: "It prints the kernel's path.",
-        fails: Fails::Never,
         call: calls!(kernel::BuildArgs, kernel::build),
+        ..of(Group::Experiment)
     },
     Command {
         name: "lab kernel info",
         about: "Tell about it: version, options, size, when it was built",
-        group: Group::Experiment,
-        prints: Prints::Report,
         examples: "quell lab kernel info\nquell lab kernel info --json | jq .version",
-        notes: "",
         fails: Fails::When("there is none"),
         call: calls!(kernel::InfoArgs, kernel::info),
+        ..of(Group::Experiment)
     },
     Command {
         name: "lab kernel path",
         about: "Print its path",
-        group: Group::Experiment,
         prints: Prints::Text,
         examples: "quell lab kernel path || quell lab kernel build",
-        notes: "",
         fails: Fails::When("there is none"),
         call: calls!(kernel::Source, kernel::path),
+        ..of(Group::Experiment)
     },
     Command {
         name: "lab kernel export",
         about: "Pack it into a file, to carry it to other machines",
-        group: Group::Experiment,
         prints: Prints::Text,
         examples: "quell lab kernel export lab.kernel\nquell lab kernel import lab.kernel          (on another machine)",
         notes: "Built once, it serves a whole class: the same version of Quell on the same kind of machine takes it. The same kernel \
                 gives the same bytes.",
-        fails: Fails::Never,
         call: calls!(kernel::ExportArgs, kernel::export),
+        ..of(Group::Experiment)
     },
     Command {
         name: "lab kernel import",
         about: "Take one that was packed elsewhere",
-        group: Group::Experiment,
         prints: Prints::Text,
         examples: "quell lab kernel import lab.kernel && quell run home-link",
         notes: "Its checksums, architecture and key are looked at before anything is touched. That guards against damage and mistakes: a \
@@ -486,12 +511,11 @@ quell lab exec home-link a --with 'server: python3 -m http.server' \\
             "the file is none of `quell lab kernel export`, damaged, or not for this machine or version",
         ),
         call: calls!(kernel::ImportArgs, kernel::import),
+        ..of(Group::Experiment)
     },
     Command {
         name: "show",
         about: "Show a run as tables; compare runs or scenarios; list runs",
-        group: Group::Results,
-        prints: Prints::Report,
         examples: "\
 quell show                    (the latest run)
 quell show --list             (which runs there are)
@@ -506,24 +530,23 @@ quell show --follow           (while it runs)",
                 --follow ends with the run, or when the program that writes it is gone. Ctrl-C ends the following, not the run.",
         fails: Fails::When("with --expect-no-worse something got worse, or may have"),
         call: calls!(show::ShowArgs, show::show),
+        ..of(Group::Results)
     },
     Command {
         name: "open",
         about: "Open runs as one page: summary, comparison, every packet",
-        group: Group::Results,
         prints: Prints::Text,
         examples: "\
 quell open                    (the latest run)
 quell open before after       (compared)
 quell open 20261121T101503-ping -o ping.html --no-open",
         notes: "It prints the file's path. The page is one file, needs no network and can be sent to others.",
-        fails: Fails::Never,
         call: calls!(open::OpenArgs, open::open),
+        ..of(Group::Results)
     },
     Command {
         name: "plot",
         about: "Draw a figure of a run, or of runs beside each other",
-        group: Group::Results,
         prints: Prints::Text,
         examples: "\
 quell plot -o run.png         (the figure that suits the latest run best)
@@ -534,14 +557,12 @@ quell plot --figure goodput-time --scenarios bulk --from 5s --to 12s -o g.svg
 quell plot before after --figure cdf -o cdf.pdf
 quell plot --figure rtt-box --size 600x300 --dpi 300 --title '' -o b.png",
         notes: "Without -o the figure is an SVG in the run's folder. It prints the file's path.",
-        fails: Fails::Never,
         call: calls!(plot::PlotArgs, plot::plot),
+        ..of(Group::Results)
     },
     Command {
         name: "data import",
         about: "Make a run of what another program measured",
-        group: Group::Results,
-        prints: Prints::Report,
         examples: "\
 quell data import rrul_be-2026-11-22.flent.gz calls.json
 quell data import --from irtt calls.json.gz
@@ -549,61 +570,55 @@ iperf3 -c 192.0.2.7 -R -J > down.json; quell data import down.json
 quell show calls; quell plot calls --figure rtt-cdf -o cdf.png",
         notes: "It reads files of Flent (.flent.gz), irtt (-o), iperf3 (-J, --json-stream) and ping-exp (-w), and finds out which it \
                 is. Nothing in a file is executed. What the run leaves out is said. docs/from-flent.md tells more.",
-        fails: Fails::Never,
         call: calls!(import::ImportArgs, import::import),
+        ..of(Group::Results)
     },
     Command {
         name: "data export csv",
         about: "A table of a run as comma-separated values",
-        group: Group::Results,
         prints: Prints::Text,
         examples: "\
 quell data export csv -o packets.csv                    (of the latest run)
 quell data export csv 20261121T101503-home-link --table queues | head",
         notes: "docs/data.md tells what the columns mean and how to read the tables themselves, which are Parquet.",
-        fails: Fails::Never,
         call: calls!(export::CsvArgs, export::csv),
+        ..of(Group::Results)
     },
     Command {
         name: "data export flent",
         about: "A measurement of a run as a data file of Flent",
-        group: Group::Results,
         prints: Prints::Text,
         examples: "\
 quell run rrul_be
 quell data export flent --measurement cake.all.0 -o cake.flent.gz
 flent -p all_scaled -o cake.png cake.flent.gz",
-        notes: "",
-        fails: Fails::Never,
         call: calls!(export::FlentArgs, export::flent),
+        ..of(Group::Results)
     },
     Command {
         name: "data export prometheus",
         about: "A run's results as metrics, Prometheus or OpenMetrics",
-        group: Group::Results,
         prints: Prints::Text,
         examples: "quell data export prometheus -o /var/lib/prometheus/node-exporter/quell.prom",
         notes: "In seconds, bytes and ratios. The file suits the text file collector of node_exporter.",
-        fails: Fails::Never,
         call: calls!(export::PlainArgs, export::prometheus),
+        ..of(Group::Results)
     },
     Command {
         name: "completions",
         about: "Print what makes a shell complete quell's command line",
-        group: Group::Program,
         prints: Prints::Text,
         examples: "\
 quell completions bash > ~/.local/share/bash-completion/completions/quell
 quell completions zsh > ~/.zfunc/_quell         (a folder of $fpath)
 quell completions fish > ~/.config/fish/completions/quell.fish",
         notes: "`make install` puts them where the system's shells look.",
-        fails: Fails::Never,
-        call: calls_with_table!(CompletionsArgs, documents::completions),
+        call: calls!(CompletionsArgs, completions),
+        ..of(Group::Program)
     },
     Command {
         name: "man",
         about: "Print the manual page of a command",
-        group: Group::Program,
         prints: Prints::Text,
         examples: "\
 quell man ping
@@ -611,18 +626,16 @@ quell man shape apply
 quell man ping > quell-ping.1               (as man(1) reads it)
 quell man --folder ~/.local/share/man/man1  (all pages)",
         notes: "`make install` puts all pages where man(1) looks.",
-        fails: Fails::Never,
-        call: calls_with_table!(ManArgs, documents::man),
+        call: calls!(ManArgs, man),
+        ..of(Group::Program)
     },
     Command {
         name: "version",
         about: "Print the version, and what a report of a fault needs",
-        group: Group::Program,
         prints: Prints::Text,
         examples: "quell version",
-        notes: "",
-        fails: Fails::Never,
         call: calls!(Nothing, version),
+        ..of(Group::Program)
     },
     inner("agent", "Carry out tasks that come on standard input", calls!(Nothing, agent)),
     inner("host-cell", "Outer process of a measurement on the host", calls!(DeskArgs, host_cell)),
@@ -643,42 +656,51 @@ quell man --folder ~/.local/share/man/man1  (all pages)",
 const RUN: Command = Command {
     name: "run",
     about: "Run an experiment: built in by name, or a file",
-    group: Group::Experiment,
-    prints: Prints::Report,
     examples: "\
 quell run home-link
 quell run home-link --duration 5s --seed 2
 quell run home-link --set topology.link.dsl.up.rate=1Mbit --set expect=[]
 quell run mine.toml --repeat 5 --out runs
 sudo quell run home-link --kernel host      (this kernel, in real time)",
-    notes: "",
     fails: Fails::When("an expectation or a task failed or it was stopped"),
     call: calls!(run::RunArgs, run::run),
+    ..of(Group::Experiment)
 };
 
-/// A command that only Quell starts.
-const fn inner(name: &'static str, about: &'static str, call: crate::command::Call) -> Command {
+/// What most commands of a group are: reports that no check makes fail.
+const fn of(group: Group) -> Command {
     Command {
-        name,
-        about,
-        group: Group::Inner,
-        prints: Prints::Program,
+        name: "",
+        about: "",
+        group,
+        prints: Prints::Report,
         examples: "",
         notes: "",
         fails: Fails::Never,
-        call,
+        call: calls!(Nothing, version),
     }
 }
 
-/// No options.
+/// A command that only Quell starts.
+const fn inner(name: &'static str, about: &'static str, call: Call) -> Command {
+    Command { name, about, prints: Prints::Program, call, ..of(Group::Inner) }
+}
+
 #[derive(Debug, Args)]
 struct Nothing {}
 
-/// Options of a cell's processes.
 #[derive(Debug, Args)]
 struct DeskArgs {
     /// The cell's folder
     folder: PathBuf,
+}
+
+fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
+    documents::completions(args, COMMANDS)
+}
+
+fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
+    documents::man(args, COMMANDS)
 }
 
 fn version(_: &Nothing) -> Result<ExitCode, Failure> {

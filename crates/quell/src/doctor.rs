@@ -5,28 +5,25 @@ mod text;
 
 use crate::failure::Failure;
 use crate::host::{self, Usual};
+use crate::options::words;
+use crate::progress::StatusLine;
 use crate::text::columns;
 pub use args::DoctorArgs;
 use args::{check_named, chosen};
 use quell_doctor::command::CommandPlan;
 use quell_doctor::watch::{LEAST_EVERY, WatchEnd, WatchEvent, WatchPlan, watch};
-use quell_doctor::{Check, DoctorError, DoctorPlan, DoctorProgress, PeerPlan, Source};
+use quell_doctor::{Check, DoctorError, DoctorPlan, DoctorProgress, PeerPlan, Source, named};
 use quell_finding::Severity;
 use quell_units::Span;
 use serde::Serialize;
 use serde_json::json;
-use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
 /// How long a command may take where nothing else is asked for.
 const LIMIT: Span = Span::from_secs(600);
-/// The port of `quell serve`.
 const PORT: u16 = 5201;
-/// Columns of the line that changes.
-const COLUMNS: usize = 78;
 
-/// `quell doctor`.
 pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     if args.list {
         return list(args);
@@ -42,7 +39,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         return keep_watching(args, checks);
     }
     let plan = plan(args, checks)?;
-    let mut progress = Progress { live: std::io::stderr().is_terminal() };
+    let mut progress = Progress(StatusLine::default());
     let report = quell_doctor::run(&plan, &mut progress);
     drop(progress);
     let mut report = report.map_err(failure)?;
@@ -70,10 +67,10 @@ fn print_json(value: &impl Serialize) {
 
 fn plan(args: &DoctorArgs, checks: Vec<&'static Check>) -> Result<DoctorPlan, Failure> {
     let source = match (&args.from, &args.during) {
-        (Some(folder), _) => Source::Recorded(folder.clone()),
+        (Some(file), _) => Source::Recorded(file.clone()),
         (None, Some(command)) => Source::During(CommandPlan {
             shown: command.clone(),
-            words: words(command)?,
+            words: program(command)?,
             limit: args.limit.unwrap_or(LIMIT),
             stop: crate::interrupt::bell()?,
         }),
@@ -89,20 +86,20 @@ fn plan(args: &DoctorArgs, checks: Vec<&'static Check>) -> Result<DoctorPlan, Fa
 }
 
 /// The program of --during and its arguments.
-fn words(command: &str) -> Result<Vec<String>, Failure> {
+fn program(command: &str) -> Result<Vec<String>, Failure> {
     if let Some(host) = command.strip_prefix("flow:") {
         let own = std::env::current_exe()
             .map_err(|e| Failure::system(format!("finding this program: {e}")))?;
         let own = own.to_string_lossy().into_owned();
         return Ok([own.as_str(), "flow", host.trim(), "-t", "5"].map(str::to_owned).to_vec());
     }
-    crate::words::words(&format!("--during \"{command}\""), command)
+    words(&format!("--during \"{command}\""), command)
 }
 
 fn list(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let checks = chosen(&args.only)?;
     // Those that only other instruments find are told where all are asked for.
-    let causes = quell_cause::TABLE.iter().filter(|row| quell_doctor::named(row.name).is_none());
+    let causes = quell_cause::TABLE.iter().filter(|row| named(row.name).is_none());
     let causes: Vec<_> = causes.filter(|_| args.only.is_empty()).collect();
     if args.json.json {
         let checks = checks.iter().map(|check| json!(check));
@@ -115,24 +112,18 @@ fn list(args: &DoctorArgs) -> Result<ExitCode, Failure> {
 }
 
 fn explain(name: &str, args: &DoctorArgs) -> Result<ExitCode, Failure> {
-    let lines = match quell_cause::named(name.trim())
-        .filter(|row| quell_doctor::named(row.name).is_none())
-    {
-        Some(row) if args.json.json => {
-            print_json(row);
-            return Ok(ExitCode::SUCCESS);
-        }
-        Some(row) => text::cause(row, columns()),
+    let cause = quell_cause::named(name.trim()).filter(|row| named(row.name).is_none());
+    let (document, lines) = match cause {
+        Some(row) => (json!(row), text::cause(row, columns())),
         None => {
             let check = check_named(name)?;
-            if args.json.json {
-                print_json(check);
-                return Ok(ExitCode::SUCCESS);
-            }
-            text::explanation(check, columns())
+            (json!(check), text::explanation(check, columns()))
         }
     };
-    lines.iter().for_each(|line| println!("{line}"));
+    match args.json.json {
+        true => print_json(&document),
+        false => lines.iter().for_each(|line| println!("{line}")),
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -178,28 +169,13 @@ fn tell(event: &WatchEvent, args: &DoctorArgs) {
 }
 
 /// How far it is, on standard error: on a terminal a line that changes, elsewhere a line for each step that takes a second or more.
-struct Progress {
-    live: bool,
-}
+struct Progress(StatusLine);
 
 impl DoctorProgress for Progress {
     fn progress(&mut self, words: &str, takes_long: bool) {
-        // Standard error may be closed; then nobody wants to know.
-        let _ = match (self.live, takes_long) {
-            (true, _) => {
-                let line: String = words.chars().take(COLUMNS).collect();
-                write!(std::io::stderr(), "\r{line:<COLUMNS$}")
-            }
-            (false, true) => writeln!(std::io::stderr(), "{words}"),
-            (false, false) => Ok(()),
-        };
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if self.live {
-            let _ = write!(std::io::stderr(), "\r{:<COLUMNS$}\r", "");
+        match self.0.is_live() {
+            false if takes_long => eprintln!("{words}"),
+            _ => self.0.show(words),
         }
     }
 }

@@ -1,17 +1,18 @@
 //! `quell man`, `quell completions`: what comes from the table of commands beside help.
 
-use crate::command::{Command, GROUPS, PARENTS, Prints, REFUSED, below, told, told_parser};
+use crate::command::{Command, GROUPS, PARENTS, Prints, REFUSED, about, below, told, told_parser};
 use crate::failure::{EXIT_CODES, Failure};
-use clap::{Args, ValueEnum};
+use crate::options::choice;
+use crate::text::hand_out;
+use clap::Args;
+use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 use quell_experiment::nearest;
-use quell_sys::reader;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
 
-/// Options of `quell man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
     /// The command, for example ping or shape apply; quell itself where absent
@@ -21,43 +22,27 @@ pub struct ManArgs {
     pub folder: Option<PathBuf>,
 }
 
-/// Options of `quell completions`.
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
     /// The shell
-    #[arg(value_enum)]
+    #[arg(value_parser = choice([
+        ("bash", "With the package bash-completion", Shell::Bash),
+        ("zsh", "From a folder of its fpath, as _quell", Shell::Zsh),
+        ("fish", "From its folder completions, as quell.fish", Shell::Fish),
+    ]))]
     pub shell: Shell,
 }
 
-/// A shell that can be helped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Shell {
-    /// With the package bash-completion
-    Bash,
-    /// From a folder of its fpath, as _quell
-    Zsh,
-    /// From its folder completions, as quell.fish
-    Fish,
-}
-
-/// `quell completions`.
 pub fn completions(args: &CompletionsArgs, commands: &[Command]) -> Result<ExitCode, Failure> {
     print(&completion(args.shell, commands))
 }
 
-/// What makes a shell complete.
 fn completion(shell: Shell, commands: &[Command]) -> Vec<u8> {
-    let shell = match shell {
-        Shell::Bash => clap_complete::Shell::Bash,
-        Shell::Zsh => clap_complete::Shell::Zsh,
-        Shell::Fish => clap_complete::Shell::Fish,
-    };
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut told_parser(commands), "quell", &mut script);
     script
 }
 
-/// `quell man`.
 pub fn man(args: &ManArgs, commands: &[Command]) -> Result<ExitCode, Failure> {
     let pages = pages(commands).map_err(Failure::system)?;
     let Some(folder) = &args.folder else {
@@ -98,9 +83,7 @@ fn show(page: &[u8]) -> Result<ExitCode, Failure> {
 }
 
 fn print(bytes: &[u8]) -> Result<ExitCode, Failure> {
-    let written = reader::print(std::io::stdout().lock(), bytes);
-    written.map_err(|e| Failure::system(format!("writing to standard output: {e}")))?;
-    Ok(ExitCode::SUCCESS)
+    hand_out(bytes).map(|()| ExitCode::SUCCESS)
 }
 
 /// Every manual page with its file's name, that of quell itself first.
@@ -113,7 +96,11 @@ fn pages(commands: &[Command]) -> std::io::Result<Vec<(String, Vec<u8>)>> {
         let parser = name.split(' ').try_fold(&whole, |at, word| at.find_subcommand(word));
         // Parents without commands are no commands.
         let Some(parser) = parser else { continue };
-        pages.push((file(name), page(parser, name, command, commands)?));
+        let page = match command {
+            Some(command) => command_page(parser, command, commands)?,
+            None => parent_page(parser, name, commands)?,
+        };
+        pages.push((file(name), page));
     }
     Ok(pages)
 }
@@ -123,106 +110,107 @@ fn file(name: &str) -> String {
     format!("quell-{}.1", name.replace(' ', "-"))
 }
 
-/// A page of quell, in the manual's section for commands.
-fn manual(parser: &clap::Command) -> Man {
-    let source = concat!("quell ", env!("CARGO_PKG_VERSION"));
-    Man::new(parser.clone()).date(crate::version::day()).source(source).manual("Quell")
-}
-
 fn first_page(whole: &clap::Command, commands: &[Command]) -> std::io::Result<Vec<u8>> {
-    let mut page = Vec::new();
-    let man = manual(whole);
-    man.render_title(&mut page)?;
-    man.render_name_section(&mut page)?;
-    man.render_synopsis_section(&mut page)?;
-    man.render_description_section(&mut page)?;
-    let mut rest = Roff::new();
+    let mut list = Roff::new();
     for (group, title) in GROUPS {
-        rest.control("SH", [title.to_uppercase().as_str()]);
+        list.control("SH", [title.to_uppercase().as_str()]);
         for command in commands.iter().filter(|c| c.group == group) {
-            rest.control("TP", []);
-            rest.text([bold(format!("quell {}", command.name))]);
-            rest.text([roman(command.about)]);
+            entry(&mut list, &format!("quell {}", command.name), command.about);
         }
     }
-    rest.to_writer(&mut page)?;
-    man.render_options_section(&mut page)?;
     let codes = EXIT_CODES.map(|(code, what)| (code.to_string(), what.to_owned()));
-    let mut rest = exit_status(&codes, Some(REFUSED));
-    let names = told(commands).map(|c| c.name);
-    see_also(&mut rest, names);
-    rest.to_writer(&mut page)?;
-    Ok(without_needless_breaks(&page))
+    let mut end = Roff::new();
+    exit_status(&mut end, &codes, Some(REFUSED));
+    see_also(&mut end, told(commands).map(|c| c.name));
+    page(whole, &list, true, &end)
 }
 
-fn page(
+fn parent_page(
     parser: &clap::Command,
     name: &str,
-    command: Option<&Command>,
     commands: &[Command],
 ) -> std::io::Result<Vec<u8>> {
+    let commands: Vec<&Command> = told(commands).collect();
+    let mut list = Roff::new();
+    list.control("SH", ["SUBCOMMANDS"]);
+    for name in below(&commands, name) {
+        entry(&mut list, &format!("quell {name}"), about(&commands, name));
+    }
+    let mut end = Roff::new();
+    see_also(&mut end, below(&commands, name).into_iter());
+    page(parser, &list, false, &end)
+}
+
+fn command_page(
+    parser: &clap::Command,
+    command: &Command,
+    commands: &[Command],
+) -> std::io::Result<Vec<u8>> {
+    let mut notes = Roff::new();
+    for paragraph in command.notes.split("\n\n").filter(|p| !p.is_empty()) {
+        notes.control("PP", []);
+        notes.text([roman(paragraph)]);
+    }
+    let mut end = Roff::new();
+    end.control("SH", ["EXAMPLES"]).control("nf", []);
+    for line in command.examples.lines() {
+        end.text([roman(line)]);
+    }
+    end.control("fi", []);
+    let refused = (command.prints == Prints::Report).then_some(REFUSED);
+    exit_status(&mut end, &command.exit_codes(), refused);
+    let beside = commands.iter().filter(|c| c.group == command.group && c.name != command.name);
+    see_also(&mut end, beside.map(|c| c.name));
+    page(parser, &notes, true, &end)
+}
+
+/// A page of the manual's section for commands.
+fn page(
+    parser: &clap::Command,
+    middle: &Roff,
+    has_options: bool,
+    end: &Roff,
+) -> std::io::Result<Vec<u8>> {
+    let source = concat!("quell ", env!("CARGO_PKG_VERSION"));
+    let man = Man::new(parser.clone()).date(crate::version::day()).source(source).manual("Quell");
     let mut page = Vec::new();
-    let man = manual(parser);
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
     man.render_synopsis_section(&mut page)?;
     man.render_description_section(&mut page)?;
-    let mut rest = Roff::new();
-    let Some(command) = command else {
-        let own = below(&commands.iter().collect::<Vec<_>>(), name);
-        man.render_subcommands_section(&mut page)?;
-        see_also(&mut rest, own.into_iter());
-        rest.to_writer(&mut page)?;
-        return Ok(without_needless_breaks(&page));
-    };
-    for paragraph in command.notes.split("\n\n").filter(|p| !p.is_empty()) {
-        rest.control("PP", []);
-        rest.text([roman(paragraph)]);
+    middle.to_writer(&mut page)?;
+    if has_options {
+        man.render_options_section(&mut page)?;
     }
-    rest.to_writer(&mut page)?;
-    man.render_options_section(&mut page)?;
-    let mut rest = Roff::new();
-    rest.control("SH", ["EXAMPLES"]);
-    rest.control("nf", []);
-    command.examples.lines().for_each(|line| {
-        rest.text([roman(line)]);
-    });
-    rest.control("fi", []);
-    rest.to_writer(&mut page)?;
-    let refused = (command.prints == Prints::Report).then_some(REFUSED);
-    let mut rest = exit_status(&command.exit_codes(), refused);
-    let beside = commands.iter().filter(|c| c.group == command.group && c.name != command.name);
-    see_also(&mut rest, beside.map(|c| c.name));
-    rest.to_writer(&mut page)?;
-    Ok(without_needless_breaks(&page))
+    end.to_writer(&mut page)?;
+    // A break beside a space breaks nothing; mandoc(1) complains of it.
+    let needless = [
+        (".br\n.sp\n", ".sp\n"),
+        (".sp\n.br\n", ".sp\n"),
+        (".br\n\n", "\n"),
+        ("\n\n.br\n", "\n\n"),
+    ];
+    let page = String::from_utf8_lossy(&page).into_owned();
+    let page = needless.iter().fold(page, |page, (broken, whole)| page.replace(broken, whole));
+    Ok(page.into_bytes())
 }
 
-/// A break beside a space breaks nothing; mandoc(1) complains of it.
-fn without_needless_breaks(page: &[u8]) -> Vec<u8> {
-    let lines: Vec<&[u8]> = page.split_inclusive(|byte| *byte == b'\n').collect();
-    let is = |at: Option<usize>, what: &[u8]| {
-        at.and_then(|at| lines.get(at)).is_some_and(|line| line.trim_ascii_end() == what)
-    };
-    let space = |at: Option<usize>| is(at, b".sp") || is(at, b"");
-    let needless =
-        |at: usize| is(Some(at), b".br") && (space(at.checked_sub(1)) || space(at.checked_add(1)));
-    let kept = (0..lines.len()).filter(|at| !needless(*at));
-    kept.flat_map(|at| lines[at].iter().copied()).collect()
+/// A name, and below it what it is.
+fn entry(list: &mut Roff, name: &str, about: &str) {
+    list.control("TP", []);
+    list.text([bold(name)]);
+    list.text([roman(about)]);
 }
 
-fn exit_status(codes: &[(String, String)], refused: Option<&str>) -> Roff {
-    let mut section = Roff::new();
+fn exit_status(section: &mut Roff, codes: &[(String, String)], refused: Option<&str>) {
     section.control("SH", ["EXIT STATUS"]);
     for (code, what) in codes {
-        section.control("TP", []);
-        section.text([bold(code.as_str())]);
-        section.text([roman(what.as_str())]);
+        entry(section, code, what);
     }
     if let Some(refused) = refused {
         section.control("PP", []);
         section.text([roman(refused)]);
     }
-    section
 }
 
 fn see_also<'a>(section: &mut Roff, names: impl Iterator<Item = &'a str>) {
@@ -250,7 +238,7 @@ mod tests {
             fails: Fails::When("it is wrong"),
             call: Call {
                 options: |parser| parser.arg(clap::arg!(--deep <N> "How deep")),
-                run: |_, _| Ok(ExitCode::SUCCESS),
+                run: |_| Ok(ExitCode::SUCCESS),
             },
         },
         Command {
@@ -261,7 +249,7 @@ mod tests {
             examples: "",
             notes: "",
             fails: Fails::Never,
-            call: Call { options: |parser| parser, run: |_, _| Ok(ExitCode::SUCCESS) },
+            call: Call { options: |parser| parser, run: |_| Ok(ExitCode::SUCCESS) },
         },
     ];
 

@@ -19,7 +19,6 @@ pub struct Output {
     pub output: Option<PathBuf>,
 }
 
-/// Options of `quell data export csv`.
 #[derive(Debug, Args)]
 pub struct CsvArgs {
     #[command(flatten)]
@@ -46,7 +45,6 @@ pub enum TableName {
     Facts,
 }
 
-/// Options of `quell data export prometheus`.
 #[derive(Debug, Args)]
 pub struct PlainArgs {
     #[command(flatten)]
@@ -55,7 +53,6 @@ pub struct PlainArgs {
     pub output: Output,
 }
 
-/// Options of `quell data export flent`.
 #[derive(Debug, Args)]
 pub struct FlentArgs {
     #[command(flatten)]
@@ -73,7 +70,6 @@ fn named(name: &RunName) -> Result<Run, Failure> {
     read(&folder_of(&name.place, name.run.as_deref())?)
 }
 
-/// `quell data export csv`.
 pub fn csv(args: &CsvArgs) -> Result<ExitCode, Failure> {
     let run = named(&args.run)?;
     let table = match args.table {
@@ -88,14 +84,12 @@ pub fn csv(args: &CsvArgs) -> Result<ExitCode, Failure> {
     put(args.output.output.as_deref(), &text)
 }
 
-/// `quell data export prometheus`.
 pub fn prometheus(args: &PlainArgs) -> Result<ExitCode, Failure> {
     let run = named(&args.run)?;
     let text = export::prometheus(&run.manifest, &Results::from(&run));
     put(args.output.output.as_deref(), text.as_bytes())
 }
 
-/// `quell data export flent`.
 pub fn flent(args: &FlentArgs) -> Result<ExitCode, Failure> {
     let run = named(&args.run)?;
     let (record, data) = cell(&run, args.cell.as_deref())?;

@@ -10,7 +10,6 @@ pub const EXIT_CODES: [(u8, &str); 4] = [
     (SYSTEM, "the system would not let us"),
 ];
 
-/// The exit code where the system would not let us.
 pub const SYSTEM: u8 = 3;
 
 /// Characters of what was read that a person is shown, with what is said of it: a file's one line may be all of the file.
@@ -19,34 +18,24 @@ const LONGEST: usize = 1000;
 /// A failure that a person is told about.
 #[derive(Debug)]
 pub struct Failure {
-    kind: FailureKind,
+    code: u8,
     text: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FailureKind {
-    /// A check failed.
-    Check,
-    /// Used wrongly: wrong arguments, wrong files.
-    Usage,
-    /// The system would not let us.
-    System,
 }
 
 impl Failure {
     /// A check failed: exit code 1.
     pub fn check(text: impl fmt::Display) -> Self {
-        Failure { kind: FailureKind::Check, text: text.to_string() }
+        Failure { code: 1, text: text.to_string() }
     }
 
     /// Wrong usage: exit code 2.
     pub fn usage(text: impl fmt::Display) -> Self {
-        Failure { kind: FailureKind::Usage, text: text.to_string() }
+        Failure { code: 2, text: text.to_string() }
     }
 
     /// The system refused: exit code 3.
     pub fn system(text: impl fmt::Display) -> Self {
-        Failure { kind: FailureKind::System, text: text.to_string() }
+        Failure { code: SYSTEM, text: text.to_string() }
     }
 
     /// As [`Failure::usage`], of an error that is one line, whatever the names and the file in it hold, and however long they are.
@@ -59,13 +48,8 @@ impl Failure {
         Self::system(quell_wire::text::printable(&error.to_string(), LONGEST))
     }
 
-    /// The exit code.
     pub fn code(&self) -> u8 {
-        match self.kind {
-            FailureKind::Check => 1,
-            FailureKind::Usage => 2,
-            FailureKind::System => SYSTEM,
-        }
+        self.code
     }
 }
 

@@ -94,7 +94,7 @@ pub struct FlowArgs {
     #[arg(short = 'S', long, value_name = "TOS")]
     pub tos: Option<Tos>,
     /// The two ECN bits of each datagram (for TCP they are negotiated: sysctl net.ipv4.tcp_ecn)
-    #[arg(long, value_parser = crate::mark::ecn(), requires = "udp")]
+    #[arg(long, value_parser = crate::options::ecn(), requires = "udp")]
     pub ecn: Option<Ecn>,
     /// The payload is not copied on its way out
     #[arg(short = 'Z', long)]
@@ -167,7 +167,7 @@ pub struct FlowArgs {
     #[command(flatten)]
     pub family: Family,
     #[command(flatten)]
-    pub secret: crate::secret::SecretFile,
+    pub secret: crate::options::SecretFile,
     /// Nothing on the wire but iperf3's own protocol
     #[arg(long, conflicts_with = "secret_file")]
     pub iperf3: bool,

@@ -20,7 +20,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Packets in one event: a frame stays small.
 const BATCH: usize = 4096;
 
-/// Options of `quell data import`.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
     /// The files; each becomes a run

@@ -6,14 +6,12 @@ use crate::options::Json;
 use crate::progress::words;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use quell_experiment::run::GuestKernel;
 use quell_lab::kernel::{self, BuildProgress, CarryError, KernelOptions, Series};
-use quell_sys::wait::Bell;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
-/// Options of `quell lab kernel build`.
 #[derive(Debug, Args)]
 pub struct BuildArgs {
     #[command(flatten)]
@@ -23,20 +21,14 @@ pub struct BuildArgs {
     pub force: bool,
 }
 
-/// Options of `quell lab kernel export`.
 #[derive(Debug, Args)]
 pub struct ExportArgs {
     /// Where to: a file's name
     pub file: PathBuf,
-    /// Source of the kernel, if not Debian's linux-source-6.1
-    #[arg(long, value_name = "PATH")]
-    pub source: Option<PathBuf>,
-    /// Which series of kernels, as 6.12; 6.1 where absent
-    #[arg(long, value_name = "SERIES", conflicts_with = "source")]
-    pub version: Option<Series>,
+    #[command(flatten)]
+    pub source: Source,
 }
 
-/// Options of `quell lab kernel import`.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
     /// What `quell lab kernel export` wrote
@@ -46,7 +38,6 @@ pub struct ImportArgs {
     pub force: bool,
 }
 
-/// Options of `quell lab kernel info`.
 #[derive(Debug, Args)]
 pub struct InfoArgs {
     #[command(flatten)]
@@ -69,7 +60,6 @@ pub struct Source {
     pub kernel_file: Option<PathBuf>,
 }
 
-/// `quell lab kernel path`.
 pub fn path(source: &Source) -> Result<ExitCode, Failure> {
     let found = kernel::find(&options(source)).map_err(Failure::check)?;
     println!("{}", found.path.display());
@@ -85,18 +75,8 @@ fn options(source: &Source) -> KernelOptions {
     }
 }
 
-/// A kernel to run guests with.
-pub struct KernelFile {
-    /// Its file.
-    pub path: PathBuf,
-    /// Its version.
-    pub version: String,
-    /// Its key in the cache; empty for one that was named.
-    pub key: String,
-}
-
 /// The kernel to run guests with; says how to get one where there is none.
-pub fn found(kernel_file: Option<&Path>, series: Option<Series>) -> Result<KernelFile, Failure> {
+pub fn found(kernel_file: Option<&Path>, series: Option<Series>) -> Result<GuestKernel, Failure> {
     let kernel_file = kernel_file.map(Path::to_path_buf);
     let options = KernelOptions { kernel_file, series, ..KernelOptions::default() };
     let found = kernel::find(&options).and_then(|k| kernel::info(&k)).map_err(|e| {
@@ -107,15 +87,13 @@ pub fn found(kernel_file: Option<&Path>, series: Option<Series>) -> Result<Kerne
         Failure::system(format!("{e}\n{next}"))
     })?;
     let key = found.built.map(|b| b.key).unwrap_or_default();
-    Ok(KernelFile { path: found.path, version: found.version, key })
+    Ok(GuestKernel { path: found.path, version: found.version, key })
 }
 
-/// `quell lab kernel build`.
 pub fn build(args: &BuildArgs) -> Result<ExitCode, Failure> {
     let mut options = options(&args.source);
     options.force = args.force;
-    let cancel = Arc::new(Bell::new().map_err(Failure::system)?);
-    interrupt::listen(&cancel)?;
+    let cancel = interrupt::bell()?;
     options.cancel = Some(cancel);
     let bar = ProgressBar::with_draw_target(
         Some(1000),
@@ -149,7 +127,6 @@ pub fn build(args: &BuildArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `quell lab kernel info`.
 pub fn info(args: &InfoArgs) -> Result<ExitCode, Failure> {
     let found = kernel::find(&options(&args.source)).map_err(Failure::check)?;
     let info = kernel::info(&found).map_err(Failure::system)?;
@@ -167,14 +144,8 @@ pub fn info(args: &InfoArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `quell lab kernel export`.
 pub fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
-    let options = KernelOptions {
-        source: args.source.clone(),
-        series: args.version,
-        ..KernelOptions::default()
-    };
-    let found = kernel::find(&options).map_err(|e| {
+    let found = kernel::find(&options(&args.source)).map_err(|e| {
         Failure::system(format!("{e}\nbuild it once with `quell lab kernel build`, then export it"))
     })?;
     let bytes = kernel::export(&found).map_err(Failure::system)?;
@@ -184,7 +155,6 @@ pub fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `quell lab kernel import`.
 pub fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
     let options = KernelOptions { force: args.force, ..KernelOptions::default() };
     let imported = kernel::import(&args.file, &options).map_err(|e| match e {

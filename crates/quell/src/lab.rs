@@ -2,12 +2,12 @@
 
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::options::{Backend, Guest};
-use crate::run::{carrier, prepare, text_of};
-use crate::words::words;
+use crate::options::{Backend, Guest, words};
+use crate::run::carrier;
 use clap::Args;
 use quell_experiment::run::{Bells, lab_exec};
 use quell_experiment::spec::load_file;
+use quell_experiment::{prepare, text_of};
 use quell_lab::cell::CellPlan;
 use quell_lab::exec::{ExecPlan, HostProgram};
 use quell_lab::guest::init::OWN;
@@ -24,7 +24,6 @@ use std::sync::Arc;
 /// Said before a guest's shell begins.
 const LOST: &str = "Files here are this machine's; what you write is lost or refused (docs/lab.md). Not a sandbox.";
 
-/// Options of `quell lab shell`.
 #[derive(Debug, Args)]
 pub struct ShellArgs {
     #[command(flatten)]
@@ -33,7 +32,6 @@ pub struct ShellArgs {
     pub host: Option<String>,
 }
 
-/// Options of `quell lab exec`.
 #[derive(Debug, Args)]
 pub struct ExecArgs {
     #[command(flatten)]
@@ -54,7 +52,6 @@ pub struct ExecArgs {
     pub command: Vec<String>,
 }
 
-/// Which lab.
 #[derive(Debug, Args)]
 pub struct LabPlace {
     /// A built-in experiment, an experiment file or a topology file
@@ -76,7 +73,6 @@ pub struct LabPlace {
     pub guest: Guest,
 }
 
-/// `quell lab shell`.
 pub fn shell(args: &ShellArgs) -> Result<ExitCode, Failure> {
     if args.lab.kernel == Backend::Guest {
         has_terminal()?;
@@ -93,7 +89,6 @@ pub fn shell(args: &ShellArgs) -> Result<ExitCode, Failure> {
     carry_out(&args.lab, alone)
 }
 
-/// `quell lab exec`.
 pub fn exec(args: &ExecArgs) -> Result<ExitCode, Failure> {
     let wanted = LabCommand {
         host: Some(args.host.clone()),
@@ -106,7 +101,6 @@ pub fn exec(args: &ExecArgs) -> Result<ExitCode, Failure> {
     carry_out(&args.lab, wanted)
 }
 
-/// What is to run in a lab.
 struct LabCommand<'a> {
     /// The first one where absent.
     host: Option<String>,

@@ -14,9 +14,7 @@ mod interrupt;
 mod keeping;
 mod kernel;
 mod lab;
-mod lacking;
 mod look;
-mod mark;
 mod open;
 mod options;
 mod pace;
@@ -30,7 +28,6 @@ mod rpm;
 mod rr;
 mod run;
 mod screen;
-mod secret;
 mod serve;
 mod shape;
 mod show;
@@ -41,7 +38,6 @@ mod tune;
 mod unanswered;
 mod version;
 mod what_is_wrong;
-mod words;
 
 use commands::COMMANDS;
 use quell_sys::resolve as host;
@@ -66,7 +62,6 @@ fn main() -> ExitCode {
     let ended = match first {
         None if what_is_wrong::can_ask() => what_is_wrong::ask(),
         first => command::refuse_old_name(first.as_deref())
-            .and_then(|()| rr::asks_to_serve(std::env::args()))
             .and_then(|()| command::carry_out(COMMANDS, &typed())),
     };
     match ended {

@@ -11,7 +11,6 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-/// Options of `quell open`.
 #[derive(Debug, Args)]
 pub struct OpenArgs {
     #[command(flatten)]
@@ -29,7 +28,6 @@ pub struct OpenArgs {
     pub no_open: bool,
 }
 
-/// `quell open`.
 pub fn open(args: &OpenArgs) -> Result<ExitCode, Failure> {
     let (page, usual) = page(args)?;
     if args.output.as_deref() == Some(Path::new("-")) {

@@ -2,12 +2,13 @@
 
 use crate::failure::Failure;
 use crate::host;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use quell_units::Span;
+use quell_units::{Ecn, Span};
+use quell_wire::auth::Secret;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-/// What carries the traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Backend {
     /// The lab's guest kernel, in virtual time; needs no rights
@@ -16,7 +17,6 @@ pub enum Backend {
     Host,
 }
 
-/// Options of guests.
 #[derive(Debug, Clone, Args)]
 pub struct Guest {
     /// A ready guest kernel instead of the built one
@@ -30,7 +30,6 @@ pub struct Guest {
     pub wall_limit: Option<Span>,
 }
 
-/// Where runs are kept.
 #[derive(Debug, Args)]
 pub struct Place {
     /// Folder of the runs
@@ -64,7 +63,6 @@ pub fn refused(path: &Path, option: &str, why: &str) -> Failure {
     ))
 }
 
-/// Which run.
 #[derive(Debug, Args)]
 pub struct RunName {
     /// The run: its name or folder; the latest where absent
@@ -73,7 +71,6 @@ pub struct RunName {
     pub place: Place,
 }
 
-/// Which runs.
 #[derive(Debug, Args)]
 pub struct RunNames {
     /// The runs: names or folders; the latest where absent
@@ -83,7 +80,6 @@ pub struct RunNames {
     pub place: Place,
 }
 
-/// Machine-readable output.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Json {
     /// Print JSON
@@ -111,6 +107,86 @@ impl Family {
             (.., Some(IpAddr::V4(_))) => host::Family::V4,
             (.., Some(IpAddr::V6(_))) => host::Family::V6,
             (.., None) => host::Family::Any,
+        }
+    }
+}
+
+/// Names the file of a secret where no option does.
+const VARIABLE: &str = "QUELL_SECRET_FILE";
+
+/// Where the secret is that a client and a server share: a file, since every user of the host could read the command line.
+#[derive(Debug, Clone, Args)]
+pub struct SecretFile {
+    /// File with the secret that client and server share [default: $QUELL_SECRET_FILE, else none]
+    #[arg(long, value_name = "FILE")]
+    pub secret_file: Option<PathBuf>,
+}
+
+impl SecretFile {
+    /// The secret, where there is to be one. Errors when the file can't be read, is readable by all, or holds too little.
+    pub fn read(&self) -> Result<Option<Secret>, Failure> {
+        let variable = std::env::var_os(VARIABLE).filter(|file| !file.is_empty());
+        let file = self.secret_file.as_deref().or(variable.as_deref().map(Path::new));
+        file.map(quell_sys::secret::read).transpose().map_err(Failure::usage)
+    }
+}
+
+/// The words of a command that an option takes as one text, quoted as POSIX has it for a shell, which is not asked. `option` is how a refusal names it.
+pub fn words(option: &str, text: &str) -> Result<Vec<String>, Failure> {
+    let words = shlex::split(text)
+        .ok_or_else(|| Failure::usage(format!("{option}: a quote is open at its end")))?;
+    if words.is_empty() {
+        return Err(Failure::usage(format!("{option} names no program")));
+    }
+    Ok(words)
+}
+
+/// One of a few words, each with its meaning and what it stands for.
+pub fn choice<T: Clone + Send + Sync + 'static, const N: usize>(
+    words: [(&'static str, &'static str, T); N],
+) -> impl TypedValueParser<Value = T> {
+    let values = words.clone().map(|(word, meaning, _)| PossibleValue::new(word).help(meaning));
+    PossibleValuesParser::new(values).map(move |typed| {
+        let known = words.iter().find(|(word, ..)| *word == typed);
+        known.expect("the parser takes only these words").2.clone()
+    })
+}
+
+/// Reads `--ecn`: every codepoint but the one that says "no ECN".
+pub fn ecn() -> impl TypedValueParser<Value = Ecn> {
+    choice([
+        ("ect0", "ECT(0)", Ecn::Ect0),
+        ("ect1", "ECT(1)", Ecn::Ect1),
+        ("ce", "Congestion experienced", Ecn::Ce),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::words;
+    use crate::{command, commands};
+
+    #[test]
+    fn quotes_keep_blanks_together() {
+        let read = |text| words("--during", text).ok();
+        let wanted = ["sh", "-c", "one two; three", "it's"].map(str::to_owned).to_vec();
+        assert_eq!(read(r#"sh  -c 'one two; three' "it's""#), Some(wanted));
+        assert_eq!(read("sh -c 'one"), None);
+        assert_eq!(read("  "), None);
+    }
+
+    #[test]
+    fn ping_and_flow_take_the_same_marks_and_refuse_the_same() {
+        for command in [&["quell", "ping", "host"][..], &["quell", "flow", "host", "--udp"]] {
+            let with = |mark| {
+                let typed = command.iter().copied().chain(["--ecn", mark]);
+                command::parser(commands::COMMANDS).try_get_matches_from(typed)
+            };
+            for mark in ["ect0", "ect1", "ce"] {
+                assert!(with(mark).is_ok(), "{command:?} {mark}");
+            }
+            let said = with("not-ect").expect_err("that is no mark").to_string();
+            assert!(said.contains("[possible values: ect0, ect1, ce]"), "{said}");
         }
     }
 }

@@ -10,7 +10,6 @@ use std::sync::Arc;
 /// Shorter times than this tell nothing.
 const LEAST_NS: u64 = 10_000_000;
 
-/// When the next reading is due.
 pub struct Pace {
     every_ns: u64,
     stop: Arc<Bell>,
@@ -19,15 +18,13 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Begins now.
     pub fn new(every: Span) -> Result<Self, Failure> {
         if every.nanos() < LEAST_NS {
             return Err(Failure::usage(format!(
                 "{every} is too short to tell anything per second: take 10ms or more"
             )));
         }
-        let stop = Arc::new(Bell::new().map_err(Failure::system)?);
-        interrupt::listen(&stop)?;
+        let stop = interrupt::bell()?;
         let alarm = Alarm::new().map_err(Failure::system)?;
         Ok(Pace { every_ns: every.nanos(), stop, alarm, due_ns: monotonic_ns() })
     }

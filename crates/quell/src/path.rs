@@ -82,7 +82,7 @@ pub struct PathArgs {
     #[arg(long, value_name = "TOS", default_value = "0")]
     pub tos: Tos,
     /// The two ECN bits of the TOS byte
-    #[arg(long, value_parser = crate::mark::ecn())]
+    #[arg(long, value_parser = crate::options::ecn())]
     pub ecn: Option<Ecn>,
     /// Most hops
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u8).range(1..))]

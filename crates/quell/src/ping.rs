@@ -36,7 +36,6 @@ pub enum PingMethod {
     Tcp,
 }
 
-/// Options of `quell ping`.
 #[derive(Debug, Args)]
 pub struct PingArgs {
     /// What to ping: HOST, ADDRESS; with --method udp or tcp also HOST:PORT, [IPv6]:PORT
@@ -72,7 +71,7 @@ pub struct PingArgs {
     #[arg(short = 'M', long)]
     pub dont_fragment: bool,
     /// The two ECN bits of the TOS byte
-    #[arg(long, value_parser = crate::mark::ecn())]
+    #[arg(long, value_parser = crate::options::ecn())]
     pub ecn: Option<Ecn>,
     /// What is sent
     #[arg(short, long, value_enum, default_value_t = PingMethod::Icmp)]

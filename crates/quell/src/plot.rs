@@ -17,7 +17,6 @@ use quell_store::Run;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Options of `quell plot`.
 #[derive(Debug, Args)]
 pub struct PlotArgs {
     #[command(flatten)]
@@ -43,7 +42,6 @@ pub struct PlotArgs {
 const SWEEP: figures::Name =
     figures::Name { name: "sweep", shows: "what changes with a swept field, by scenario" };
 
-/// `quell plot`.
 pub fn plot(args: &PlotArgs) -> Result<ExitCode, Failure> {
     let RunNames { runs, place } = &args.runs;
     let format = args.output.as_deref().map_or(Ok(Format::Svg), Format::of)?;

@@ -5,7 +5,6 @@ use quell_experiment::run::RunProgress;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-/// Shows the progress of a run on standard error.
 pub struct Show {
     bars: Option<(MultiProgress, ProgressBar, Vec<ProgressBar>)>,
     told: Vec<bool>,
@@ -19,7 +18,6 @@ const SILENCE: Duration = Duration::from_secs(5);
 const STEPS: u64 = 1000;
 
 impl Show {
-    /// For these scenarios.
     pub fn new(scenarios: &[String]) -> Self {
         let width = scenarios.iter().map(|s| s.chars().count()).max().unwrap_or(0).max(5);
         let bars = std::io::stderr().is_terminal().then(|| {
@@ -47,7 +45,6 @@ impl Show {
         Show { bars, told: vec![false; scenarios.len()], last: Duration::ZERO }
     }
 
-    /// How far it came.
     pub fn update(&mut self, progress: &RunProgress) {
         let left =
             progress.left.map_or("estimating …".to_string(), |l| format!("{} left", words(l)));
@@ -84,7 +81,6 @@ impl Show {
         }
     }
 
-    /// Clears the bars away.
     pub fn finish(self) {
         if let Some((all, _, _)) = self.bars {
             // Only a terminal that is gone can't be cleared.
@@ -93,7 +89,43 @@ impl Show {
     }
 }
 
-/// A duration as people say it.
+/// A line on standard error that changes while something goes on; only a terminal shows it.
+pub struct StatusLine {
+    is_live: bool,
+}
+
+impl Default for StatusLine {
+    fn default() -> Self {
+        Self { is_live: std::io::stderr().is_terminal() }
+    }
+}
+
+impl StatusLine {
+    /// Columns of a terminal that is narrow, without the last two.
+    const WIDTH: usize = 78;
+
+    pub fn is_live(&self) -> bool {
+        self.is_live
+    }
+
+    pub fn show(&self, words: &str) {
+        if self.is_live {
+            let line: String = words.chars().take(Self::WIDTH).collect();
+            // Standard error may be closed; then nobody wants to know.
+            let _ = write!(std::io::stderr(), "\r{line:<0$}", Self::WIDTH);
+        }
+    }
+}
+
+impl Drop for StatusLine {
+    fn drop(&mut self) {
+        self.show("");
+        if self.is_live {
+            let _ = write!(std::io::stderr(), "\r");
+        }
+    }
+}
+
 pub fn words(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     if seconds < 10.0 {

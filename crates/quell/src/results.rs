@@ -251,7 +251,6 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         .map_err(|e| Failure::system(format!("writing {}: {e}", path.display())))
 }
 
-/// `quell show --list`.
 pub fn list(place: &Place, as_json: Json) -> Result<ExitCode, Failure> {
     let base = &place.base;
     let runs = quell_store::list(base).map_err(Failure::usage)?;

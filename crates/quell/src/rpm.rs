@@ -3,20 +3,18 @@
 use crate::failure::Failure;
 use crate::flow::{self, FlowArgs};
 use crate::host::{self, Usual};
+use crate::progress::StatusLine;
 use crate::results;
 use crate::text::say;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use quell_rpm::{Figures, LoadDirection, RpmError, RpmPlan, RpmReport, measure};
 use quell_store::End;
-use quell_sys::wait::Bell;
 use quell_tls::trust::{Trust, certificates};
 use quell_web::rpm::{Confidence, word};
 use quell_web::url::Url;
 use std::fmt::Write;
-use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// The port of `quell serve`.
 const PORT: u16 = quell_wire::iperf3::PORT;
@@ -88,11 +86,10 @@ fn rpm(args: &FlowArgs, seconds: u16) -> Result<ExitCode, Failure> {
     if args.save {
         args.place.can_be_written()?;
     }
-    let stop = Arc::new(Bell::new().map_err(Failure::system)?);
-    crate::interrupt::listen(&stop)?;
-    let mut shows = Progress { live: std::io::stderr().is_terminal() };
-    let measured = measure(&plan, &stop, &mut |way, now| shows.tell(way, now));
-    shows.clear();
+    let stop = crate::interrupt::bell()?;
+    let shows = StatusLine::default();
+    let measured = measure(&plan, &stop, &mut |way, now| shows.show(&meanwhile(way, now)));
+    drop(shows);
     let outcome = measured.map_err(|error| match error {
         RpmError::Stopped => Failure::check(error),
         error => Failure::system(format!("{error}{}", found.hint())),
@@ -160,33 +157,16 @@ fn authority(name: &str, port: u16) -> String {
 }
 
 /// What a person sees meanwhile.
-struct Progress {
-    live: bool,
-}
-
-impl Progress {
-    fn tell(&mut self, way: LoadDirection, now: &Figures) {
-        if !self.live {
-            return;
-        }
-        let rpm = now
-            .responsiveness
-            .map_or("…".into(), |r| format!("{:.0} round trips a minute", r.rpm));
-        let line = format!(
-            "{}: {} s, {} connections, {:.1} Mbit/s, {rpm}",
-            way.name(),
-            now.intervals,
-            now.connections,
-            now.bits_per_second / 1e6
-        );
-        eprint!("\r{line:<78}");
-    }
-
-    fn clear(&self) {
-        if self.live {
-            eprint!("\r{:<78}\r", "");
-        }
-    }
+fn meanwhile(way: LoadDirection, now: &Figures) -> String {
+    let rpm =
+        now.responsiveness.map_or("…".into(), |r| format!("{:.0} round trips a minute", r.rpm));
+    format!(
+        "{}: {} s, {} connections, {:.1} Mbit/s, {rpm}",
+        way.name(),
+        now.intervals,
+        now.connections,
+        now.bits_per_second / 1e6
+    )
 }
 
 fn sure(confidence: Confidence) -> &'static str {

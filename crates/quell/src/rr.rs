@@ -11,12 +11,10 @@ use quell_finding::{lines, wrapped};
 use quell_model::task::{QuickAck, RrPattern};
 use quell_rr::run::FixEffect;
 use quell_rr::{CallShape, CallSink, RrPlan, RrReport, SizeResult, SizeSweep};
-use quell_sys::wait::Bell;
 use quell_units::Span;
 use std::fmt::Write;
 use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The port of the server, where none is named: that of `quell serve`, and iperf3's.
@@ -57,7 +55,7 @@ pub struct RrArgs {
     #[command(flatten)]
     pub json: Json,
     #[command(flatten)]
-    pub secret: crate::secret::SecretFile,
+    pub secret: crate::options::SecretFile,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -123,18 +121,6 @@ impl std::str::FromStr for Sizes {
     }
 }
 
-/// What to say to those who type `quell rr --serve`, with whatever options behind it, as they could once.
-pub fn asks_to_serve(mut arguments: impl Iterator<Item = String>) -> Result<(), Failure> {
-    let rr = arguments.nth(1).as_deref() == Some("rr");
-    if rr && arguments.any(|argument| argument == "--serve") {
-        return Err(Failure::usage(
-            "`quell rr --serve` is gone: `quell serve` answers `quell rr` on the same port, with limits and without root's \
-             rights; see `quell serve --help`",
-        ));
-    }
-    Ok(())
-}
-
 pub fn rr(args: &RrArgs) -> Result<ExitCode, Failure> {
     let usual =
         Usual { family: args.family.or_that_of(None), own: None, port: Some(PORT), device: None };
@@ -148,8 +134,7 @@ pub fn rr(args: &RrArgs) -> Result<ExitCode, Failure> {
         patience: args.patience,
         fix: args.fix.map(Into::into),
     };
-    let stop = Arc::new(Bell::new().map_err(Failure::system)?);
-    crate::interrupt::listen(&stop)?;
+    let stop = crate::interrupt::bell()?;
     let mut progress = Making::new(plan.sizes.len() as u64 * u64::from(plan.calls));
     let report = quell_rr::run(&plan, &stop, &mut progress);
     progress.bar.finish_and_clear();

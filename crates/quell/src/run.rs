@@ -1,29 +1,28 @@
 //! `quell run`, `quell lab list`, `quell lab show`.
 
 use crate::failure::Failure;
-use crate::lacking::{self, INSTEAD};
 use crate::options::{Backend, Guest, Json, Place, refused};
 use crate::text::say;
 use crate::{interrupt, kernel, progress, results, text};
 use clap::Args;
-use quell_experiment::plan::{NotBelow, not_below};
+use quell_experiment::run::lacking::{self, INSTEAD};
 use quell_experiment::run::{Carrier, Finished, GuestKernel, GuestOptions, Options};
-use quell_experiment::spec::check::CheckError;
-use quell_experiment::spec::load_file::ReadError;
-use quell_experiment::spec::{Experiment, WhoseKernel, load_file, set};
-use quell_experiment::sweep::{self, Places, SweepError};
-use quell_experiment::{builtin, nearest};
+use quell_experiment::spec::{Experiment, WhoseKernel, load_file};
+use quell_experiment::{PrepareError, builtin, nearest, prepare};
 use quell_lab::cell::CellPlan;
 use quell_lab::host::congestion_asked;
 use quell_lab::kernel::{Series, congestion_controls};
-use quell_sys::wait::Bell;
 use quell_units::Span;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
-/// Options of `quell run`.
+impl From<PrepareError> for Failure {
+    fn from(error: PrepareError) -> Self {
+        Self::usage(error)
+    }
+}
+
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
 pub struct RunArgs {
@@ -63,7 +62,6 @@ pub struct RunArgs {
     pub json: Json,
 }
 
-/// Options of `quell lab show`.
 #[derive(Debug, Args)]
 pub struct ShowExperimentArgs {
     /// Its name
@@ -74,157 +72,10 @@ fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("a seed is a whole number from 0 to {}", u64::MAX))
 }
 
-/// The text of an experiment, by name or path, and what to call it in errors.
-pub fn text_of(experiment: &str) -> Result<(String, String), Failure> {
-    if let Some(text) = builtin::find(experiment) {
-        return Ok((experiment.into(), text.into()));
-    }
-    let path = Path::new(experiment);
-    if !path.exists() && !experiment.contains(['/', '.']) {
-        let names = builtin::ALL.map(|(name, _)| name);
-        return Err(Failure::usage(format!(
-            "there is no experiment `{experiment}`, built in or as a file{}",
-            nearest::hint(experiment, &names)
-        )));
-    }
-    let text = load_file::read_file(path).map_err(Failure::usage)?;
-    Ok((experiment.into(), text))
-}
-
-/// An experiment that was read, changed as asked and checked.
-pub struct Ready {
-    /// Its text, changes made.
-    pub text: String,
-    /// It.
-    pub experiment: Experiment,
-    /// The plans of its cells.
-    pub plans: Vec<CellPlan>,
-    /// What a person should know before it runs, each a sentence.
-    pub warnings: Vec<String>,
-}
-
-/// Reads, changes and checks an experiment.
-pub fn prepare(name: &str, changes: &[String], only: &[String]) -> Result<Ready, Failure> {
-    let (name, original) = text_of(name)?;
-    // Errors in the file itself are told with its own lines, before any change.
-    let unchanged = load_file::parse(&name, &original).map_err(Failure::usage)?;
-    let mut text = set::apply(&original, changes).map_err(Failure::usage)?;
-    let mut read = load_file::parse(&name, &text)
-        .map_err(|e| Failure::usage(misread(&name, &original, changes, &e)))?;
-    let mut warnings = Vec::new();
-    if let Some(without) = published_elsewhere(&unchanged, &read) {
-        text = set::apply(&text, &without).map_err(Failure::usage)?;
-        read = load_file::parse(&name, &text).map_err(Failure::usage)?;
-        warnings.push(
-            "published figures are left out: they belong to the network as the file has it"
-                .to_owned(),
-        );
-    }
-    if let Some(count) = claims_elsewhere(&unchanged, &read) {
-        text = set::apply(&text, &["expect=[]".to_owned()]).map_err(Failure::usage)?;
-        read = load_file::parse(&name, &text).map_err(Failure::usage)?;
-        warnings.push(format!(
-            "{count} expectations are left out: they belong to the network as the file has it"
-        ));
-    }
-    let (mut experiment, mut plans) = sweep::spread(&text, &read).map_err(|e| match e {
-        SweepError::Check(e) => Failure::usage(misfit(&name, &original, changes, &e)),
-        other => Failure::usage(format!("{name}: {other}")),
-    })?;
-    // A swept scenario goes by the name that it has in the file, too: all of its values.
-    let places = Places::of(&read);
-    let base = |scenario: &str| places.get(scenario).map(|(base, _)| base);
-    let is_wanted = |scenario: &str| {
-        only.iter().any(|o| o == scenario || base(scenario).is_some_and(|base| base == o))
-    };
-    let names: Vec<&str> =
-        experiment.scenario.iter().chain(&read.scenario).map(|s| s.name.as_str()).collect();
-    if let Some(wanted) = only.iter().find(|w| !names.contains(&w.as_str())) {
-        let hint = nearest::hint(wanted, &names);
-        return Err(Failure::usage(format!("{name} has no scenario `{wanted}`{hint}")));
-    }
-    if !only.is_empty() {
-        plans.retain(|p| is_wanted(&p.id.scenario));
-        experiment.scenario.retain(|s| is_wanted(&s.name));
-        // A change without scenarios is one in all: those of other scenarios go.
-        let other = |s: &[String]| !s.is_empty() && !s.iter().any(|s| only.contains(s));
-        experiment.timeline.retain(|change| !other(&change.scenarios));
-        for change in &mut experiment.timeline {
-            change.scenarios.retain(|s| only.contains(s));
-        }
-    }
-    warnings.extend(not_below(&plans).iter().map(NotBelow::to_string));
-    Ok(Ready { text, experiment, plans, warnings })
-}
-
-/// Warnings as lines of a terminal.
 pub fn warned(warnings: &[String]) -> String {
     warnings.iter().map(|it| text::lines("! ", it, text::columns())).collect()
 }
 
-/// How many claims of the file are about another network than this one; none where the person made claims of their own.
-fn claims_elsewhere(original: &Experiment, read: &Experiment) -> Option<usize> {
-    let same = original.topology == read.topology && original.timeline == read.timeline;
-    (!same && !read.expect.is_empty() && original.expect == read.expect)
-        .then_some(read.expect.len())
-}
-
-/// The changes that take out what others published of a network, if this is another one.
-fn published_elsewhere(original: &Experiment, read: &Experiment) -> Option<Vec<String>> {
-    let same = original.topology == read.topology && original.timeline == read.timeline;
-    let published = read.scenario.iter().filter(|s| !same && !s.published.is_empty());
-    let without: Vec<String> =
-        published.map(|s| format!("scenario.{}.published={{}}", s.name)).collect();
-    (!without.is_empty()).then_some(without)
-}
-
-/// The change that made an error, or all of them where no single one did: the person knows neither the changed text nor its lines.
-/// `same` tells whether a text gets the same error.
-fn blamed(original: &str, changes: &[String], same: impl Fn(&str) -> bool) -> String {
-    let made_it = |count: &usize| set::apply(original, &changes[..*count]).is_ok_and(|t| same(&t));
-    match (1..=changes.len()).find(made_it) {
-        Some(count) => changes[count - 1].clone(),
-        None => changes.join(", "),
-    }
-}
-
-/// An error of reading, told of the change that made it.
-fn misread(name: &str, original: &str, changes: &[String], error: &ReadError) -> String {
-    let ReadError::Text { why, .. } = error else { return error.to_string() };
-    let same = |text: &str| {
-        let error = load_file::parse(name, text).err();
-        matches!(error, Some(ReadError::Text { why: again, .. }) if again == *why)
-    };
-    format!("{name} with {}: {why}", blamed(original, changes, same))
-}
-
-/// What does not fit together: told with the file's lines where the file itself is wrong, else of the change that made it so.
-fn misfit(name: &str, original: &str, changes: &[String], error: &CheckError) -> String {
-    let of = |text: &str| {
-        let read = load_file::parse(name, text);
-        match read.map(|e| sweep::spread(text, &e)) {
-            Ok(Err(SweepError::Check(e))) => e.problems,
-            _ => Vec::new(),
-        }
-    };
-    let (made, found) = error.problems.iter().cloned().partition::<Vec<_>, _>({
-        let before = of(original);
-        move |problem| !before.contains(problem)
-    });
-    let mut told = made
-        .into_iter()
-        .map(|problem| {
-            let change = blamed(original, changes, |text| of(text).contains(&problem));
-            format!("{name} with {change}: {}", problem.text)
-        })
-        .collect::<Vec<_>>();
-    if !found.is_empty() {
-        told.push(CheckError { problems: found }.told(name, original));
-    }
-    told.join("\n")
-}
-
-/// `quell run`.
 pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let (finished, experiment) = carried_out(args)?;
     results::after_run(&finished, &experiment, args.report.as_deref(), args.json)
@@ -250,7 +101,8 @@ pub fn carried_out(args: &RunArgs) -> Result<(Finished, Experiment), Failure> {
         return Err(Failure::system(lacking));
     }
     if kernel == Backend::Host {
-        for line in lacking::stand_in(&mut ready.experiment, &mut ready.plans)? {
+        let said = lacking::stand_in(&mut ready.experiment, &mut ready.plans);
+        for line in said.map_err(Failure::system)? {
             eprintln!("{line}");
         }
         // What else the machine does then falls upon all scenarios alike.
@@ -269,8 +121,7 @@ pub fn carried_out(args: &RunArgs) -> Result<(Finished, Experiment), Failure> {
         version: env!("CARGO_PKG_VERSION").into(),
     };
     // A second signal ends the program at once; the kernel then ends the cells.
-    let stop = Arc::new(Bell::new().map_err(Failure::system)?);
-    interrupt::listen(&stop)?;
+    let stop = interrupt::bell()?;
     let scenarios: Vec<String> = ready.experiment.scenario.iter().map(|s| s.name.clone()).collect();
     let mut show = progress::Show::new(&scenarios);
     let finished = quell_experiment::run::run(
@@ -320,7 +171,7 @@ pub fn carrier(backend: Backend, guest: &Guest, plans: &[CellPlan]) -> Result<Ca
                     "the experiment asks for guest kernels (kernels: {series} …), and --kernel host has its own: leave one of them out"
                 )));
             }
-            let lacking = lacking::of_the_host(plans)?;
+            let lacking = lacking::of_the_host(plans).map_err(Failure::system)?;
             if lacking.is_empty() {
                 return Ok(Carrier::Host);
             }
@@ -346,13 +197,7 @@ fn guest_offers(plans: &[CellPlan]) -> Result<(), Failure> {
     }
 }
 
-/// The guest kernels to use, with their options.
 pub fn guest_options(guest: &Guest, plans: &[CellPlan]) -> Result<GuestOptions, Failure> {
-    let kernel = |found: kernel::KernelFile| GuestKernel {
-        path: found.path,
-        version: found.version,
-        key: found.key,
-    };
     let mut asked = BTreeMap::new();
     for name in plans.iter().filter_map(|plan| plan.kernel.as_ref()) {
         if asked.contains_key(name) {
@@ -363,11 +208,11 @@ pub fn guest_options(guest: &Guest, plans: &[CellPlan]) -> Result<GuestOptions, 
                 "the experiment asks for guest kernels (kernels: {name} …), and --kernel-file names another: leave one of them out"
             )));
         }
-        asked.insert(name.clone(), kernel(kernel::found(None, Series::named(name))?));
+        asked.insert(name.clone(), kernel::found(None, Series::named(name))?);
     }
     let usual = match asked.values().next() {
         Some(first) => GuestKernel::clone(first),
-        None => kernel(kernel::found(guest.kernel_file.as_deref(), None)?),
+        None => kernel::found(guest.kernel_file.as_deref(), None)?,
     };
     Ok(GuestOptions {
         kernel: usual,
@@ -377,7 +222,6 @@ pub fn guest_options(guest: &Guest, plans: &[CellPlan]) -> Result<GuestOptions, 
     })
 }
 
-/// `quell lab list`.
 pub fn list(json: &Json) -> Result<ExitCode, Failure> {
     let mut rows = Vec::new();
     for (name, text) in builtin::ALL {
@@ -403,7 +247,6 @@ pub fn list(json: &Json) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `quell lab show`.
 pub fn show_experiment(args: &ShowExperimentArgs) -> Result<ExitCode, Failure> {
     let name = &args.name;
     let names = builtin::ALL.map(|(n, _)| n);

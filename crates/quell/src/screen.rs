@@ -5,7 +5,6 @@
 
 use std::io::IsTerminal;
 
-/// What stands on the terminal now.
 #[derive(Debug, Default)]
 pub struct Screen {
     /// Widths of the lines, in characters.
@@ -13,7 +12,6 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Nothing was drawn.
     pub fn new() -> Self {
         Self::default()
     }
@@ -31,7 +29,6 @@ impl Screen {
         out
     }
 
-    /// The bytes that clear everything away.
     pub fn clear(&mut self, width: usize) -> Vec<u8> {
         let mut out = self.back(width);
         out.extend_from_slice(b"\x1b[J");
@@ -66,7 +63,6 @@ pub fn is_live() -> bool {
     std::io::stdout().is_terminal() && !dumb
 }
 
-/// Columns and rows of the terminal on standard output.
 pub fn size() -> (usize, usize) {
     terminal_size::terminal_size().map_or((80, 24), |(w, h)| (w.0.into(), h.0.into()))
 }

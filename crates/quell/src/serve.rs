@@ -22,7 +22,6 @@ const USER: &str = "nobody";
 /// How long the end waits for the log's reader.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
-/// Options of `quell serve`.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
     /// Address to serve at; 0.0.0.0 for all of IPv4, :: for all there are; one of a link with its device, as fe80::1%eth0 [default: 127.0.0.1]
@@ -32,7 +31,7 @@ pub struct ServeArgs {
     #[arg(short, long, default_value_t = PORT)]
     pub port: u16,
     #[command(flatten)]
-    pub secret: crate::secret::SecretFile,
+    pub secret: crate::options::SecretFile,
     /// End after the first test, or a second after the first client's calls; what is under way then is let end, and nothing new is taken
     #[arg(short = '1', long)]
     pub one_off: bool,
@@ -86,7 +85,6 @@ pub struct ServeArgs {
     pub json: bool,
 }
 
-/// `quell serve`.
 pub fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     answer(args)?;
     let secret = args.secret.read()?;

@@ -26,7 +26,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Options of `quell show`.
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     #[command(flatten)]
@@ -53,7 +52,6 @@ pub struct ShowArgs {
 /// How often it is read and drawn at most.
 const PAUSE_NS: u64 = 250_000_000;
 
-/// `quell show`.
 pub fn show(args: &ShowArgs) -> Result<ExitCode, Failure> {
     let RunNames { runs, place } = &args.runs;
     if args.list {

@@ -9,11 +9,9 @@
 //!
 //! What is for a program (JSON, a command to be typed again, a path) is never broken.
 
-mod complaint;
 mod table;
 
 use crate::failure::Failure;
-pub use complaint::complaint;
 pub use quell_finding::WIDEST;
 use std::io::IsTerminal;
 pub use table::{Column, Columns};
@@ -35,26 +33,77 @@ pub fn columns() -> usize {
 
 /// A text in lines of at most so many columns, the later ones indented as wide as the head of the first.
 pub fn lines(head: &str, text: &str, width: usize) -> String {
-    let indent = head.chars().count();
-    let mut out = String::new();
-    let mut line = head.to_owned();
-    let mut empty = true;
-    for word in text.split(' ') {
-        let wide = line.chars().count() + usize::from(!empty) + word.chars().count();
-        // A blank more begins no line.
-        if wide > width && !empty && !word.is_empty() {
+    // A blank more begins no line.
+    broken_between(head, head.chars().count(), text.split(' '), width) + "\n"
+}
+
+/// Words in lines of at most so many columns, the later ones indented by so many.
+fn broken_between<'a>(
+    head: &str,
+    indent: usize,
+    words: impl Iterator<Item = &'a str>,
+    width: usize,
+) -> String {
+    let (mut out, mut line, mut is_empty) = (String::new(), head.to_owned(), true);
+    for word in words {
+        let wide = line.chars().count() + usize::from(!is_empty) + word.chars().count();
+        if wide > width && !is_empty && !word.is_empty() {
             out += line.trim_end();
             out.push('\n');
             line = " ".repeat(indent);
-            empty = true;
+            is_empty = true;
         }
-        if !empty {
+        if !is_empty {
             line.push(' ');
         }
         line += word;
-        empty = false;
+        is_empty = false;
     }
-    out + line.trim_end() + "\n"
+    out + line.trim_end()
+}
+
+/// What goes wrong, as standard error has room for it, broken between words; in a pipe as it is.
+///
+/// What may be copied stays in one piece: what stands between backticks or double quotes, words without blanks (paths), and lines that are set in.
+pub fn complaint(text: &str) -> String {
+    let error = std::io::stderr();
+    if !error.is_terminal() {
+        return text.to_owned();
+    }
+    let wide = terminal_size::terminal_size_of(error).map(|(width, _)| usize::from(width.0));
+    complaint_in(text, wide.map_or(WIDEST, |wide| wide.clamp(NARROWEST, WIDEST)))
+}
+
+fn complaint_in(text: &str, width: usize) -> String {
+    let one = |line: &str| match line.starts_with(' ') || line.chars().count() <= width {
+        true => line.to_owned(),
+        false => broken_between("", 2, pieces(line).into_iter(), width),
+    };
+    text.split('\n').map(one).collect::<Vec<_>>().join("\n")
+}
+
+/// The words of a line, those between marks together.
+fn pieces(line: &str) -> Vec<&str> {
+    let (mut pieces, mut from, mut open) = (Vec::new(), 0, None);
+    for (at, letter) in line.char_indices() {
+        match (letter, open) {
+            ('`' | '"', None) => open = Some(letter),
+            (mark, Some(opened)) if mark == opened => open = None,
+            // A mark that nobody closes opens nothing.
+            (' ', Some(opened)) if !line[at..].contains(opened) => {
+                open = None;
+                pieces.push(&line[from..at]);
+                from = at + 1;
+            }
+            (' ', None) => {
+                pieces.push(&line[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    pieces.push(&line[from..]);
+    pieces
 }
 
 /// Lines that a pipe gets whole; where a terminal has less room they are broken between words, and go on below what stands behind their label.
@@ -163,5 +212,26 @@ mod tests {
         assert!(text.lines().skip(1).all(|line| line.starts_with("              word")), "{text}");
         let long = format!("{}\n", "x".repeat(120));
         assert_eq!(fitted(&long, 80), long, "a path is not broken");
+    }
+
+    #[test]
+    fn words_are_broken_between_lines_and_what_may_be_copied_is_not() {
+        let text = format!(
+            "quell: {}; make one with `quell run home-link --repeat 3 --duration 10s` in {}\n  {}",
+            "there is no run of this name in the folder".repeat(2),
+            "/a/path/that/goes/on".repeat(4),
+            "x ".repeat(50),
+        );
+        let told = complaint_in(&text, 60);
+        assert!(told.contains("`quell run home-link --repeat 3 --duration 10s`"), "{told}");
+        assert!(told.contains(&"/a/path/that/goes/on".repeat(4)), "{told}");
+        assert!(told.contains(&format!("\n  {}", "x ".repeat(50))), "what is set in stays: {told}");
+        let joined = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(joined(&told), joined(&text), "nothing is lost");
+        assert!(told.lines().next().is_some_and(|first| first.chars().count() <= 60), "{told}");
+        assert_eq!(complaint_in("quell: short\n", 60), "quell: short\n");
+        // An inch is no quotation.
+        let inch = format!("a disk of 3\" {}", "words ".repeat(30));
+        assert!(complaint_in(&inch, 60).lines().count() > 2);
     }
 }

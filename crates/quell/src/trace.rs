@@ -11,7 +11,6 @@ use quell_trace::{
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Options of `quell trace`.
 #[derive(Debug, Args)]
 pub struct TraceArgs {
     /// A capture: pcap or pcapng; `-` for standard input
@@ -26,7 +25,6 @@ pub struct TraceArgs {
 /// Moments of a connection that is looked at alone.
 const MOMENTS_OF_ONE: usize = 10_000;
 
-/// `quell trace`.
 pub fn trace(args: &TraceArgs) -> Result<ExitCode, Failure> {
     let limits = match args.connection {
         Some(_) => TraceLimits { moments: MOMENTS_OF_ONE, ..TraceLimits::default() },

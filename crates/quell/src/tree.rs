@@ -1,34 +1,75 @@
 //! `quell tree`: the queues, classes and filters of devices, here or as `tc` told of them elsewhere.
 
-mod args;
-mod source;
-mod watch;
-
 use crate::failure::Failure;
+use crate::options::Json;
+use crate::pace::Pace;
 use crate::results;
-pub use args::TreeArgs;
+use crate::screen::{self, Screen};
+use crate::shape::StateArgs;
+use crate::text::{WIDEST, hand_out};
+use clap::Args;
 use quell_chart::Theme;
-use quell_hierarchy::{Hierarchy, ReadError, read};
+use quell_hierarchy::{Hierarchy, PerSecond, ReadError, change, read};
+use quell_shaping::{classes_by_name, hosts_by_class};
+use quell_sys::clock::monotonic_ns;
 use quell_sys::input::Input;
-use quell_treeview::{dot, picture, text};
-use source::{TreeSource, here, look, print_json};
-use std::io::Read;
-use std::path::Path;
+use quell_treeview::live::LiveError;
+use quell_treeview::{Look, View, document, dot, live, picture, text};
+use quell_units::Span;
+use std::collections::BTreeMap;
+use std::io::{BufWriter, ErrorKind, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Most that is read of a file.
 const MOST: u64 = 64 << 20;
-/// PNG pixels for each CSS pixel.
 const SCALE: f32 = 2.0;
 
-/// `quell tree`.
+#[derive(Debug, Args)]
+pub struct TreeArgs {
+    /// A device, with the IFBs that it feeds; all devices where absent
+    pub device: Option<String>,
+    /// What tc -s -d qdisc, class and filter show printed, as text or with -j; `-` for standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["watch", "over"])]
+    pub from: Option<PathBuf>,
+    /// Read again and again, and show amounts per second
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "1s",
+          conflicts_with_all = ["svg", "png", "dot", "over"])]
+    pub watch: Option<Span>,
+    /// Watch for this time first, and show amounts per second
+    #[arg(long, value_name = "TIME")]
+    pub over: Option<Span>,
+    /// Show each one of what is alike
+    #[arg(long)]
+    pub all: bool,
+    /// Show options that nobody chose, too
+    #[arg(long)]
+    pub details: bool,
+    /// Draw it as SVG; `-` for standard output
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Draw it as PNG
+    #[arg(long, value_name = "FILE")]
+    pub png: Option<PathBuf>,
+    /// Width of the picture, in CSS pixels
+    #[arg(long, value_name = "PIXELS", default_value_t = 960, value_parser = clap::value_parser!(u32).range(200..=8000))]
+    pub width: u32,
+    /// Write it for Graphviz; to standard output where no file is given
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
+    pub dot: Option<PathBuf>,
+    #[command(flatten)]
+    pub state: StateArgs,
+    #[command(flatten)]
+    pub json: Json,
+}
+
 pub fn tree(args: &TreeArgs) -> Result<ExitCode, Failure> {
     if let Some(every) = args.watch {
-        return watch::watch(args, every);
+        return watch(args, every);
     }
     let found = match (&args.from, args.over) {
         (Some(file), _) => from_file(file, args.device.as_deref())?,
-        (None, Some(over)) => watch::over(args, over)?,
+        (None, Some(over)) => over_time(args, over)?,
         (None, None) => here(args)?,
     };
     let view = found.view(args);
@@ -57,10 +98,9 @@ pub fn tree(args: &TreeArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes a file, or to standard output.
 fn write(file: &Path, bytes: &[u8]) -> Result<bool, Failure> {
     if file == Path::new("-") {
-        crate::text::hand_out(bytes)?;
+        hand_out(bytes)?;
         return Ok(true);
     }
     quell_store::write_output(file, bytes)
@@ -122,4 +162,151 @@ fn named(hierarchy: &Hierarchy, device: &str, name: &str) -> Result<usize, Failu
             if known.is_empty() { "no device".to_owned() } else { known.join(", ") }
         ))
     })
+}
+
+/// What was read, and what of it is asked for.
+struct TreeSource {
+    hierarchy: Hierarchy,
+    only: Option<usize>,
+    rates: Option<Vec<Vec<Option<PerSecond>>>>,
+}
+
+impl TreeSource {
+    fn view<'a>(&'a self, args: &TreeArgs) -> View<'a> {
+        View {
+            hierarchy: &self.hierarchy,
+            only: self.only,
+            rates: self.rates.as_deref(),
+            all: args.all,
+            details: args.details,
+        }
+    }
+}
+
+fn look() -> Look {
+    let terminal = std::io::stdout().is_terminal();
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+    Look {
+        width: if terminal { screen::size().0.min(WIDEST) } else { WIDEST },
+        unicode: screen::unicode(),
+        colour: screen::is_live() && !plain,
+    }
+}
+
+fn here(args: &TreeArgs) -> Result<TreeSource, Failure> {
+    let named = classes_by_name(&args.state.logs());
+    let read = live::read(args.device.as_deref(), &mut |device, snapshot| {
+        let own = named.iter().filter(|((name, _), _)| name == device);
+        let mut whose: BTreeMap<_, _> =
+            own.map(|((_, class), name)| (*class, name.clone())).collect();
+        whose.extend(hosts_by_class(snapshot));
+        whose
+    });
+    let (hierarchy, only) = read.map_err(|error| match error {
+        LiveError::NoDevice { .. } => Failure::usage(error),
+        _ => Failure::system(error),
+    })?;
+    Ok(TreeSource { hierarchy, only, rates: None })
+}
+
+/// JSON's strings come whole, or in pieces between escapes: what of them would command a terminal is written by its number. Each queue, class
+/// and filter is written and forgotten: a chain of sixty thousand classes would take a gigabyte as a whole.
+struct Printable<W>(W);
+
+impl<W: Write> Write for Printable<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => self.0.write_all(quell_wire::text::json(text).as_bytes())?,
+            Err(_) => self.0.write_all(bytes)?,
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
+fn print_json(view: &View<'_>) -> Result<(), Failure> {
+    let mut out = Printable(BufWriter::new(std::io::stdout().lock()));
+    let written = serde_json::to_writer_pretty(&mut out, &document(view));
+    let written = written.map_err(std::io::Error::from).and_then(|()| out.write_all(b"\n"));
+    match written.and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => quell_sys::reader::leave(),
+        written => written.map_err(|e| Failure::system(format!("writing to standard output: {e}"))),
+    }
+}
+
+fn json_line(view: &View<'_>) -> String {
+    let mut out = Printable(Vec::new());
+    // A `Vec` takes whatever is written, and every key is a string.
+    let _ = serde_json::to_writer(&mut out, &document(view));
+    String::from_utf8_lossy(&out.0).into_owned() + "\n"
+}
+
+/// Two readings, so far apart.
+fn over_time(args: &TreeArgs, over: Span) -> Result<TreeSource, Failure> {
+    let mut readings = Readings::new(args, over)?;
+    readings.next()?;
+    if !readings.pace.pause()? {
+        return Err(Failure::check("it was stopped before the time was over"));
+    }
+    readings.next()
+}
+
+/// `--watch`: until Ctrl-C.
+fn watch(args: &TreeArgs, every: Span) -> Result<ExitCode, Failure> {
+    let mut readings = Readings::new(args, every)?;
+    let mut picture = Screen::new();
+    let in_place = screen::is_live() && !args.json.json;
+    let mut found = readings.next()?;
+    loop {
+        if in_place {
+            let (width, rows) = screen::size();
+            let mut lines = text(&found.view(args), &look());
+            if lines.len() >= rows.max(4) {
+                let more = lines.len() + 2 - rows.max(4);
+                lines.truncate(rows.max(4) - 2);
+                lines
+                    .push(format!("… {more} more lines: make the window higher, or name a device"));
+            }
+            Screen::show(&picture.frame(&lines, width));
+        } else if found.rates.is_some() {
+            // The first reading has nothing to be held against.
+            let shown = match args.json.json {
+                true => json_line(&found.view(args)),
+                false => text(&found.view(args), &look()).join("\n") + "\n\n",
+            };
+            let written = quell_sys::reader::print(std::io::stdout().lock(), shown.as_bytes());
+            written.map_err(|e| Failure::system(format!("writing to standard output: {e}")))?;
+        }
+        if !readings.pace.pause()? {
+            return Ok(ExitCode::SUCCESS);
+        }
+        found = readings.next()?;
+    }
+}
+
+/// Readings, each with what changed since the one before.
+struct Readings<'a> {
+    args: &'a TreeArgs,
+    pace: Pace,
+    before: Option<(u64, Hierarchy)>,
+}
+
+impl<'a> Readings<'a> {
+    fn new(args: &'a TreeArgs, every: Span) -> Result<Self, Failure> {
+        Ok(Readings { args, pace: Pace::new(every)?, before: None })
+    }
+
+    fn next(&mut self) -> Result<TreeSource, Failure> {
+        let mut found = here(self.args)?;
+        let now = monotonic_ns();
+        if let Some((then, before)) = &self.before {
+            found.rates =
+                Some(change(before, &found.hierarchy, now.saturating_sub(*then) as f64 / 1e9));
+        }
+        self.before = Some((now, found.hierarchy.clone()));
+        Ok(found)
+    }
 }

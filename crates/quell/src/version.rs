@@ -22,7 +22,6 @@ pub fn day() -> &'static str {
     day.unwrap_or("2026-11-01")
 }
 
-/// What `quell --version` says.
 pub fn long() -> String {
     let linked = if cfg!(target_feature = "crt-static") { "static" } else { "dynamic" };
     let commit = match COMMIT {
@@ -56,7 +55,6 @@ fn lab_kernel() -> String {
     }
 }
 
-/// Kernel, distribution, CPUs and rights.
 fn this_host() -> String {
     let mut parts = Vec::new();
     if let Ok(uname) = nix::sys::utsname::uname() {

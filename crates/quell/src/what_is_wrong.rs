@@ -28,12 +28,10 @@ const ANSWERS: [Answer; 4] = [
     ),
 ];
 
-/// Whether there is somebody to ask.
 pub fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }
 
-/// Asks, and prints the command that finds out.
 pub fn ask() -> Result<ExitCode, Failure> {
     println!("What is wrong?\n");
     for (number, (wrong, ..)) in (1..).zip(ANSWERS) {

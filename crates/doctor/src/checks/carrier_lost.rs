@@ -14,9 +14,8 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(facts: &Facts<'_>) -> CheckResult {
-    let mut findings = Vec::new();
-    for (device, before) in facts.devices()? {
-        let Some(now) = device.link.carrier_changes else { continue };
+    each_device(facts, &CHECK, |device, before| {
+        let now = device.link.carrier_changes?;
         let before = before.and_then(|device| device.link.carrier_changes);
         let moved = CounterReading::between(before.map(u64::from), now.into());
         // To be switched on is a change or two, by a boot's scripts more.
@@ -25,11 +24,10 @@ fn look(facts: &Facts<'_>) -> CheckResult {
             Threshold { least: 8, per_hour: 2.0 },
         );
         if moved.watched < 2 && !often {
-            continue;
+            return None;
         }
         let mut finding = CHECK.finding(&device.link.name, CHECK.title);
         finding.evidence = moved.evidence("carrier_changes", "rtnetlink");
-        findings.push(finding);
-    }
-    outcome(&CHECK, findings)
+        Some(finding)
+    })
 }

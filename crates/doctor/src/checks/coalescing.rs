@@ -14,15 +14,11 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(facts: &Facts<'_>) -> CheckResult {
-    let mut seen = 0;
-    let mut findings = Vec::new();
-    for (device, _) in facts.devices()?.filter(|(device, _)| device.is_hardware()) {
-        let Some(coalescing) = device.hardware.coalescing else { continue };
-        seen += 1;
+    each_card(facts, &CHECK, |device| device.hardware.coalescing, |device, coalescing| {
         let fast = device.speed().is_some_and(|speed| speed >= 10_000);
         let at_once = coalescing.rx_usecs.is_some_and(|time| time < 2);
         if !fast || coalescing.adaptive_rx != Some(false) || !at_once {
-            continue;
+            return None;
         }
         let time = coalescing.rx_usecs.unwrap_or(0).into();
         let finding = CHECK
@@ -30,10 +26,6 @@ fn look(facts: &Facts<'_>) -> CheckResult {
             .saw(Evidence::text("adaptive_rx", "off", "ethtool"))
             .saw(Evidence::amount("rx_usecs", time, "us", "ethtool"))
             .cure(Remedy::command(format!("ethtool -C {} adaptive-rx on", device.link.name)));
-        findings.push(finding);
-    }
-    if seen == 0 {
-        return unseen(facts);
-    }
-    outcome(&CHECK, findings)
+        Some(finding)
+    })
 }

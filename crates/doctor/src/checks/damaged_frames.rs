@@ -14,15 +14,14 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(facts: &Facts<'_>) -> CheckResult {
-    let mut findings = Vec::new();
-    for (device, before) in facts.devices()? {
-        let sum = |device: &quell_host::Device| {
+    each_device(facts, &CHECK, |device, before| {
+        let sum = |device: &Device| {
             let uncorrectable = device.hardware.uncorrectable.unwrap_or(0);
             device.link.stats.rx_crc_errors.saturating_add(uncorrectable)
         };
         let moved = CounterReading::between(before.map(sum), sum(device));
         if !facts.is_over(moved, Threshold { least: 1, per_hour: 2.0 }) {
-            continue;
+            return None;
         }
         let mut finding = CHECK
             .finding(&device.link.name, CHECK.title)
@@ -30,7 +29,6 @@ fn look(facts: &Facts<'_>) -> CheckResult {
         if let Some(uncorrectable) = device.hardware.uncorrectable {
             finding = finding.saw(Evidence::amount("uncorrectable", uncorrectable, "blocks", "ethtool"));
         }
-        findings.push(finding.saw(Evidence::amount("new", moved.watched, "while watching", "rtnetlink")));
-    }
-    outcome(&CHECK, findings)
+        Some(finding.saw(Evidence::amount("new", moved.watched, "while watching", "rtnetlink")))
+    })
 }

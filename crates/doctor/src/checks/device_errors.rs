@@ -14,10 +14,9 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(facts: &Facts<'_>) -> CheckResult {
-    let mut findings = Vec::new();
-    for (device, before) in facts.devices()? {
+    each_device(facts, &CHECK, |device, before| {
         // Those that another check names by their kind are left to it.
-        let sum = |device: &quell_host::Device| {
+        let sum = |device: &Device| {
             let stats = &device.link.stats;
             let named = [stats.rx_crc_errors, stats.rx_fifo_errors, stats.rx_missed_errors];
             let others = named.into_iter().fold(stats.rx_errors, u64::saturating_sub);
@@ -25,7 +24,7 @@ fn look(facts: &Facts<'_>) -> CheckResult {
         };
         let moved = CounterReading::between(before.map(sum), sum(device));
         if !facts.is_over(moved, Threshold { least: 5, per_hour: 30.0 }) {
-            continue;
+            return None;
         }
         let stats = &device.link.stats;
         let finding = CHECK
@@ -33,7 +32,6 @@ fn look(facts: &Facts<'_>) -> CheckResult {
             .saw(Evidence::count("rx_errors", stats.rx_errors, "rtnetlink"))
             .saw(Evidence::count("tx_errors", stats.tx_errors, "rtnetlink"))
             .saw(Evidence::amount("of these", moved.watched, "while watching", "rtnetlink"));
-        findings.push(finding);
-    }
-    outcome(&CHECK, findings)
+        Some(finding)
+    })
 }

@@ -14,18 +14,17 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(facts: &Facts<'_>) -> CheckResult {
-    let mut seen = 0;
-    let mut findings = Vec::new();
-    for (device, _) in facts.devices()?.filter(|(device, _)| device.is_hardware()) {
-        let Some(modes) = &device.hardware.modes else { continue };
-        let Some(speed) = modes.speed else { continue };
-        seen += 1;
+    let told = |device: &Device| {
+        let modes = device.hardware.modes.clone()?;
+        modes.speed.map(|speed| (modes, speed))
+    };
+    each_card(facts, &CHECK, told, |device, (modes, speed)| {
         // What the other end offers is known only where both negotiate.
         let common = modes.supported.iter().filter(|m| modes.peer.is_empty() || modes.peer.contains(*m));
         let most = common.filter_map(|mode| speed_of(mode)).max().unwrap_or(speed);
         let half = modes.duplex == Some(0);
         if speed >= most && !half {
-            continue;
+            return None;
         }
         let mut finding = CHECK.finding(&device.link.name, CHECK.title);
         // A card that can do more than the switch is no fault; one at 100 Mbit/s or less hardly ever meets a switch that can't do more.
@@ -45,12 +44,8 @@ fn look(facts: &Facts<'_>) -> CheckResult {
                 .saw(Evidence::text("autonegotiation", "off", "ethtool"))
                 .cure(Remedy::command(format!("ethtool -s {} autoneg on", device.link.name)));
         }
-        findings.push(finding);
-    }
-    if seen == 0 {
-        return unseen(facts);
-    }
-    outcome(&CHECK, findings)
+        Some(finding)
+    })
 }
 
 /// Mbit/s of "1000baseT/Full"; none of what is no speed, as "Autoneg".

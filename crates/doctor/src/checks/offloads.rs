@@ -14,11 +14,7 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(facts: &Facts<'_>) -> CheckResult {
-    let mut seen = 0;
-    let mut findings = Vec::new();
-    for (device, _) in facts.devices()?.filter(|(device, _)| device.is_hardware()) {
-        let Some(features) = &device.hardware.features else { continue };
-        seen += 1;
+    each_card(facts, &CHECK, |device| device.hardware.features.clone(), |device, features| {
         const WANTED: [&str; 5] = [
             "tx-scatter-gather",
             "tx-tcp-segmentation",
@@ -36,7 +32,7 @@ fn look(facts: &Facts<'_>) -> CheckResult {
         let on = Some(("rx-lro", false)).filter(|(name, _)| forwards && wrong(name, false));
         let all: Vec<(&str, bool)> = off.chain(on).collect();
         if all.is_empty() {
-            continue;
+            return None;
         }
         let mut finding = CHECK.finding(&device.link.name, CHECK.title);
         for (name, on) in all {
@@ -47,10 +43,6 @@ fn look(facts: &Facts<'_>) -> CheckResult {
                 on,
             });
         }
-        findings.push(finding);
-    }
-    if seen == 0 {
-        return unseen(facts);
-    }
-    outcome(&CHECK, findings)
+        Some(finding)
+    })
 }

@@ -13,7 +13,6 @@ pub(super) const CHECK: Check = Check {
     look,
 };
 
-
 /// Bits of `tcpi_options` (include/uapi/linux/tcp.h).
 const TIMESTAMPS: u8 = 1;
 const SACK: u8 = 2;
@@ -54,14 +53,10 @@ fn of_connections(facts: &Facts<'_>) -> CheckResult {
     outcome(&CHECK, findings.into_iter().take(5))
 }
 
-fn of_path(ends: &BothEnds, path: &str) -> Vec<Finding> {
-    stripped(ends, path).into_iter().collect()
-}
-
 /// What both ends offer, and one of them did not hear; or a scale that is not what was told.
-fn stripped(ends: &BothEnds, path: &str) -> Option<Finding> {
+fn of_path(ends: &BothEnds, path: &str) -> Vec<Finding> {
     let (here, there) = (&ends.here, &ends.there);
-    let (ours, theirs) = (here.offers?, there.offers?);
+    let (Some(ours), Some(theirs)) = (here.offers, there.offers) else { return Vec::new() };
     let mut without = Vec::new();
     for (words, bit, both) in [
         ("SACK", SACK, ours.sack && theirs.sack),
@@ -82,13 +77,11 @@ fn stripped(ends: &BothEnds, path: &str) -> Option<Finding> {
         }
     }
     if without.is_empty() {
-        return None;
+        return Vec::new();
     }
     let text = "both ends offer an option of TCP, and a middlebox strips or changes it";
-    Some(
-        CHECK
-            .finding(path, text)
-            .saw(Evidence::text("lost on the way", without.join(", "), "TCP_INFO of both ends"))
-            .cure(Remedy::advice("find the middlebox: a firewall that normalises TCP, a load balancer, a satellite or mobile proxy")),
-    )
+    let finding = CHECK
+        .finding(path, text)
+        .saw(Evidence::text("lost on the way", without.join(", "), "TCP_INFO of both ends"));
+    vec![finding.cure(Remedy::advice("find the middlebox: a firewall that normalises TCP, a load balancer, a satellite or mobile proxy"))]
 }

@@ -7,6 +7,7 @@ pub(super) use crate::facts::{
 pub(super) use crate::peer::{BothEnds, PacketSizes, StampFlow};
 pub(super) use quell_cause::{Cause, ConnectionFacts, LossFacts};
 pub(super) use quell_finding::{Evidence, Finding, Remedy, Severity};
+pub(super) use quell_host::Device;
 
 pub(super) type CheckResult = Result<CheckOutcome, String>;
 
@@ -38,6 +39,30 @@ pub(super) fn advised(check: &Check, mut finding: Finding) -> Finding {
 /// All of them with advice, or fine.
 pub(super) fn outcome(check: &Check, findings: impl IntoIterator<Item = Finding>) -> CheckResult {
     Ok(CheckOutcome::of(findings.into_iter().map(|finding| advised(check, finding)).collect()))
+}
+
+/// Looks at each device that is up, as it is and as it was before; none where nothing is wrong with it.
+pub(super) fn each_device(
+    facts: &Facts<'_>,
+    check: &Check,
+    look: impl Fn(&Device, Option<&Device>) -> Option<Finding>,
+) -> CheckResult {
+    outcome(check, facts.devices()?.filter_map(|(device, before)| look(device, before)))
+}
+
+/// The same of hardware that tells of what is looked at, which `told` gives.
+pub(super) fn each_card<T>(
+    facts: &Facts<'_>,
+    check: &Check,
+    told: impl Fn(&Device) -> Option<T>,
+    look: impl Fn(&Device, T) -> Option<Finding>,
+) -> CheckResult {
+    let cards = facts.devices()?.filter(|(device, _)| device.is_hardware());
+    let told: Vec<_> = cards.filter_map(|(device, _)| Some((device, told(device)?))).collect();
+    match told.is_empty() {
+        true => unseen(facts),
+        false => outcome(check, told.into_iter().filter_map(|(device, told)| look(device, told))),
+    }
 }
 
 /// A share in percent, of nothing is nothing.

@@ -14,9 +14,8 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(facts: &Facts<'_>) -> CheckResult {
-    let mut findings = Vec::new();
-    for (device, before) in facts.devices()?.filter(|(device, _)| device.is_hardware()) {
-        let Some(before) = before else { continue };
+    each_device(facts, &CHECK, |device, before| {
+        let before = before.filter(|_| device.is_hardware())?;
         let queues: Vec<(&str, u64)> = device
             .counters
             .iter()
@@ -26,17 +25,16 @@ fn look(facts: &Facts<'_>) -> CheckResult {
             })
             .collect();
         let all = queues.iter().fold(0, |all: u64, (_, packets)| all.saturating_add(*packets));
-        let Some((name, most)) = queues.iter().max_by_key(|(_, packets)| *packets) else { continue };
+        let (name, most) = queues.iter().max_by_key(|(_, packets)| *packets)?;
         if queues.len() < 4 || all < 10_000 || *most as f64 * queues.len() as f64 <= 2.0 * all as f64 {
-            continue;
+            return None;
         }
         let finding = CHECK
             .finding(&device.link.name, CHECK.title)
             .saw(Evidence::amount(*name, *most, "while watching", "ethtool -S"))
             .saw(Evidence::amount("all queues", all, "while watching", "ethtool -S"));
-        findings.push(finding);
-    }
-    outcome(&CHECK, findings)
+        Some(finding)
+    })
 }
 
 /// As drivers name them: rx_queue_0_packets, rx0_packets, rx-0.packets, rx_0_packets.

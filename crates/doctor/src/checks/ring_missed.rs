@@ -14,9 +14,8 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(facts: &Facts<'_>) -> CheckResult {
-    let mut findings = Vec::new();
-    for (device, before) in facts.devices()? {
-        let sum = |device: &quell_host::Device| {
+    each_device(facts, &CHECK, |device, before| {
+        let sum = |device: &Device| {
             let stats = &device.link.stats;
             let own = device.counters.iter().filter(|(name, _)| is_missed(name));
             // A driver's own counters are summed in those of rtnetlink by some and not by others: the larger is taken.
@@ -26,7 +25,7 @@ fn look(facts: &Facts<'_>) -> CheckResult {
         };
         let moved = CounterReading::between(before.map(sum), sum(device));
         if !facts.is_over(moved, Threshold { least: 1, per_hour: 10.0 }) {
-            continue;
+            return None;
         }
         let mut finding = CHECK.finding(&device.link.name, CHECK.title);
         finding.evidence = moved.evidence("missed", "rtnetlink, ethtool -S");
@@ -45,9 +44,8 @@ fn look(facts: &Facts<'_>) -> CheckResult {
                 finding = finding.cure(Remedy::command(line));
             }
         }
-        findings.push(finding);
-    }
-    outcome(&CHECK, findings)
+        Some(finding)
+    })
 }
 
 /// Names that drivers give to packets for which there was no room (e1000, igb, ixgbe, i40e, ice, mlx5, bnxt, ena).

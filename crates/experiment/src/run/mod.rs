@@ -11,6 +11,7 @@ mod carrier;
 mod child;
 mod exec;
 mod inside;
+pub mod lacking;
 mod watch;
 
 pub use carrier::{Carrier, GUEST_INIT, GuestKernel, GuestOptions, STOPPED, host_lacking};

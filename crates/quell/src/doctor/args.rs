@@ -1,7 +1,7 @@
 //! The options of `quell doctor`, and the checks that they name.
 
 use crate::failure::Failure;
-use crate::options::Json;
+use crate::options::{Json, SecretFile};
 use clap::Args;
 use quell_doctor::{CATALOGUE, Check, named};
 use quell_finding::Severity;
@@ -9,7 +9,6 @@ use quell_units::Span;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// Options of `quell doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
     /// List the checks and the causes of a wait
@@ -34,7 +33,7 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "HOST", conflicts_with_all = ["list", "explain", "from"])]
     pub peer: Option<String>,
     #[command(flatten)]
-    pub secret: crate::secret::SecretFile,
+    pub secret: SecretFile,
     /// Keep looking, and tell what changes: a finding appeared, grew or went
     #[arg(long, conflicts_with_all = ["during", "record", "from", "all", "list", "explain", "peer"])]
     pub watch: bool,
@@ -47,11 +46,11 @@ pub struct DoctorArgs {
     /// Longest that the command of --during may take (10min where none is given), or --watch
     #[arg(long, value_name = "TIME")]
     pub limit: Option<Span>,
-    /// Keep what was read in a folder
-    #[arg(long, value_name = "FOLDER", conflicts_with = "from")]
+    /// Keep what was read in a file
+    #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub record: Option<PathBuf>,
     /// Judge what --record kept instead of this host
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FILE")]
     pub from: Option<PathBuf>,
     #[command(flatten)]
     pub json: Json,
@@ -65,7 +64,6 @@ pub(super) fn chosen(names: &[String]) -> Result<Vec<&'static Check>, Failure> {
     Ok(CATALOGUE.iter().filter(wanted).copied().collect())
 }
 
-/// The check of this name.
 pub(super) fn check_named(name: &str) -> Result<&'static Check, Failure> {
     named(name.trim()).ok_or_else(|| {
         let near =

@@ -8,13 +8,12 @@ use quell_doctor::packet_drops::DropReport;
 use quell_doctor::watch::{WatchEnd, WatchEvent, WatchReport};
 use quell_doctor::{Check, CheckOutcome, CheckVerdict, Report};
 use quell_finding::{Severity, lines, wrapped};
-use quell_host::drops::merged;
+use quell_host::drops::{CountedDrop, merged};
 use std::collections::BTreeMap;
 
 /// Rows of dropped packets that a person is shown.
 const SHOWN: usize = 12;
 
-/// All lines.
 pub(super) fn report(report: &Report, args: &DoctorArgs, width: usize) -> Vec<String> {
     let mut out = Vec::new();
     if let Some(command) = &report.during {
@@ -117,31 +116,34 @@ pub(super) fn list(checks: &[&Check], causes: &[&Row], width: usize) -> Vec<Stri
     out
 }
 
-/// All about one check.
 pub(super) fn explanation(check: &Check, width: usize) -> Vec<String> {
-    let mut out = wrapped(&format!("{}: {}", check.name, check.title), width);
-    out.extend(rows(&[("group", check.group.name()), ("reads", check.evidence)], width));
     let remedies = check.remedies.join("; or: ");
-    let severity = check.severity.name();
-    let source = ("source", check.source);
-    let (why, remedies) = (("why", check.why), ("do", remedies.as_str()));
-    out.extend(rows(
-        &[("speaks", check.rule), ("severity", severity), why, remedies, source],
-        width,
-    ));
+    let mut out = wrapped(&format!("{}: {}", check.name, check.title), width);
+    let all = [
+        ("group", check.group.name()),
+        ("reads", check.evidence),
+        ("speaks", check.rule),
+        ("severity", check.severity.name()),
+        ("why", check.why),
+        ("do", &remedies),
+        ("source", check.source),
+    ];
+    out.extend(rows(&all, width));
     out
 }
 
-/// All about a cause that no check finds.
+/// A cause that no check finds.
 pub(super) fn cause(row: &Row, width: usize) -> Vec<String> {
-    let mut out = wrapped(&format!("{}: {}", row.name, row.title), width);
     let remedies = row.remedies.join("; or: ");
-    let (why, remedies) = (("why", row.why), ("do", remedies.as_str()));
-    let severity = ("severity", row.severity.name());
-    out.extend(rows(
-        &[("speaks", row.rule), severity, why, remedies, ("source", row.source)],
-        width,
-    ));
+    let mut out = wrapped(&format!("{}: {}", row.name, row.title), width);
+    let all = [
+        ("speaks", row.rule),
+        ("severity", row.severity.name()),
+        ("why", row.why),
+        ("do", &remedies),
+        ("source", row.source),
+    ];
+    out.extend(rows(&all, width));
     out
 }
 
@@ -155,7 +157,6 @@ fn rows(rows: &[(&str, &str)], width: usize) -> Vec<String> {
     out
 }
 
-/// What moved while a command ran.
 fn during(report: &CommandReport, width: usize) -> Vec<String> {
     let command = quell_wire::text::line(&report.command);
     let head = format!("While `{command}` ran ({:.1} s, {} looks):", report.seconds, report.looks);
@@ -199,30 +200,27 @@ fn during(report: &CommandReport, width: usize) -> Vec<String> {
 }
 
 fn drops(report: &DropReport, width: usize) -> Vec<String> {
-    let rows: Vec<_> = report.rows.iter().map(|one| (&one.row, one.packets)).collect();
-    let rows = merged(&rows);
+    let rows = merged(&report.rows);
     if rows.is_empty() && (report.not_told, report.times_without_room) == (0, 0) {
         return wrapped("The kernel dropped no packet, in none of its network namespaces.", width);
     }
     let title = "Packets that the kernel dropped, in all its network namespaces:";
     let mut out = wrapped(title, width);
-    let unknown = String::from("no reason told");
-    for (row, count) in rows.iter().take(SHOWN) {
-        let reason = row.reason.as_ref().unwrap_or(&unknown);
-        let words = quell_host::drops::meaning(reason);
-        let words = words.map(|words| format!(": {words}")).unwrap_or_default();
+    for CountedDrop { row, meaning, packets } in rows.iter().take(SHOWN) {
+        let reason = row.reason.as_deref().unwrap_or("no reason told");
+        let words = meaning.map(|words| format!(": {words}")).unwrap_or_default();
         let device = row.device.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
         let text = quell_wire::text::line(&format!(
             "{reason}{words}; in {}; {}{device}",
             row.place, row.flow
         ));
         for (at, line) in wrapped(&text, width - 11).iter().enumerate() {
-            let count = if at == 0 { count.to_string() } else { String::new() };
+            let count = if at == 0 { packets.to_string() } else { String::new() };
             out.push(format!("  {count:>7}  {line}"));
         }
     }
     let others =
-        rows.iter().skip(SHOWN).map(|(_, count)| count).sum::<u64>() + report.of_other_flows;
+        rows.iter().skip(SHOWN).map(|one| one.packets).sum::<u64>() + report.of_other_flows;
     if others > 0 {
         out.push(format!("  {others:>7}  of other flows (--json has more of them)"));
     }
@@ -236,7 +234,6 @@ fn drops(report: &DropReport, width: usize) -> Vec<String> {
     out
 }
 
-/// What is told while it keeps looking.
 pub(super) fn event(at: &str, event: &WatchEvent, args: &DoctorArgs, width: usize) -> Vec<String> {
     match event {
         WatchEvent::Began { checks, could_not_look, .. } => {
@@ -268,12 +265,8 @@ fn ended(at: &str, report: &WatchReport, args: &DoctorArgs, width: usize) -> Vec
         WatchEnd::Limit => "--limit was reached".to_owned(),
         WatchEnd::Until => format!("{} was found", args.until.as_deref().unwrap_or_default()),
     };
-    let left = match report.left_out {
-        0 => String::new(),
-        many => format!(", {many} more were not followed"),
-    };
     let words = format!(
-        "{at} {reason}: {} looks in {:.0} s; {} appeared, {} there now{left}",
+        "{at} {reason}: {} looks in {:.0} s; {} appeared, {} there now",
         report.looks, report.seconds, report.appeared, report.present
     );
     [vec![String::new()], wrapped(&words, width)].concat()

@@ -14,7 +14,6 @@ use quell_units::Span;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Options of `quell page`.
 #[derive(Debug, Args)]
 pub struct PageArgs {
     /// The pages; https:// where no scheme is given
@@ -59,7 +58,6 @@ pub struct PageArgs {
     pub json: Json,
 }
 
-/// `quell page`.
 pub fn page(args: &PageArgs) -> Result<ExitCode, Failure> {
     let urls = args.urls.iter().map(|url| address(url, args.any_scheme));
     let plan = PagePlan {

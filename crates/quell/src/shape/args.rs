@@ -1,8 +1,7 @@
 //! What a person types after `quell shape`.
 
 use crate::failure::Failure;
-use crate::options::{Family, Guest, Json, Place};
-use crate::secret::SecretFile;
+use crate::options::{Family, Guest, Json, Place, SecretFile};
 use clap::{Args, ValueEnum};
 use quell_act::{Machine, Patience, patience};
 use quell_policy::{
@@ -37,7 +36,6 @@ pub struct Root {
     pub root: PathBuf,
 }
 
-/// Options of `quell shape plan`.
 #[derive(Debug, Args)]
 pub struct PlanArgs {
     #[command(flatten)]
@@ -62,7 +60,6 @@ pub struct ConfirmWithin {
     pub confirm_within: Option<Patience>,
 }
 
-/// Options of `quell shape apply`.
 #[derive(Debug, Args)]
 pub struct ApplyArgs {
     #[command(flatten)]
@@ -81,7 +78,6 @@ pub struct ApplyArgs {
     pub json: Json,
 }
 
-/// Options of `quell shape confirm`.
 #[derive(Debug, Args)]
 pub struct ConfirmArgs {
     /// The interface; all that wait where absent
@@ -93,7 +89,6 @@ pub struct ConfirmArgs {
     pub json: Json,
 }
 
-/// Options of `quell shape off`.
 #[derive(Debug, Args)]
 pub struct OffArgs {
     /// The interface
@@ -116,7 +111,6 @@ pub struct OffArgs {
     pub json: Json,
 }
 
-/// Options of `quell shape status`.
 #[derive(Debug, Args)]
 pub struct StatusArgs {
     /// The interface; all where absent
@@ -131,7 +125,6 @@ pub struct StatusArgs {
     pub json: Json,
 }
 
-/// Options of `quell shape recover`.
 #[derive(Debug, Args)]
 pub struct RecoverArgs {
     #[command(flatten)]
@@ -153,7 +146,6 @@ pub struct WatchdogArgs {
     pub limit: u64,
 }
 
-/// Options of `quell shape change`.
 #[derive(Debug, Args)]
 pub struct ChangeArgs {
     /// The subscriber
@@ -183,7 +175,6 @@ pub struct ChangeArgs {
     pub json: Json,
 }
 
-/// Options of `quell shape hold`.
 #[derive(Debug, Args)]
 pub struct HoldArgs {
     /// The interface
@@ -196,7 +187,6 @@ pub struct HoldArgs {
     pub state: StateArgs,
 }
 
-/// Options of `quell shape persist`.
 #[derive(Debug, Args)]
 pub struct PersistArgs {
     /// The interface
@@ -210,7 +200,6 @@ pub struct PersistArgs {
     pub json: Json,
 }
 
-/// Options of `quell shape prove`.
 #[derive(Debug, Args)]
 pub struct ProveArgs {
     /// The interface
@@ -239,7 +228,6 @@ pub struct ProveArgs {
     pub json: Json,
 }
 
-/// Options of `quell shape try`.
 #[derive(Debug, Args)]
 pub struct TryArgs {
     #[command(flatten)]
@@ -305,7 +293,6 @@ impl From<TargetArg> for RecipeTarget {
     }
 }
 
-/// Options of `quell shape recipe`.
 #[derive(Debug, Args)]
 pub struct RecipeArgs {
     /// Where it is pasted
@@ -334,7 +321,6 @@ pub enum ImportFormat {
     Libreqos,
 }
 
-/// Options of `quell shape import`.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
     /// Whose file it is

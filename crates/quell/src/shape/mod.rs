@@ -73,7 +73,6 @@ fn print(
     Ok(())
 }
 
-/// `quell shape plan`.
 pub fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open()?;
     let mut plan = args.wanted.plan(&mut kernel)?;
@@ -95,7 +94,6 @@ fn no_aqm(plan: &mut LinePlan) -> String {
     lines("! ", &why, columns())
 }
 
-/// `quell shape apply`.
 pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open_to_change()?;
     let mut plan = args.wanted.plan(&mut kernel)?;
@@ -133,7 +131,6 @@ pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `quell shape change`.
 pub fn change(args: &ChangeArgs) -> Result<ExitCode, Failure> {
     let ChangeArgs { up, down, up_floor, down_floor, .. } = *args;
     if [up, down, up_floor, down_floor].iter().all(Option::is_none) {
@@ -153,7 +150,6 @@ pub fn change(args: &ChangeArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `quell shape confirm`.
 pub fn confirm(args: &ConfirmArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open_to_change()?;
     let logs = args.state.logs();
@@ -170,7 +166,6 @@ pub fn confirm(args: &ConfirmArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `quell shape off`.
 pub fn off(args: &OffArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open_to_change()?;
     let (logs, device) = (args.state.logs(), args.device.as_str());
@@ -205,7 +200,6 @@ pub fn off(args: &OffArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `quell shape recover`.
 pub fn recover(args: &RecoverArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open_to_change()?;
     let logs = args.state.logs();
@@ -223,7 +217,6 @@ pub fn recover(args: &RecoverArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `quell shape status`.
 pub fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     if let Some(every) = args.watch {
         return watch(args, every);
@@ -270,7 +263,6 @@ fn watch(args: &StatusArgs, every: Span) -> Result<ExitCode, Failure> {
     }
 }
 
-/// `quell shape hold`.
 pub fn hold(args: &HoldArgs) -> Result<ExitCode, Failure> {
     use std::io::Write;
     let mut ready = || {
@@ -283,7 +275,6 @@ pub fn hold(args: &HoldArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `quell shape-watchdog`.
 pub fn guard(args: &WatchdogArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open()?;
     let watched = quell_act::watch(&args.log, (args.applier, args.at), args.limit, &mut kernel);
@@ -293,14 +284,12 @@ pub fn guard(args: &WatchdogArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `quell shape persist`.
 pub fn persist(args: &PersistArgs) -> Result<ExitCode, Failure> {
     let report = persist::persist(&args.state.logs(), &args.device, &args.root.root)?;
     print(&report, args.json, || text::persisted(&report))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// `quell shape prove`.
 pub fn prove(args: &ProveArgs) -> Result<ExitCode, Failure> {
     let (logs, device) = (args.state.logs(), args.device.as_str());
     let log = logs.of(&mut open()?, device)?;
@@ -381,7 +370,6 @@ pub fn prove(args: &ProveArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(report.failed())))
 }
 
-/// `quell shape try`.
 pub fn try_it(args: &TryArgs) -> Result<ExitCode, Failure> {
     let policy = args.line.both_ways()?;
     if policy.tree.is_some() {
@@ -433,7 +421,6 @@ fn lab_run(
     }
 }
 
-/// `quell shape recipe`.
 pub fn recipe(args: &RecipeArgs) -> Result<ExitCode, Failure> {
     let policy = args.line.both_ways()?;
     let target = args.target.into();
@@ -468,7 +455,6 @@ pub fn recipe(args: &RecipeArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `quell shape import`.
 pub fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
     let text = text_of(&args.file)?;
     let imported = match args.format {

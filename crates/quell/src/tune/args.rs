@@ -2,18 +2,14 @@
 
 use crate::failure::Failure;
 use crate::host::{self, Found, Usual};
-use crate::options::{Guest, Json};
-use crate::secret::SecretFile;
+use crate::options::{Guest, Json, SecretFile};
 use crate::shape::ConfirmWithin;
 use clap::Args;
 use quell_netlink::Prefix;
-use quell_sys::wait::Bell;
 use quell_tuning::{Folders, Role, TuningError, Wish};
 use quell_units::{Bytes, Rate, Span};
 use std::path::PathBuf;
-use std::sync::Arc;
 
-/// Options of `quell tune plan`.
 #[derive(Debug, Args)]
 pub struct PlanArgs {
     #[command(flatten)]
@@ -50,7 +46,6 @@ pub struct ProveArgs {
     pub guest: Guest,
 }
 
-/// Options of `quell tune apply`.
 #[derive(Debug, Args)]
 pub struct ApplyArgs {
     #[command(flatten)]
@@ -84,7 +79,6 @@ pub struct StatusArgs {
     pub json: Json,
 }
 
-/// Options of `quell tune revert`.
 #[derive(Debug, Args)]
 pub struct RevertArgs {
     /// Bring back also what somebody else has changed since
@@ -178,8 +172,7 @@ pub fn found(host: &str) -> Result<Found, Failure> {
 /// The least time between a SYN and its answer. One that refuses answers too.
 fn measured(host: &str) -> Result<Span, Failure> {
     let found = found(host)?;
-    let stop = Arc::new(Bell::new().map_err(Failure::system)?);
-    crate::interrupt::listen(&stop)?;
+    let stop = crate::interrupt::bell()?;
     quell_tuning::least_rtt(found.to, &stop).map_err(|error| match error {
         TuningError::System(why) => Failure::system(why + &found.hint()),
         other => other.into(),

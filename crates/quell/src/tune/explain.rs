@@ -10,7 +10,6 @@ use quell_tuning::{HostFacts, KEYS, default_of, dotted};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
-/// Options of `quell tune explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
     /// handbook, others, or a setting
@@ -20,7 +19,6 @@ pub struct ExplainArgs {
     pub json: Json,
 }
 
-/// `quell tune explain`.
 pub fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let host = this_host()?;
     let (text, document) = match args.what.as_str() {

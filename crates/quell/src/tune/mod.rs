@@ -1,7 +1,6 @@
 //! `quell tune`: what is typed becomes calls of `quell_tuning`, and what these report becomes text or JSON.
 
 mod args;
-pub mod commands;
 mod explain;
 mod prove;
 mod text;
@@ -39,7 +38,6 @@ fn print(report: &Value, json: Json, text: impl FnOnce() -> String) {
     }
 }
 
-/// `quell tune plan`.
 pub fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
     let tuner = Tuner::new(args.wish.wish()?, &args.folders.folders())?;
     let proof = match args.prove.prove.as_deref() {
@@ -60,7 +58,6 @@ pub fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// `quell tune apply`.
 pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
     let tuner = Tuner::new(args.wish.wish()?, &args.folders.folders())?;
     let keep = !args.for_now;
@@ -127,7 +124,6 @@ fn remarks(
     said
 }
 
-/// `quell tune confirm`.
 pub fn confirm(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let steps = quell_tuning::confirm(&args.folders.folders())?;
     print(&json!({ "confirmed": true, "steps": steps }), args.json, || {
@@ -136,14 +132,12 @@ pub fn confirm(args: &StatusArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `quell tune status`.
 pub fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let status = report::status(&args.folders.folders())?;
     print(&json!(status), args.json, || text::status(&status, &args.folders.words()));
     Ok(if status.in_order() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// `quell tune revert`.
 pub fn revert(args: &RevertArgs) -> Result<ExitCode, Failure> {
     let changed_too = match (args.all, args.keep_changed) {
         (true, _) => Some(true),
@@ -165,7 +159,6 @@ pub fn revert(args: &RevertArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `quell tune recover`.
 pub fn recover(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let (found, steps) = quell_tuning::recover(&args.folders.folders())?;
     print(&json!({ "recovered": found, "steps": steps }), args.json, || {

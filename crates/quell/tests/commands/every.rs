@@ -263,8 +263,8 @@ fn a_change_is_not_blamed_for_what_is_wrong_in_the_file() {
     let dir = dir();
     dir.write("my.toml", BASE.replace("\"500B\"", "\"4B\""));
     let error = dir.run("my.toml", &["--duration", "5s", "--repeat", "0"]).refused(2);
-    says(&error, &["my.toml with repeat=0: repeat = 0", "my.toml, line 60: probe `call`"]);
-    assert!(!error.contains("5s"), "{error}");
+    says(&error, &["my.toml, line 60: probe `call`"]);
+    assert!(!error.contains("5s") && !error.contains("my.toml with"), "{error}");
 }
 
 #[test]

@@ -110,8 +110,6 @@ fn what_can_not_be_is_refused_with_advice() {
         (&["rr", "localhost", "--port", "3"], &["--port", "HOST"]),
         (&["rr", "name.invalid"], &["name.invalid", "HOST:PORT"]),
         (&["rr", "127.0.0.1", "-6"], &["IPv6"]),
-        (&["rr", "--serve"], &["quell serve", "same port"]),
-        (&["rr", "--serve", "--bind", "::", "--max-connections", "9"], &["`quell serve`"]),
     ] {
         says(&said(program(arguments), arguments).refused(2), words);
     }

@@ -6,8 +6,8 @@
 //!        └── else ──► left out, with the reason
 //! ```
 
-use crate::failure::Failure;
-use quell_experiment::spec::Experiment;
+use super::host_lacking;
+use crate::spec::Experiment;
 use quell_lab::cell::{CellPlan, ChangeWhat};
 use quell_policy::without_fq_codel;
 
@@ -16,12 +16,10 @@ pub const INSTEAD: &str =
     "run it in the guest kernel instead, which needs no rights: --kernel guest";
 
 /// What the running kernel lacks for these plans, a line each, as it answered.
-pub fn of_the_host(plans: &[CellPlan]) -> Result<Vec<String>, Failure> {
-    quell_experiment::run::host_lacking(plans).map_err(|why| {
-        Failure::system(format!(
-            "no network can be made on the running kernel: {}\n{INSTEAD}",
-            why.trim_start_matches("quell: ")
-        ))
+pub fn of_the_host(plans: &[CellPlan]) -> Result<Vec<String>, String> {
+    host_lacking(plans).map_err(|why| {
+        let why = why.trim_start_matches("quell: ");
+        format!("no network can be made on the running kernel: {why}\n{INSTEAD}")
     })
 }
 
@@ -30,7 +28,7 @@ pub fn of_the_host(plans: &[CellPlan]) -> Result<Vec<String>, Failure> {
 pub fn stand_in(
     experiment: &mut Experiment,
     plans: &mut Vec<CellPlan>,
-) -> Result<Vec<String>, Failure> {
+) -> Result<Vec<String>, String> {
     let mut said = Vec::new();
     let optional = experiment.scenario.iter().filter(|s| s.optional);
     for name in optional.map(|s| s.name.clone()).collect::<Vec<_>>() {
@@ -66,7 +64,7 @@ pub fn stand_in(
     }
     if plans.is_empty() {
         said.push("the running kernel can carry none of the scenarios".into());
-        return Err(Failure::system(said.join("\n")));
+        return Err(said.join("\n"));
     }
     Ok(said)
 }

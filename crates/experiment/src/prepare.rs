@@ -1,0 +1,158 @@
+//! An experiment as a person asks for it, ready to run: found, changed as asked, checked, planned.
+//!
+//! ```text
+//!   name or file ─► text ──--set──► text ──parse──► Experiment ──spread, check──► plans, of which --only keeps some
+//! ```
+
+use crate::plan::{NotBelow, not_below};
+use crate::spec::check::CheckError;
+use crate::spec::load_file::ReadError;
+use crate::spec::{Experiment, load_file, set};
+use crate::sweep::{self, Places, SweepError};
+use crate::{builtin, nearest};
+use quell_lab::cell::CellPlan;
+use std::path::Path;
+
+/// Why an experiment can't be run as it was asked for.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct PrepareError(String);
+
+impl PrepareError {
+    fn of(error: impl std::fmt::Display) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// The text of an experiment, by name or path, and what to call it in errors.
+pub fn text_of(experiment: &str) -> Result<(String, String), PrepareError> {
+    if let Some(text) = builtin::find(experiment) {
+        return Ok((experiment.into(), text.into()));
+    }
+    let path = Path::new(experiment);
+    if !path.exists() && !experiment.contains(['/', '.']) {
+        let names = builtin::ALL.map(|(name, _)| name);
+        return Err(PrepareError::of(format!(
+            "there is no experiment `{experiment}`, built in or as a file{}",
+            nearest::hint(experiment, &names)
+        )));
+    }
+    let text = load_file::read_file(path).map_err(PrepareError::of)?;
+    Ok((experiment.into(), text))
+}
+
+/// An experiment that was read, changed as asked and checked.
+pub struct Ready {
+    /// Its text, changes made.
+    pub text: String,
+    pub experiment: Experiment,
+    pub plans: Vec<CellPlan>,
+    /// What a person should know before it runs, each a sentence.
+    pub warnings: Vec<String>,
+}
+
+/// Reads, changes and checks an experiment; `only` names the scenarios that are wanted.
+pub fn prepare(name: &str, changes: &[String], only: &[String]) -> Result<Ready, PrepareError> {
+    let (name, original) = text_of(name)?;
+    // Errors in the file itself are told with its own lines, before any change.
+    let unchanged = load_file::parse(&name, &original).map_err(PrepareError::of)?;
+    let mut text = set::apply(&original, changes).map_err(PrepareError::of)?;
+    let mut read = load_file::parse(&name, &text)
+        .map_err(|e| PrepareError::of(misread(&name, &original, changes, &e)))?;
+    let mut warnings = Vec::new();
+    let (without, left_out) = of_another_network(&unchanged, &read);
+    if !without.is_empty() {
+        text = set::apply(&text, &without).map_err(PrepareError::of)?;
+        read = load_file::parse(&name, &text).map_err(PrepareError::of)?;
+        warnings.extend(left_out.into_iter().map(|what| {
+            format!("{what} are left out: they belong to the network as the file has it")
+        }));
+    }
+    let (mut experiment, mut plans) = sweep::spread(&text, &read).map_err(|e| match e {
+        SweepError::Check(e) => PrepareError::of(misfit(&name, &original, changes, &e)),
+        other => PrepareError::of(format!("{name}: {other}")),
+    })?;
+    // A swept scenario goes by the name that it has in the file, too: all of its values.
+    let places = Places::of(&read);
+    let base = |scenario: &str| places.get(scenario).map(|(base, _)| base);
+    let is_wanted = |scenario: &str| {
+        only.iter().any(|o| o == scenario || base(scenario).is_some_and(|base| base == o))
+    };
+    let names: Vec<&str> =
+        experiment.scenario.iter().chain(&read.scenario).map(|s| s.name.as_str()).collect();
+    if let Some(wanted) = only.iter().find(|w| !names.contains(&w.as_str())) {
+        let hint = nearest::hint(wanted, &names);
+        return Err(PrepareError::of(format!("{name} has no scenario `{wanted}`{hint}")));
+    }
+    if !only.is_empty() {
+        plans.retain(|p| is_wanted(&p.id.scenario));
+        experiment.scenario.retain(|s| is_wanted(&s.name));
+        // A change without scenarios is one in all: those of other scenarios go.
+        let other = |s: &[String]| !s.is_empty() && !s.iter().any(|s| only.contains(s));
+        experiment.timeline.retain(|change| !other(&change.scenarios));
+        for change in &mut experiment.timeline {
+            change.scenarios.retain(|s| only.contains(s));
+        }
+    }
+    warnings.extend(not_below(&plans).iter().map(NotBelow::to_string));
+    Ok(Ready { text, experiment, plans, warnings })
+}
+
+/// The changes that take out what the file has of another network than this one, and what that is: published figures, and claims that nobody changed.
+fn of_another_network(original: &Experiment, read: &Experiment) -> (Vec<String>, Vec<String>) {
+    if original.topology == read.topology && original.timeline == read.timeline {
+        return (Vec::new(), Vec::new());
+    }
+    let published = read.scenario.iter().filter(|s| !s.published.is_empty());
+    let mut without: Vec<String> =
+        published.map(|s| format!("scenario.{}.published={{}}", s.name)).collect();
+    let mut what = Vec::new();
+    if !without.is_empty() {
+        what.push("published figures".to_owned());
+    }
+    if !read.expect.is_empty() && original.expect == read.expect {
+        without.push("expect=[]".to_owned());
+        what.push(format!("{} expectations", read.expect.len()));
+    }
+    (without, what)
+}
+
+/// The change that made an error, or all of them where no single one did: the person knows neither the changed text nor its lines.
+/// `same` tells whether a text gets the same error.
+fn blamed(original: &str, changes: &[String], same: impl Fn(&str) -> bool) -> String {
+    let made_it = |count: &usize| set::apply(original, &changes[..*count]).is_ok_and(|t| same(&t));
+    match (1..=changes.len()).find(made_it) {
+        Some(count) => changes[count - 1].clone(),
+        None => changes.join(", "),
+    }
+}
+
+/// An error of reading, told of the change that made it.
+fn misread(name: &str, original: &str, changes: &[String], error: &ReadError) -> String {
+    let ReadError::Text { why, .. } = error else { return error.to_string() };
+    let same = |text: &str| {
+        let error = load_file::parse(name, text).err();
+        matches!(error, Some(ReadError::Text { why: again, .. }) if again == *why)
+    };
+    format!("{name} with {}: {why}", blamed(original, changes, same))
+}
+
+/// What does not fit together: told with the file's lines where the file itself is wrong, else of the change that made it so.
+fn misfit(name: &str, original: &str, changes: &[String], error: &CheckError) -> String {
+    let of = |text: &str| {
+        let read = load_file::parse(name, text);
+        match read.map(|e| sweep::spread(text, &e)) {
+            Ok(Err(SweepError::Check(e))) => e.problems,
+            _ => Vec::new(),
+        }
+    };
+    let problems = of(original);
+    if !problems.is_empty() {
+        return CheckError { problems }.told(name, original);
+    }
+    let told = error.problems.iter().map(|problem| {
+        let change = blamed(original, changes, |text| of(text).contains(problem));
+        format!("{name} with {change}: {}", problem.text)
+    });
+    told.collect::<Vec<_>>().join("\n")
+}
