@@ -76,7 +76,7 @@ pub(crate) fn document(canvas: Canvas, title: &str, w: u32, h: u32) -> Drawing {
     let theme = canvas.theme;
     let style = match theme {
         Theme::Adaptive => format!("<style>{}</style>\n", style_sheet()),
-        Theme::Light | Theme::Dark => String::new(),
+        Theme::Light => String::new(),
     };
     let svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"quell-chart\" width=\"{w}\" height=\"{h}\" \

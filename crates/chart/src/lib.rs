@@ -62,4 +62,4 @@ pub use figure::{Figure, Legend, Panel};
 pub use mark::{Band, Bars, Boxes, Ecdf, FiveNumbers, Mark, Polyline, Scatter, Spans, Stack};
 pub use sheet::{Sheet, Tone, Type};
 pub use svg::{Rect, TextBox, TextRole};
-pub use theme::{Look, Theme, looks};
+pub use theme::{Look, Theme, looks, style_sheet};

@@ -13,9 +13,6 @@ use crate::thin::{self, PixelPoint};
 use crate::ticks;
 use std::fmt::Write as _;
 
-/// Markers drawn in a panel; more would only make the file large.
-const MARKERS: usize = 24_000;
-
 /// A panel's coordinate system in pixels. The origin is the corner of the area that clips.
 pub(crate) struct Frame<'a> {
     pub panel: &'a Panel,
@@ -51,7 +48,6 @@ impl Frame<'_> {
     pub(crate) fn draw(&self, canvas: &mut Canvas) {
         let grouped = |mark: &&Mark| matches!(mark, Mark::Boxes(_) | Mark::Bars(_));
         let groups = self.panel.marks.iter().filter(grouped).count();
-        let scatters = self.panel.marks.iter().filter(|m| matches!(m, Mark::Scatter(_))).count();
         let mut group = 0;
         for mark in &self.panel.marks {
             match mark {
@@ -62,9 +58,7 @@ impl Frame<'_> {
                     self.line(canvas, &line.name, &places, line.step.then_some(&ends));
                 }
                 Mark::Ecdf(ecdf) => self.ecdf(canvas, &ecdf.name, &ecdf.points),
-                Mark::Scatter(scatter) => {
-                    self.scatter(canvas, &scatter.name, &scatter.points, scatters);
-                }
+                Mark::Scatter(scatter) => self.scatter(canvas, &scatter.name, &scatter.points),
                 Mark::Stack(stack) => self.stack(canvas, stack),
                 Mark::Band(band) => self.band(canvas, &band.name, &band.points),
                 Mark::Boxes(boxes) => {
@@ -159,19 +153,18 @@ impl Frame<'_> {
         self.line(canvas, name, &places, Some(&|_| None));
     }
 
-    fn scatter(&self, canvas: &mut Canvas, name: &str, points: &[(f64, f64)], series: usize) {
+    fn scatter(&self, canvas: &mut Canvas, name: &str, points: &[(f64, f64)]) {
         let slot = self.series.slot(name);
         let places: Vec<(f64, f64)> =
             points.iter().filter_map(|&(x, y)| self.place(x, y)).collect();
-        let kept = thin::scatter(&places, MARKERS / series.max(1));
         // Many points get smaller, so that dense places still show their shape.
-        let r = match kept.len() as f64 / self.columns() {
+        let r = match places.len() as f64 / self.columns() {
             crowd if crowd < 0.25 => 2.8,
             crowd if crowd < 1.0 => 2.2,
             crowd if crowd < 4.0 => 1.6,
             _ => 1.1,
         };
-        markers(canvas, &kept, slot, r, 0.75);
+        markers(canvas, &places, slot, r, 0.75);
     }
 
     fn stack(&self, canvas: &mut Canvas, stack: &Stack) {
@@ -333,6 +326,8 @@ fn path(
     let mut last = (0.0, 0.0);
     for i in kept.iter().copied().chain([usize::MAX]) {
         match places.get(i).copied().flatten() {
+            // Nobody sees a step of a third of a pixel.
+            Some((x, y)) if run > 1 && (x - last.0).abs().max((y - last.1).abs()) < 0.34 => {}
             Some((x, y)) => {
                 let _ = match (run, step.is_some()) {
                     (0, _) => write!(d, "M{} {}", num(x, 1), num(y, 1)),

@@ -48,8 +48,8 @@ impl Drawing {
     /// The drawing as a PDF of one page, 96 CSS pixels to an inch.
     ///
     /// # Errors
-    /// [`ChartError::FontMissing`] and [`ChartError::TextLost`] when words would be left out, [`ChartError::Svg`] for an adaptive drawing: draw
-    /// with [`Theme::Light`] or [`Theme::Dark`]. [`ChartError::Encode`] when a font could not be cut to what is used.
+    /// [`ChartError::TextLost`] when words would be left out, [`ChartError::Svg`] for an adaptive drawing, [`ChartError::Encode`] when a font
+    /// could not be cut to what is used.
     pub fn pdf(&self) -> Result<Vec<u8>, ChartError> {
         let tree = tree(self, fonts())?;
         let mut page = Page {

@@ -25,9 +25,8 @@ impl Drawing {
     /// The drawing as PNG with `scale` pixels for each CSS pixel.
     ///
     /// # Errors
-    /// [`ChartError::Size`] when a side would be empty or above 16 384 px. [`ChartError::FontMissing`] and
-    /// [`ChartError::TextLost`] when the renderer would leave words out. [`ChartError::Svg`] for an adaptive
-    /// drawing, as the renderer knows no CSS variables: draw with [`Theme::Light`] or [`Theme::Dark`].
+    /// [`ChartError::Size`] when a side would be empty or above 16 384 px, [`ChartError::TextLost`] when the renderer would leave words out,
+    /// [`ChartError::Svg`] for an adaptive drawing, as the renderer knows no CSS variables.
     pub fn png(&self, scale: f32) -> Result<Vec<u8>, ChartError> {
         render_with(self, scale, fonts())
     }
@@ -92,7 +91,7 @@ mod tests {
         let empty = Arc::new(fontdb::Database::new());
         assert!(matches!(
             render_with(&drawing, 1.0, empty),
-            Err(ChartError::FontMissing { loaded: 0, .. })
+            Err(ChartError::TextLost { drawn: 0, .. })
         ));
     }
 

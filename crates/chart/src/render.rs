@@ -21,21 +21,6 @@ pub(crate) fn fonts() -> Arc<fontdb::Database> {
         .clone()
 }
 
-fn check_fonts(db: &fontdb::Database) -> Result<(), ChartError> {
-    for weight in [400, 700] {
-        let query = fontdb::Query {
-            families: &[fontdb::Family::Name(FAMILY)],
-            weight: fontdb::Weight(weight),
-            ..fontdb::Query::default()
-        };
-        let found = db.query(&query).and_then(|id| db.face(id)).map(|face| face.weight.0);
-        if found != Some(weight) {
-            return Err(ChartError::FontMissing { family: FAMILY, weight, loaded: db.len() });
-        }
-    }
-    Ok(())
-}
-
 /// Whether text surely has ink: the embedded font draws all of ASCII, but not every script and no invisible
 /// character, and a picture isn't refused for those.
 fn has_ink(text: &str) -> bool {
@@ -62,9 +47,8 @@ pub(crate) fn tree(
     fonts: Arc<fontdb::Database>,
 ) -> Result<usvg::Tree, ChartError> {
     if drawing.theme == Theme::Adaptive {
-        return Err(ChartError::Svg("it uses CSS variables; draw it light or dark".to_owned()));
+        return Err(ChartError::Svg("it uses CSS variables; draw it light".to_owned()));
     }
-    check_fonts(&fonts)?;
     let options =
         usvg::Options { fontdb: fonts, font_family: FAMILY.to_owned(), ..usvg::Options::default() };
     let tree = usvg::Tree::from_str(&drawing.svg, &options)

@@ -167,7 +167,7 @@ impl Canvas {
             num(x, 2),
             num(y, 2),
             num(look.size, 2),
-            look.paint.colour(self.theme),
+            look.paint.colour(),
             Paint::classes(self.theme, Some(look.paint), None)
         );
     }
@@ -185,7 +185,7 @@ impl Canvas {
             num(r.y, 2),
             num(r.w.max(0.0), 2),
             num(r.h.max(0.0), 2),
-            fill.colour(self.theme),
+            fill.colour(),
             Paint::classes(self.theme, Some(fill), None)
         );
     }
@@ -228,13 +228,13 @@ impl Canvas {
             return;
         }
         let classes = Paint::classes(self.theme, fill, stroke.map(|(paint, _, _)| paint));
-        let fill = fill.map_or("none", |paint| paint.colour(self.theme));
+        let fill = fill.map_or("none", |paint| paint.colour());
         let _ = write!(self.body, "<path d=\"{d}\" fill=\"{fill}\"{classes}");
         if let Some((paint, width, dash)) = stroke {
             let _ = write!(
                 self.body,
                 " stroke=\"{}\" stroke-width=\"{}\"",
-                paint.colour(self.theme),
+                paint.colour(),
                 num(width, 2)
             );
             if let Some(dash) = dash {

@@ -1,10 +1,9 @@
 //! Fewer points, same picture.
 //!
 //! A line keeps, in each column of one pixel, its first, lowest, highest and last point (the M4 aggregation of
-//! Jugel et al., VLDB 2014), so that a spike of a single sample survives. Scatter keeps one point for each small
-//! cell, and the lowest and highest of each column.
+//! Jugel et al., VLDB 2014), so that a spike of a single sample survives.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// A place in pixels; `None` is a gap.
 pub(crate) type PixelPoint = Option<(f64, f64)>;
@@ -67,40 +66,6 @@ impl PixelColumn {
     }
 }
 
-/// Points to keep of a scatter, at most about `budget` plus two for each column.
-pub(crate) fn scatter(points: &[(f64, f64)], budget: usize) -> Vec<(f64, f64)> {
-    if points.len() <= budget {
-        return points.to_vec();
-    }
-    let mut extremes: BTreeMap<i64, (usize, usize)> = BTreeMap::new();
-    for (i, &(x, y)) in points.iter().enumerate() {
-        let column = extremes.entry(x.floor() as i64).or_insert((i, i));
-        if y < points[column.0].1 {
-            column.0 = i;
-        }
-        if y > points[column.1].1 {
-            column.1 = i;
-        }
-    }
-    let mut kept: BTreeSet<usize> = extremes.into_values().flat_map(|(a, b)| [a, b]).collect();
-    // Coarser cells, until the rest fits. Cells are counted on what the finer cells left.
-    let mut rest: Vec<usize> = (0..points.len()).collect();
-    let mut cell = 1.0;
-    loop {
-        let mut seen = std::collections::HashSet::with_capacity(rest.len().min(1 << 16));
-        rest.retain(|&i| {
-            let (x, y) = points[i];
-            seen.insert(((x / cell).floor() as i64, (y / cell).floor() as i64))
-        });
-        if rest.len() <= budget || cell > 64.0 {
-            break;
-        }
-        cell *= 1.4;
-    }
-    kept.extend(rest);
-    kept.into_iter().map(|i| points[i]).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,9 +77,6 @@ mod tests {
         points[654_321] = Some((392.6, 3.0));
         let kept = line(&points, 600.0);
         assert!(kept.contains(&654_321) && kept.len() <= 4 * 601, "{}", kept.len());
-        let places: Vec<_> = points.iter().flatten().copied().collect();
-        let kept = scatter(&places, 3000);
-        assert!(kept.contains(&(392.6, 3.0)) && kept.len() <= 3000 + 2 * 601, "{}", kept.len());
     }
 
     #[test]

@@ -272,7 +272,7 @@ fn source(text: &str) -> Result<ClaimSource, String> {
         return Err(format!("`{text}` does not say what is meant; {form}"));
     };
     let metric = Metric::parse(metric).ok_or_else(|| {
-        let names = Metric::NAMES.map(|(n, _)| n);
+        let names = Metric::NAMES.map(|(n, ..)| n);
         format!("`{metric}` is not measured{}", crate::nearest::hint(metric, &names))
     })?;
     let (probe, stream) = match probe.split_once('/') {

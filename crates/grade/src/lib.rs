@@ -20,7 +20,6 @@ pub const IDLE_ALLOWANCE_MS: f64 = 50.0;
 /// Round trips that a page takes one after the other.
 pub const PAGE_ROUND_TRIPS: f64 = 10.0;
 
-/// What a line is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Use {
@@ -48,7 +47,6 @@ pub const REQUIREMENTS: [UseRequirement; 3] = [
     UseRequirement { of: Use::Page, added_ms: [200.0, 1000.0], loss: [0.02, 0.1] },
 ];
 
-/// Whether a use works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UseOutcome {
@@ -67,7 +65,6 @@ pub enum Grade {
     F,
 }
 
-/// What was measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadedDelay {
     /// Median round trip without the load, in milliseconds; the least that was seen where nothing else is known.
@@ -80,17 +77,14 @@ pub struct LoadedDelay {
     pub loss: f64,
     /// Mean difference between one round trip and the next, where it is known.
     pub jitter_ms: Option<f64>,
-    /// Answers.
     pub samples: usize,
     /// Beside what, as `beside a full upload`; empty of a line of which nobody knows what it carries.
     pub load: String,
     /// Connections that made the load.
     pub connections: u32,
-    /// For how long.
     pub seconds: f64,
 }
 
-/// What it means for a use.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct UseResult {
     #[serde(rename = "use")]
@@ -102,7 +96,6 @@ pub struct UseResult {
     pub quality_of_outcome: f64,
 }
 
-/// What it means.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Assessment {
     pub grade: Grade,

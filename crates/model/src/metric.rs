@@ -5,142 +5,99 @@ use quell_units::{Rate, Ratio, Span};
 /// The least and the most that a value can be, mostly the same.
 pub type MetricRange = (f64, f64);
 
-/// What can be claimed something about.
+/// What can be claimed something about: shares from 0 to 1, times in seconds, rates in bits per second, counts. Up is to the reflector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Metric {
-    /// Share of packets lost on their whole way, 0 to 1.
     Loss,
-    /// Share of packets lost on the way to the reflector, 0 to 1.
     LossUp,
-    /// Share of packets lost on the way back, 0 to 1.
     LossDown,
     /// Jitter (the mean of RFC 3550's |D|), in seconds, of what has only one.
     Jitter,
-    /// Jitter of the way to the reflector, in seconds.
     JitterUp,
-    /// Jitter of the way back, in seconds.
     JitterDown,
-    /// Jitter of the round trip, in seconds.
     JitterRtt,
-    /// Least round-trip time, in seconds.
     RttMin,
-    /// Mean round-trip time, in seconds.
     RttMean,
-    /// Median round-trip time, in seconds.
     RttP50,
-    /// 90 % of round-trip times are at most this, in seconds.
     RttP90,
-    /// 99 % of round-trip times are at most this, in seconds.
     RttP99,
-    /// Greatest round-trip time, in seconds.
     RttMax,
-    /// Goodput in bits per second.
     Goodput,
     /// Share of all that was delivered in the cell over the same line in the same direction, 0 to 1.
     Share,
     Sent,
     /// Packets that came back or arrived.
     Received,
-    /// Packets that came twice.
     Duplicates,
     /// Packets that were overtaken (RFC 4737).
     Reordered,
-    /// TCP segments sent again.
     Retransmits,
     /// CPU time of both ends for each megabyte (10⁶ bytes) that arrived, in seconds.
     Cpu,
-    /// One-way delay to the reflector, median, in seconds.
     UpP50,
-    /// One-way delay back, median, in seconds.
     DownP50,
-    /// Packets lost on the way to the reflector.
     LostUp,
-    /// Packets lost on the way back.
     LostDown,
-    /// Mean time until a page's document was read and parsed, in seconds.
     Doc,
-    /// Mean time until anything of a page was painted, in seconds.
     Paint,
     /// Mean time until a first text or picture of a page was painted, in seconds.
     Fcp,
     /// Mean time until the largest text or picture of a page was painted, in seconds.
     Lcp,
-    /// Mean time until a page was there with all its objects, in seconds.
     Load,
-    /// Standard deviation of the times until a page was there, in seconds.
     LoadSd,
 }
 
 impl Metric {
-    /// All metrics with the names that claims use.
-    pub const NAMES: [(&'static str, Metric); 31] = [
-        ("loss", Metric::Loss),
-        ("loss.up", Metric::LossUp),
-        ("loss.down", Metric::LossDown),
-        ("jitter", Metric::Jitter),
-        ("jitter.up", Metric::JitterUp),
-        ("jitter.down", Metric::JitterDown),
-        ("jitter.rtt", Metric::JitterRtt),
-        ("rtt.min", Metric::RttMin),
-        ("rtt.mean", Metric::RttMean),
-        ("rtt.p50", Metric::RttP50),
-        ("rtt.p90", Metric::RttP90),
-        ("rtt.p99", Metric::RttP99),
-        ("rtt.max", Metric::RttMax),
-        ("goodput", Metric::Goodput),
-        ("share", Metric::Share),
-        ("sent", Metric::Sent),
-        ("received", Metric::Received),
-        ("duplicates", Metric::Duplicates),
-        ("reordered", Metric::Reordered),
-        ("retransmits", Metric::Retransmits),
-        ("cpu", Metric::Cpu),
-        ("up.p50", Metric::UpP50),
-        ("down.p50", Metric::DownP50),
-        ("lost.up", Metric::LostUp),
-        ("lost.down", Metric::LostDown),
-        ("doc", Metric::Doc),
-        ("paint", Metric::Paint),
-        ("fcp", Metric::Fcp),
-        ("lcp", Metric::Lcp),
-        ("load", Metric::Load),
-        ("load.sd", Metric::LoadSd),
-    ];
+    /// All metrics with the names that claims use, and their units.
+    pub const NAMES: [(&'static str, Metric, MetricUnit); 31] = {
+        use MetricUnit::{Count, Rate, Ratio, Time};
+        [
+            ("loss", Metric::Loss, Ratio),
+            ("loss.up", Metric::LossUp, Ratio),
+            ("loss.down", Metric::LossDown, Ratio),
+            ("jitter", Metric::Jitter, Time),
+            ("jitter.up", Metric::JitterUp, Time),
+            ("jitter.down", Metric::JitterDown, Time),
+            ("jitter.rtt", Metric::JitterRtt, Time),
+            ("rtt.min", Metric::RttMin, Time),
+            ("rtt.mean", Metric::RttMean, Time),
+            ("rtt.p50", Metric::RttP50, Time),
+            ("rtt.p90", Metric::RttP90, Time),
+            ("rtt.p99", Metric::RttP99, Time),
+            ("rtt.max", Metric::RttMax, Time),
+            ("goodput", Metric::Goodput, Rate),
+            ("share", Metric::Share, Ratio),
+            ("sent", Metric::Sent, Count),
+            ("received", Metric::Received, Count),
+            ("duplicates", Metric::Duplicates, Count),
+            ("reordered", Metric::Reordered, Count),
+            ("retransmits", Metric::Retransmits, Count),
+            ("cpu", Metric::Cpu, Time),
+            ("up.p50", Metric::UpP50, Time),
+            ("down.p50", Metric::DownP50, Time),
+            ("lost.up", Metric::LostUp, Count),
+            ("lost.down", Metric::LostDown, Count),
+            ("doc", Metric::Doc, Time),
+            ("paint", Metric::Paint, Time),
+            ("fcp", Metric::Fcp, Time),
+            ("lcp", Metric::Lcp, Time),
+            ("load", Metric::Load, Time),
+            ("load.sd", Metric::LoadSd, Time),
+        ]
+    };
 
     pub fn parse(text: &str) -> Option<Metric> {
-        Self::NAMES.iter().find(|(n, _)| *n == text).map(|(_, m)| *m)
+        Self::NAMES.iter().find(|(n, ..)| *n == text).map(|(_, m, _)| *m)
     }
 
     /// Its name in claims.
     pub fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, m)| *m == self).map_or("?", |(n, _)| n)
+        Self::NAMES[self as usize].0
     }
 
     pub fn unit(self) -> MetricUnit {
-        match self {
-            Metric::Loss | Metric::LossUp | Metric::LossDown | Metric::Share => MetricUnit::Ratio,
-            Metric::Goodput => MetricUnit::Rate,
-            Metric::Jitter
-            | Metric::JitterUp
-            | Metric::JitterDown
-            | Metric::JitterRtt
-            | Metric::RttMin
-            | Metric::RttMean
-            | Metric::RttP50
-            | Metric::RttP90
-            | Metric::RttP99
-            | Metric::RttMax
-            | Metric::UpP50
-            | Metric::DownP50
-            | Metric::Doc
-            | Metric::Paint
-            | Metric::Fcp
-            | Metric::Lcp
-            | Metric::Load
-            | Metric::LoadSd
-            | Metric::Cpu => MetricUnit::Time,
-            _ => MetricUnit::Count,
-        }
+        Self::NAMES[self as usize].2
     }
 }
 

@@ -36,7 +36,7 @@ pub struct Comparing {
 /// The metrics of these names.
 pub fn metrics<'a>(names: impl Iterator<Item = &'a String>) -> Result<Vec<Metric>, Failure> {
     let parse = |name: &String| {
-        let known = Metric::NAMES.map(|(name, _)| name);
+        let known = Metric::NAMES.map(|(name, ..)| name);
         let unknown = || {
             Failure::usage(format!("there is no metric `{name}`{}", nearest::hint(name, &known)))
         };

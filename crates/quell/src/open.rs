@@ -17,9 +17,6 @@ pub struct OpenArgs {
     pub runs: RunNames,
     #[command(flatten)]
     pub comparing: Comparing,
-    /// The zoomable picture of one run alone, every packet in it
-    #[arg(long)]
-    pub explore: bool,
     /// File to write, or - for standard output; report.html in the run's folder where absent, of several runs compare.html in the folder of runs
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -61,9 +58,6 @@ fn page(args: &OpenArgs) -> Result<(String, PathBuf), Failure> {
     let part = &args.comparing.part;
     let is_part = !part.streams.is_empty() || !part.scenarios.is_empty();
     if runs.len() > 1 || is_part || args.comparing.is_asked() {
-        if args.explore {
-            return Err(Failure::usage("--explore shows one run, and all of it: leave one out"));
-        }
         let metrics = compare::metrics(args.comparing.metrics.iter())?;
         let page = args
             .comparing
@@ -71,11 +65,7 @@ fn page(args: &OpenArgs) -> Result<(String, PathBuf), Failure> {
         return Ok((page, place.base.join("compare.html")));
     }
     let folder = results::folder_of(place, runs.first().map(String::as_str))?;
-    let run = results::read(&folder)?;
-    if args.explore {
-        return Ok((quell_report::view::render(&run), run.folder.join("view.html")));
-    }
-    let judged = JudgedRun::of(run);
+    let judged = JudgedRun::of(results::read(&folder)?);
     Ok((judged.page(), judged.run.folder.join("report.html")))
 }
 

@@ -122,7 +122,7 @@ fn of_comparison(
     comparison: &Comparison,
 ) -> Result<Option<(Figure, &'static str)>, Failure> {
     let span = args.period.span()?;
-    let delays = compared::Delays::within(comparison, span);
+    let delays = compared::Delays::of(comparison, span);
     let figure = |name: &str| delays.figure(name, PageWidth::Wide);
     if args.list {
         for figures::Name { name, shows } in compared::NAMES {
@@ -173,6 +173,7 @@ fn swept_figure(run: &Run) -> Result<Figure, Failure> {
 
 /// Draws a figure of a run into a file.
 pub fn draw(run: &Run, figure: &str, output: &Path, format: Format) -> Result<(), Failure> {
-    let figure = figures::figure(run, figure).map_err(Failure::usage)?;
+    let wanted = figures::Wanted::default();
+    let figure = figures::figure_with(run.clone(), figure, &wanted).map_err(Failure::unusable)?;
     write_figure(&figure, output, format, USUAL_DPI)
 }

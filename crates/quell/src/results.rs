@@ -103,11 +103,10 @@ pub fn after_run(
         write(path, page.as_bytes())?;
     }
     if as_json.json {
-        let document = json::render(manifest, &opened.results).map_err(Failure::system)?;
-        print!("{}", text::json(&document));
+        println!("{}", crate::text::document(&json::document(manifest, &opened.results)));
     } else {
         print!("{}", opening(&opened));
-        print!("{}", table::render_in(columns(), manifest, &opened.results, &opened.published));
+        print!("{}", table::render(columns(), manifest, &opened.results, &opened.published));
         say(&footnote(&opened));
         say(&verdicts(&manifest.expectations, false));
         print!("{}", kernels(&opened.kernel_changes));
@@ -138,10 +137,9 @@ pub fn told(finished: &Finished, experiment: &Experiment, width: usize) -> Resul
     let opened = open(&finished.folder)?;
     let manifest = &opened.run.manifest;
     went_well(finished, experiment, manifest)?;
-    let document = json::render(manifest, &opened.results).map_err(Failure::system)?;
     Ok(Told {
-        table: table::render_in(width, manifest, &opened.results, &opened.published),
-        document: serde_json::from_str(&document).map_err(Failure::system)?,
+        table: table::render(width, manifest, &opened.results, &opened.published),
+        document: json::document(manifest, &opened.results),
     })
 }
 
@@ -260,7 +258,7 @@ pub fn list(place: &Place, as_json: Json) -> Result<ExitCode, Failure> {
     } else if runs.is_empty() {
         println!("no runs in {}; make one with `quell run home-link`", base.display());
     } else {
-        print!("{}", table::runs_in(columns(), &runs));
+        print!("{}", table::runs(columns(), &runs));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -294,11 +292,11 @@ pub fn whole(run: Run, form: Json, all: bool) -> Result<String, Failure> {
     let opened = JudgedRun::of(run);
     let manifest = &opened.run.manifest;
     if form.json {
-        let document = json::render(manifest, &opened.results).map_err(Failure::system)?;
-        return Ok(text::json(&document));
+        let document = json::document(manifest, &opened.results);
+        return Ok(crate::text::document(&document) + "\n");
     }
     let mut out = opening(&opened);
-    out += &table::render_in(columns(), manifest, &opened.results, &opened.published);
+    out += &table::render(columns(), manifest, &opened.results, &opened.published);
     let mut more = footnote(&opened) + &verdicts(&manifest.expectations, all);
     if let Some(failed) = failed_tasks(manifest) {
         more += &format!("\n{failed}\n");

@@ -15,7 +15,6 @@ use crate::text::columns;
 use crate::{interrupt, results};
 use clap::Args;
 use quell_model::{CellRecord, CellStatus};
-use quell_report::analysis::Followed;
 use quell_report::{Results, table};
 use quell_store::{Run, Standing};
 use quell_sys::clock::monotonic_ns;
@@ -111,17 +110,11 @@ fn follow(folder: &Path, form: Json) -> Result<ExitCode, Failure> {
     let mut alarm = Alarm::new().map_err(Failure::system)?;
     interrupt::listen(&stop)?;
     let mut follower = quell_store::follow(folder).map_err(Failure::unreadable)?;
-    let (mut view, mut followed) = (View::new(form), Followed::default());
+    let mut view = View::new(form);
     let standing = loop {
         let begun = monotonic_ns();
-        let read = follower.read(|cell, event| followed.take(cell, event));
-        let standing = read.map_err(Failure::unreadable)?;
-        let run = follower.run();
-        view.update(run, &|| match standing {
-            // What came at the very end is in its tables alone.
-            Standing::Finished => Results::from(run),
-            _ => followed.results(run),
-        })?;
+        let standing = follower.read().map_err(Failure::unreadable)?;
+        view.update(follower.run())?;
         if standing != Standing::Written || stop.rings() {
             break standing;
         }
@@ -149,10 +142,10 @@ impl View {
         Self { form, screen: is_drawn.then(Screen::new), told: None }
     }
 
-    fn update(&mut self, run: &Run, results: &dyn Fn() -> Results) -> Result<(), Failure> {
+    fn update(&mut self, run: &Run) -> Result<(), Failure> {
         if let Some(screen) = &mut self.screen {
             let (width, height) = screen::size();
-            let text = table::so_far(width, &run.manifest, &results());
+            let text = table::so_far(width, &run.manifest, &Results::from(run));
             Screen::show(&screen.frame(&fitting(&text, height), width));
             return Ok(());
         }
@@ -170,7 +163,7 @@ impl View {
             .filter_map(|(c, t)| (is_over(c) && !std::mem::replace(t, true)).then_some(c))
             .collect();
         // All of them are summed up only where some are told.
-        let results = (self.form.json && !new.is_empty()).then(results);
+        let results = (self.form.json && !new.is_empty()).then(|| Results::from(run));
         for cell in new {
             match &results {
                 Some(results) => line(&object(cell, results)?),
@@ -243,7 +236,7 @@ fn object(cell: &CellRecord, results: &Results) -> Result<Value, Failure> {
         "repeat": cell.id.repeat,
         "status": cell.status,
         "reason": cell.reason,
-        "results": quell_report::json::rows(rows).map_err(Failure::system)?,
+        "results": quell_report::json::rows(rows),
     }))
 }
 

@@ -25,7 +25,6 @@ pub use common::PageWidth;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Name {
-    /// The name, as `quell plot --figure` takes it.
     pub name: &'static str,
     pub shows: &'static str,
 }
@@ -160,15 +159,6 @@ fn list() -> String {
     NAMES.map(|n| n.name).join(", ")
 }
 
-/// A figure of a run, by its name. A run without the data gives a figure that says so.
-///
-/// # Errors
-/// When there is no figure of that name; the answer lists those that there are.
-pub fn figure(run: &Run, name: &str) -> Result<Figure, UnknownFigure> {
-    let subject = Subject::of(run, &Wanted::default(), Which::Usual);
-    Ok(known(name)?.make(subject, PageWidth::Wide).unwrap_or_else(|nothing| nothing.figure))
-}
-
 impl Entry {
     fn make(&self, subject: Subject, shape: PageWidth) -> Made {
         let mut figure = (self.make)(subject, shape)?;
@@ -200,26 +190,16 @@ fn known(name: &str) -> Result<&'static Entry, UnknownFigure> {
     entry.ok_or_else(|| UnknownFigure { name: name.to_owned() })
 }
 
-/// Why there is no figure of the streams that were named.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoFigure {
     #[error(transparent)]
     Unknown(#[from] UnknownFigure),
     #[error("there is no stream {name:?} in this run; there are {}", known.join(", "))]
-    UnknownStream {
-        name: String,
-        /// The run's streams.
-        known: Vec<String>,
-    },
+    UnknownStream { name: String, known: Vec<String> },
     #[error("the figure {figure} would be empty: {why}")]
     Nothing { figure: String, why: String },
     #[error("there is no scenario {name:?} in this run; there are {}", known.join(", "))]
-    UnknownScenario {
-        name: String,
-        /// The run's scenarios.
-        known: Vec<String>,
-    },
-    /// The figure has no place for a stream.
+    UnknownScenario { name: String, known: Vec<String> },
     #[error(
         "{figure} can't show the stream {name:?}: it has nothing of what the figure shows{}",
         beside(shown)
@@ -239,18 +219,10 @@ fn beside(shown: &[String]) -> String {
     }
 }
 
-/// A figure of these streams alone, all of them (queues stay); the usual one where none is named.
+/// A figure of the streams that are named, all of them (queues stay); the usual one where none is.
 ///
 /// # Errors
 /// When there is no figure of that name, no stream of a name, or the figure would leave out a stream that was named.
-pub fn figure_of(run: Run, name: &str, streams: &[String]) -> Result<Figure, NoFigure> {
-    figure_with(run, name, &Wanted { streams, ..Wanted::default() })
-}
-
-/// A figure as it is wanted.
-///
-/// # Errors
-/// As [`figure_of`].
 pub fn figure_with(run: Run, name: &str, wanted: &Wanted) -> Result<Figure, NoFigure> {
     let Wanted { streams, span, .. } = *wanted;
     let entry = known(name)?;
@@ -258,7 +230,7 @@ pub fn figure_with(run: Run, name: &str, wanted: &Wanted) -> Result<Figure, NoFi
     let nothing = |why: String| NoFigure::Nothing { figure: name.to_owned(), why };
     if streams.is_empty() {
         let subject = Subject::of(&run, wanted, Which::Usual);
-        return entry.make(subject, PageWidth::Wide).map_err(|none| nothing(none.why));
+        return entry.make(subject, PageWidth::Wide).map_err(nothing);
     }
     let known = streams_of(&run);
     if let Some(name) = streams.iter().find(|name| !known.contains(name)) {
@@ -275,10 +247,9 @@ pub fn figure_with(run: Run, name: &str, wanted: &Wanted) -> Result<Figure, NoFi
         let (figure, name) = (entry.name.name.to_owned(), name.clone());
         return Err(NoFigure::NotShown { figure, name, shown });
     }
-    entry.make(subject, PageWidth::Wide).map_err(|none| nothing(none.why))
+    entry.make(subject, PageWidth::Wide).map_err(nothing)
 }
 
-/// The names of all streams of packets and flows.
 fn streams_of(run: &Run) -> Vec<String> {
     let packets = run.cells.iter().flat_map(|cell| cell.echoes.iter().map(|s| &s.stream));
     let flows = run.cells.iter().flat_map(|cell| cell.flows.iter().map(|f| &f.stream));
@@ -330,10 +301,4 @@ pub fn named(name: &str) -> Option<Name> {
 pub fn one(run: &Run, name: Name, shape: PageWidth, wanted: &Wanted) -> Option<Figure> {
     let entry = ALL.iter().find(|entry| entry.name == name)?;
     entry.make(Subject::of(run, wanted, Which::Usual), shape).ok()
-}
-
-/// The figures for which a run has data, in the order of the page: the first is the best one.
-pub fn present<'a>(run: &'a Run, wanted: &'a Wanted) -> impl Iterator<Item = Name> + use<'a> {
-    let has = move |name: &Name| one(run, *name, PageWidth::Wide, wanted).is_some();
-    NAMES.into_iter().filter(has)
 }

@@ -38,32 +38,11 @@ pub struct Given<'a> {
     pub changed: &'a [String],
 }
 
-/// The whole page as HTML. `published` has texts by scenario that stand beside each row: figures that others published.
-pub fn render(run: &Run, results: &Results, published: &BTreeMap<String, String>) -> String {
-    let given = Given { published, about: "", swept: &[], capacities: &[], changed: &[] };
-    render_with(run, results, &given)
-}
-
-/// The same with what the experiment's file tells.
-pub fn render_with(run: &Run, results: &Results, given: &Given) -> String {
-    page(run, results, given, None)
-}
-
-/// The same with every packet, to zoom in: the whole of a run in one file.
-pub fn open(run: &Run, results: &Results, given: &Given) -> String {
-    page(run, results, given, view::explorer(run))
-}
-
-fn page(
-    run: &Run,
-    results: &Results,
-    given: &Given,
-    explorer: Option<(&'static str, String)>,
-) -> String {
+pub fn render(run: &Run, results: &Results, given: &Given) -> String {
     let m = &run.manifest;
     let summary = Summary::of(results, m);
     let title = if m.title.is_empty() { &m.experiment } else { &m.title };
-    let (explore, scripts) = explorer.unwrap_or_default();
+    let (explore, scripts) = view::explorer(run).unwrap_or_default();
     let compared = compared(run, results);
     let mut tabs = vec![("summary", "Summary", summary_tab(run, results, &summary, given))];
     tabs.extend(compared.map(|text| ("compare", "Compare", text)));

@@ -274,14 +274,8 @@ impl TableLayout {
     }
 }
 
-/// The probe that each column comes from, where a row is a scenario.
-struct Sources {
-    loss: Option<String>,
-    one_way: Option<String>,
-    rtt: Option<String>,
-    flow: Option<String>,
-    page: Option<String>,
-}
+/// The probe that each column comes from, in the order of [`From`], where a row is a scenario.
+struct Sources([Option<String>; 5]);
 
 impl Sources {
     /// None where a probe has no stream of its own name, or where two probes measure the same kind of thing. Other streams of its cells
@@ -290,40 +284,29 @@ impl Sources {
         let mut probes: Vec<&str> = manifest.cells.iter().map(|c| c.id.probe.as_str()).collect();
         probes.sort_unstable();
         probes.dedup();
-        let (mut one_way, mut round_trip) = (Vec::new(), Vec::new());
-        let (mut flow, mut page) = (Vec::new(), Vec::new());
+        let mut found: [Vec<String>; 4] = Default::default();
         for probe in probes {
             let mut own = results.rows.iter().filter(|r| r.cell.probe == probe).peekable();
             own.peek()?;
             let row = own.find(|r| r.stream == probe)?;
-            match row.echo() {
-                Some(echo) if echo.up_ms.is_some() => one_way.push(probe.to_owned()),
-                Some(_) => round_trip.push(probe.to_owned()),
-                None if row.pages.is_some() => page.push(probe.to_owned()),
-                None => flow.push(probe.to_owned()),
-            }
+            let kind = match row.echo() {
+                Some(echo) if echo.up_ms.is_some() => 0,
+                Some(_) => 1,
+                None if row.pages.is_none() => 2,
+                None => 3,
+            };
+            found[kind].push(probe.to_owned());
         }
-        if [&one_way, &round_trip, &flow, &page].iter().any(|probes| probes.len() > 1) {
+        if found.iter().any(|probes| probes.len() > 1) {
             return None;
         }
-        let (one_way, round_trip, page) = (one_way.pop(), round_trip.pop(), page.pop());
-        Some(Self {
-            loss: one_way.clone().or_else(|| round_trip.clone()).or_else(|| page.clone()),
-            rtt: round_trip.or_else(|| one_way.clone()),
-            one_way,
-            flow: flow.pop(),
-            page,
-        })
+        let [one_way, round_trip, flow, page] = found.map(|mut probes| probes.pop());
+        let loss = one_way.clone().or_else(|| round_trip.clone()).or_else(|| page.clone());
+        Some(Self([loss, one_way.clone(), round_trip.or(one_way), flow, page]))
     }
 
     fn of_kind(&self, from: From) -> Option<&String> {
-        match from {
-            From::Loss => self.loss.as_ref(),
-            From::OneWay => self.one_way.as_ref(),
-            From::RoundTrip => self.rtt.as_ref(),
-            From::Flow => self.flow.as_ref(),
-            From::Page => self.page.as_ref(),
-        }
+        self.0[from as usize].as_ref()
     }
 }
 

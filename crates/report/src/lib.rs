@@ -11,6 +11,8 @@
 //!       └─► view                  one page to zoom in: every packet
 //! ```
 
+#![recursion_limit = "256"]
+
 pub mod analysis;
 pub mod compare;
 pub mod export;

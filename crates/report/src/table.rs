@@ -21,18 +21,9 @@ fn within(width: usize) -> usize {
     width.clamp(70, WIDEST)
 }
 
-/// The results of a run as a table, at most [`WIDEST`] columns wide. `published` has texts by scenario that stand beside each row:
-/// figures that others published.
+/// The results of a run as a table for a screen of so many columns. What does not fit loses digits, then the ends of names. `published` has texts by
+/// scenario that stand beside each row: figures that others published.
 pub fn render(
-    manifest: &Manifest,
-    results: &Results,
-    published: &BTreeMap<String, String>,
-) -> String {
-    render_in(WIDEST, manifest, results, published)
-}
-
-/// The same for a screen of so many columns. What does not fit loses digits, then intervals, then the ends of names.
-pub fn render_in(
     width: usize,
     manifest: &Manifest,
     results: &Results,
@@ -169,13 +160,8 @@ fn cells(layout: &TableLayout, name: &dyn Fn(&str) -> String) -> Vec<Vec<String>
     layout.rows.iter().map(row).collect()
 }
 
-/// The runs under a folder as a table, oldest first; why some can't be read stands below their row.
-pub fn runs(runs: &[RunSummary]) -> String {
-    runs_in(WIDEST, runs)
-}
-
-/// The same for a screen of so many columns: names are cut where there is no room for them.
-pub fn runs_in(width: usize, runs: &[RunSummary]) -> String {
+/// The runs under a folder as a table, oldest first; why some can't be read stands below their row. Names are cut where there is no room for them.
+pub fn runs(width: usize, runs: &[RunSummary]) -> String {
     let width = within(width);
     if runs.is_empty() {
         return "There are no runs here yet.\n".to_owned();

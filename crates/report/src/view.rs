@@ -1,21 +1,21 @@
-//! The zoomable picture of a run: one page that needs nothing but a browser, with every packet in it.
+//! Explore, the zoomable picture of a run on its page, with every packet in it.
 //!
 //! ```text
-//!   Run ──► columns of numbers, base64 ──┐
-//!   view/page.css, core.js, app.js ──────┴──► one HTML file
+//!   Run ──► columns of numbers ──► JSON, gzip, base64 ──┐
+//!   view/core.js, app.js ───────────────────────────────┴──► elements, and the scripts that fill them
 //!           core.js: arithmetic; app.js: canvas, pointer, keys
 //! ```
 //!
-//! Numbers are embedded as they are stored, in nanoseconds and bytes, and never rounded; only rates of flows are computed here. A column
-//! takes one or four bytes a number where its numbers or their steps fit, else eight: a million packets make some 11 MB.
+//! Numbers are embedded as they are stored, in nanoseconds and bytes, and never rounded; only rates of flows are computed here.
 
 use crate::analysis::series::is_of_line;
 use crate::analysis::timeline;
 use crate::analysis::way::Ways;
-use crate::html::markup::{document, escape};
 use crate::insight::Pair;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use quell_model::{CellId, EchoSample, EchoStatus, Manifest, Side};
 use quell_store::{CellData, EchoSeries, FlowSeries, QueueSeries, Run};
 use quell_wire::text::line as clean;
@@ -66,12 +66,13 @@ struct Panel {
     series: Vec<ViewSeries>,
 }
 
-/// Times in nanoseconds, and what was measured at each. Columns that would say nothing are left out.
+/// What was measured at each of these times. Columns that would say nothing are left out.
 #[derive(Serialize)]
 struct ViewSeries {
     name: String,
     slot: usize,
-    t: ViewColumn,
+    /// Nanoseconds, each from the one before.
+    t: Vec<i64>,
     y: ViewColumn,
     #[serde(skip_serializing_if = "Option::is_none")]
     seq: Option<ViewColumn>,
@@ -85,50 +86,11 @@ struct ViewSeries {
     bytes: Option<ViewColumn>,
 }
 
-/// Numbers, least significant byte first, in base64: `u8` and `u32` as they are, with their greatest for none; `d32` as steps from the
-/// number before, the first from `from`; `f64` as they are, with NaN for none.
 #[derive(Serialize)]
-struct ViewColumn {
-    kind: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from: Option<f64>,
-    data: String,
-}
-
-impl ViewColumn {
-    /// In the least room. `f64` holds whole numbers up to 2^53: a hundred days of nanoseconds.
-    fn of(values: &[Option<i64>]) -> Self {
-        let byte = |v: &Option<i64>| match v {
-            None => Some(u8::MAX),
-            Some(v) => u8::try_from(*v).ok().filter(|v| *v != u8::MAX),
-        };
-        if let Some(bytes) = values.iter().map(byte).collect::<Option<Vec<u8>>>() {
-            return ViewColumn::new("u8", None, bytes.into_iter());
-        }
-        let word = |v: &Option<i64>| match v {
-            None => Some(u32::MAX),
-            Some(v) => u32::try_from(*v).ok().filter(|v| *v != u32::MAX),
-        };
-        if let Some(words) = values.iter().map(word).collect::<Option<Vec<u32>>>() {
-            return ViewColumn::new("u32", None, words.iter().flat_map(|w| w.to_le_bytes()));
-        }
-        let first = values.first().copied().flatten().unwrap_or(0);
-        let before = std::iter::once(Some(first)).chain(values.iter().copied());
-        let step = |(a, b): (Option<i64>, &Option<i64>)| u32::try_from((*b)?.checked_sub(a?)?).ok();
-        if let Some(steps) = before.zip(values).map(step).collect::<Option<Vec<u32>>>() {
-            let bytes = steps.iter().flat_map(|s| s.to_le_bytes());
-            return ViewColumn::new("d32", Some(first as f64), bytes);
-        }
-        ViewColumn::floats(values.iter().map(|v| v.map_or(f64::NAN, |v| v as f64)))
-    }
-
-    fn floats(values: impl Iterator<Item = f64>) -> Self {
-        ViewColumn::new("f64", None, values.flat_map(f64::to_le_bytes))
-    }
-
-    fn new(kind: &'static str, from: Option<f64>, bytes: impl Iterator<Item = u8>) -> Self {
-        ViewColumn { kind, from, data: STANDARD.encode(bytes.collect::<Vec<u8>>()) }
-    }
+#[serde(untagged)]
+enum ViewColumn {
+    Whole(Vec<Option<i64>>),
+    Real(Vec<f64>),
 }
 
 /// Gives each name of a series its place among the looks.
@@ -143,7 +105,7 @@ impl Slots {
 }
 
 /// What shows the packets of a run: elements, and the scripts that fill them; none where there are no packets, flows or queues.
-pub(crate) fn explorer(run: &Run) -> Option<(&'static str, String)> {
+pub fn explorer(run: &Run) -> Option<(&'static str, String)> {
     let (cells, worst) = cells(run);
     if cells.is_empty() {
         return None;
@@ -157,10 +119,12 @@ pub(crate) fn explorer(run: &Run) -> Option<(&'static str, String)> {
         None => (worst[0].0, None),
     };
     let data = ViewDocument { looks: looks(), statuses: statuses(), worst, beside, cells };
-    // `<` would end the script early in a name like `</script>`; JSON has another way to write it.
-    let data = serde_json::to_string(&data).unwrap_or_default().replace('<', "\\u003c");
+    let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+    let written = serde_json::to_writer(std::io::BufWriter::new(&mut packed), &data);
+    written.expect("texts, numbers and lists are JSON, and memory takes all bytes");
+    let data = STANDARD.encode(packed.finish().expect("memory takes all bytes"));
     let scripts = format!(
-        "<script type=\"application/json\" id=\"packets\">{data}</script>\n<script>\n{}</script>\n<script>\n{}</script>\n",
+        "<script type=\"text/plain\" id=\"packets\">{data}</script>\n<script>\n{}</script>\n<script>\n{}</script>\n",
         include_str!("view/core.js"),
         include_str!("view/app.js")
     );
@@ -180,23 +144,6 @@ fn cure(
     let is =
         |id: &CellId| id.scenario == pair.after && id.probe == of.probe && id.repeat == of.repeat;
     cells.iter().position(|cell| is(id(cell)))
-}
-
-/// A page of this alone.
-pub fn render(run: &Run) -> String {
-    let m = &run.manifest;
-    let title = if m.title.is_empty() { &m.experiment } else { &m.title };
-    let partial = if m.complete { "" } else { " · partial run" };
-    let facts = format!("Run {} · started {} · clock: {}{partial}", m.run, m.started, m.clock);
-    let nothing = "<p>Nothing was measured that a picture could show.</p>\n";
-    let (body, scripts) = explorer(run).unwrap_or((nothing, String::new()));
-    let head = format!(
-        "<header><h1>{}</h1>\n<p class=\"facts\">{}</p></header>\n",
-        escape(title),
-        escape(&facts)
-    );
-    let body = format!("{head}<main id=\"explore\">\n{body}</main>\n");
-    document(&format!("{title} · {}", m.run), &body, &scripts)
 }
 
 fn looks() -> Vec<ViewColours> {
@@ -284,13 +231,13 @@ fn panels(data: &CellData, slots: &mut Slots) -> Vec<Panel> {
         panel("Goodput", "Mbit/s", 1e-6, "steps", flows),
         panel("Waiting in queues", "kB", 1e-3, "steps", queues),
     ];
-    all.into_iter().filter(|p| p.series.iter().any(|s| !s.t.data.is_empty())).collect()
+    all.into_iter().filter(|p| p.series.iter().any(|s| !s.t.is_empty())).collect()
 }
 
 fn echo(series: &EchoSeries, slots: &mut Slots) -> ViewSeries {
     let samples = &series.samples;
     let column = |of: &dyn Fn(&EchoSample) -> Option<i64>| {
-        ViewColumn::of(&samples.iter().map(of).collect::<Vec<_>>())
+        ViewColumn::Whole(samples.iter().map(of).collect())
     };
     let if_any = |of: &dyn Fn(&EchoSample) -> Option<i64>| {
         samples.iter().any(|s| of(s).is_some()).then(|| column(of))
@@ -305,7 +252,7 @@ fn echo(series: &EchoSeries, slots: &mut Slots) -> ViewSeries {
     ViewSeries {
         slot: slots.of(&series.stream),
         name: clean(&series.stream),
-        t: column(&|s| Some(s.t_ns)),
+        t: from_one_to_the_next(samples.iter().map(|s| s.t_ns)),
         y: column(&|s| s.rtt_ns.and_then(|ns| i64::try_from(ns).ok())),
         seq: (!is_counted).then(|| column(&|s| i64::try_from(s.seq).ok())),
         status: (!all_ok).then(|| column(&status)),
@@ -348,12 +295,17 @@ fn steps(
     ViewSeries {
         slot: slots.of(name),
         name: clean(name),
-        t: ViewColumn::of(&t.map(Some).collect::<Vec<_>>()),
-        y: ViewColumn::floats(y),
+        t: from_one_to_the_next(t),
+        y: ViewColumn::Real(y.collect()),
         seq: None,
         status: None,
         up: None,
         down: None,
         bytes: None,
     }
+}
+
+fn from_one_to_the_next(times: impl Iterator<Item = i64>) -> Vec<i64> {
+    let mut last = 0;
+    times.map(|t| t - std::mem::replace(&mut last, t)).collect()
 }

@@ -10,7 +10,6 @@ pub struct BoxSummary {
     pub whisker_low: f64,
     /// The lower edge: the 0.25 quantile (type 7).
     pub q1: f64,
-    /// The line in the box.
     pub median: f64,
     /// The upper edge: the 0.75 quantile (type 7).
     pub q3: f64,
@@ -21,7 +20,6 @@ pub struct BoxSummary {
 }
 
 impl BoxSummary {
-    /// The box of a sample.
     pub fn new(sample: &Sample) -> Self {
         let values = sample.values();
         let [q1, median, q3] = [0.25, 0.5, 0.75].map(|p| quantile_of(values, p));

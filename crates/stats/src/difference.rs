@@ -16,7 +16,6 @@ use crate::sample::{mean_of, sd};
 /// A figure, and between what the truth lies as far as anybody can tell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ranged {
-    /// The figure.
     pub value: f64,
     /// The lower end; none where it is open.
     pub low: Option<f64>,

@@ -5,7 +5,6 @@ use crate::Sample;
 /// One corner of the step function.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
-    /// A measured value.
     pub value: f64,
     /// The share of all values that are at most this one; 1 at the last step.
     pub share: f64,

@@ -15,16 +15,12 @@ use crate::sample::{mean_of, sd};
 /// A range that holds the truth in 95 of 100 cases, as far as the repeats can tell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
-    /// The lower end.
     pub low: f64,
-    /// The upper end.
     pub high: f64,
 }
 
-/// Packets of a stretch of time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Batch {
-    /// Packets sent.
     pub sent: f64,
     /// Of these, lost.
     pub lost: f64,
@@ -42,7 +38,6 @@ impl Interval {
         self.low <= value && value <= self.high
     }
 
-    /// Both together.
     fn and(self, other: Self) -> Self {
         Self { low: self.low.min(other.low), high: self.high.max(other.high) }
     }

@@ -18,12 +18,10 @@ pub struct Jitter {
 }
 
 impl Jitter {
-    /// An estimator that has seen nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The estimator after all `transits`.
     pub fn of(transits: impl IntoIterator<Item = f64>) -> Self {
         let mut jitter = Self::new();
         transits.into_iter().for_each(|transit| jitter.push(transit));

@@ -46,7 +46,6 @@ pub struct LogHistogram {
 }
 
 impl LogHistogram {
-    /// One without values.
     pub fn new() -> Self {
         Self { counts: vec![0; BUCKETS], total: 0 }
     }
@@ -63,18 +62,15 @@ impl LogHistogram {
         histogram
     }
 
-    /// Counts a value.
     pub fn record(&mut self, value: u64) {
         self.counts[bucket(value)] += 1;
         self.total += 1;
     }
 
-    /// How many values there are.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Adds another one's values.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             *mine = mine.saturating_add(*theirs);

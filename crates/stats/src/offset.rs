@@ -25,12 +25,10 @@ const MOST_DRIFT: f64 = 1e-3;
 /// Steps of a search that each leave two thirds at most.
 const STEPS: usize = 120;
 
-/// What is known of another clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClockOffset {
     /// A whole number of nanoseconds that all else counts from.
     base_ns: i64,
-    /// The time of `offset_ns`.
     at_ns: i64,
     /// The other clock's time minus ours at `at_ns`, less `base_ns`.
     offset_ns: f64,
@@ -52,12 +50,10 @@ impl ClockOffset {
         self.at_ns
     }
 
-    /// The same as [`ClockOffset::at`] in that middle.
     pub fn middle_ns(&self) -> i64 {
         self.at(self.at_ns)
     }
 
-    /// How much faster the other clock runs, in millionths.
     pub fn drift_ppm(&self) -> f64 {
         self.drift * 1e6
     }
@@ -90,7 +86,6 @@ impl Stretch {
 }
 
 impl OffsetEstimator {
-    /// Knows nothing.
     pub fn new() -> Self {
         Self::default()
     }
@@ -121,7 +116,6 @@ impl OffsetEstimator {
         }
     }
 
-    /// Stretches twice as long.
     fn coarsen(&mut self) {
         self.width_ns = self.width_ns.saturating_mul(2);
         for stretch in &mut self.stretches {
@@ -189,7 +183,6 @@ fn top_at((mut low, mut high): (f64, f64), of: impl Fn(f64) -> f64) -> f64 {
     low.midpoint(high)
 }
 
-/// Its greatest value there.
 fn top(range: (f64, f64), of: impl Fn(f64) -> f64) -> f64 {
     of(top_at(range, &of)).max(of(range.0)).max(of(range.1))
 }

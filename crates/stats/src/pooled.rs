@@ -17,7 +17,6 @@ use crate::sample::{Sample, quantile_of};
 /// A quantile and its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PooledQuantile {
-    /// The quantile of all packets together.
     pub value: f64,
     /// The lower end; none where the packets are too few to have one.
     pub low: Option<f64>,
@@ -44,7 +43,6 @@ impl<'a> Pooled<'a> {
         Some(Self { repeats, sorted })
     }
 
-    /// How many repeats have values.
     pub fn repeats(&self) -> usize {
         self.repeats.len()
     }

@@ -28,7 +28,6 @@ pub struct RecentOrder {
 }
 
 impl RecentOrder {
-    /// Nothing has arrived; `first` is the number of the first packet.
     pub fn new(first: u64) -> Self {
         Self::within(first, WINDOW)
     }
@@ -84,7 +83,6 @@ impl RecentOrder {
         self.next = seq.saturating_add(1);
     }
 
-    /// Words of the window.
     fn words(&self) -> u64 {
         self.seen.len() as u64
     }
@@ -115,7 +113,6 @@ impl RecentOrder {
         self.next.checked_add_signed(ahead.into()).unwrap_or(low.into())
     }
 
-    /// Packets that arrived, each counted once.
     pub fn arrived(&self) -> u64 {
         self.arrived
     }
@@ -130,12 +127,10 @@ impl RecentOrder {
         self.sent().saturating_sub(self.arrived)
     }
 
-    /// Packets that arrived behind a later one.
     pub fn reordered(&self) -> u64 {
         self.reordered
     }
 
-    /// Further copies.
     pub fn duplicates(&self) -> u64 {
         self.duplicates
     }

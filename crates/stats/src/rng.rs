@@ -12,7 +12,6 @@ pub struct Rng {
 }
 
 impl Rng {
-    /// The stream of `seed`.
     pub fn new(seed: u64) -> Self {
         let mut counter = seed;
         Self { seed, state: std::array::from_fn(|_| splitmix64(&mut counter)) }
@@ -31,7 +30,6 @@ impl Rng {
         Self::new(splitmix64(&mut hash))
     }
 
-    /// 64 random bits.
     pub fn u64(&mut self) -> u64 {
         let s = &mut self.state;
         let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);

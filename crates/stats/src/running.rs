@@ -18,7 +18,6 @@ const KEPT: usize = 4096;
 const PART_BITS: u32 = 8;
 const PARTS: usize = 1 << PART_BITS;
 
-/// Values that were taken so far.
 #[derive(Debug, Clone)]
 pub struct Running {
     most: usize,
@@ -56,7 +55,6 @@ impl Default for Running {
 }
 
 impl Running {
-    /// Nothing was taken.
     pub fn new() -> Self {
         Self::keeping(KEPT)
     }
@@ -75,7 +73,6 @@ impl Running {
         }
     }
 
-    /// Takes a value.
     pub fn push(&mut self, value: u64) {
         self.min = if self.count == 0 { value } else { self.min.min(value) };
         self.max = self.max.max(value);
@@ -101,22 +98,18 @@ impl Running {
         buckets.or_insert_with(|| vec![Bucket::default(); PARTS].into())[part].push(value);
     }
 
-    /// How many values were taken.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The smallest; none when there is no value.
     pub fn min(&self) -> Option<u64> {
         (self.count > 0).then_some(self.min)
     }
 
-    /// The largest.
     pub fn max(&self) -> Option<u64> {
         (self.count > 0).then_some(self.max)
     }
 
-    /// The arithmetic mean.
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then_some(self.mean)
     }
@@ -210,14 +203,12 @@ impl RunningAround {
         Self { first, below: half.clone(), above: half }
     }
 
-    /// Takes a value.
     pub fn push(&mut self, value: i64) {
         let first = *self.first.get_or_insert(value);
         let half = if value < first { &mut self.below } else { &mut self.above };
         half.push(value.abs_diff(first));
     }
 
-    /// How many values were taken.
     pub fn count(&self) -> u64 {
         self.below.count + self.above.count
     }

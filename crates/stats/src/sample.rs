@@ -9,21 +9,13 @@ pub struct Sample {
 /// The figures of a set of values, in their unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summary {
-    /// How many values.
     pub n: usize,
-    /// The smallest.
     pub min: f64,
-    /// The arithmetic mean.
     pub mean: f64,
-    /// The median.
     pub p50: f64,
-    /// The 0.9 quantile.
     pub p90: f64,
-    /// The 0.95 quantile.
     pub p95: f64,
-    /// The 0.99 quantile.
     pub p99: f64,
-    /// The largest.
     pub max: f64,
     /// The sample standard deviation; `None` for a single value.
     pub sd: Option<f64>,
@@ -40,27 +32,22 @@ impl Sample {
         Some(Self { sorted })
     }
 
-    /// The values, ascending.
     pub fn values(&self) -> &[f64] {
         &self.sorted
     }
 
-    /// How many values; never zero.
     pub fn count(&self) -> usize {
         self.sorted.len()
     }
 
-    /// The smallest value.
     pub fn min(&self) -> f64 {
         self.sorted[0]
     }
 
-    /// The largest value.
     pub fn max(&self) -> f64 {
         self.sorted[self.sorted.len() - 1]
     }
 
-    /// The arithmetic mean.
     pub fn mean(&self) -> f64 {
         mean_of(&self.sorted)
     }
@@ -85,7 +72,6 @@ impl Sample {
         (0.0..=1.0).contains(&p).then(|| quantile_of(&self.sorted, p))
     }
 
-    /// All the figures at once.
     pub fn summary(&self) -> Summary {
         let at = |p| quantile_of(&self.sorted, p);
         Summary {

@@ -36,7 +36,6 @@ pub struct FlowSeries {
     pub samples: Vec<FlowSample>,
 }
 
-/// The states of one queue, in order of time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueSeries {
     /// `node:device`.
@@ -50,7 +49,6 @@ pub struct QueueSeries {
 /// The state of a queue at one time: [`QueueSample`] without the names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueuePoint {
-    /// Nanoseconds since the start of the measurement.
     pub t_ns: i64,
     pub backlog_bytes: u64,
     pub backlog_packets: u64,
@@ -80,7 +78,6 @@ impl From<&QueueSample> for QueuePoint {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputLine {
     pub task: String,
-    /// Whether it came from standard error.
     pub stderr: bool,
     pub line: String,
 }
@@ -158,22 +155,6 @@ impl CellData {
         &mut find(&mut self.echoes, |s| (*s.stream).cmp(stream), new).samples
     }
 
-    /// Takes all that was measured of the same cell elsewhere, behind what is here.
-    pub(crate) fn append(&mut self, more: CellData) {
-        let CellData { echoes, flows, queues, outputs, facts } = more;
-        for EchoSeries { stream, samples } in echoes {
-            put(self.echoes_of(&stream), samples);
-        }
-        for FlowSeries { stream, side, samples } in flows {
-            put(self.flows_of(&stream, side), samples);
-        }
-        for QueueSeries { device, handle, kind, points } in queues {
-            put(self.queues_of(&device, &handle, &kind), points);
-        }
-        put(&mut self.outputs, outputs);
-        put(&mut self.facts, facts);
-    }
-
     /// Brings everything into its fixed order. What is in it already costs little.
     pub(crate) fn settle(&mut self) {
         for series in &mut self.echoes {
@@ -188,18 +169,9 @@ impl CellData {
         }
     }
 
-    /// The same in its fixed order.
     pub(crate) fn settled(mut self) -> Self {
         self.settle();
         self
-    }
-}
-
-/// Adds many; where there is nothing yet they are taken as they are.
-fn put<T>(all: &mut Vec<T>, mut more: Vec<T>) {
-    match all.is_empty() {
-        true => *all = more,
-        false => all.append(&mut more),
     }
 }
 

@@ -4,17 +4,10 @@ use quell_model::manifest::FORMAT_VERSION;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a run could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The system refused an operation on a file.
     #[error("could not {doing} {}: {source}; {}", path.display(), advice(source))]
-    Io {
-        /// What was tried, as `write`.
-        doing: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
+    Io { doing: &'static str, path: PathBuf, source: io::Error },
     /// Finishing a run failed; everything that was measured is still in its journals.
     #[error(
         "{source}. Nothing is lost: the run {} can be read as it is, from its journals",
@@ -22,13 +15,7 @@ pub enum StoreError {
     )]
     Unfinished { run: PathBuf, source: Box<StoreError> },
     #[error("there is no run {wanted:?} under {}; {}", base.display(), nearest(near))]
-    NoRun {
-        wanted: String,
-        base: PathBuf,
-        /// Runs with similar names.
-        near: Vec<String>,
-    },
-    /// Several runs have that in their name.
+    NoRun { wanted: String, base: PathBuf, near: Vec<String> },
     #[error("{wanted:?} fits {} runs under {}: {}; give more of the name", fit.len(), base.display(), first(fit))]
     Ambiguous { wanted: String, base: PathBuf, fit: Vec<String> },
     /// The folder has no manifest: not a run, or one whose program ended while it was creating it.
@@ -37,22 +24,18 @@ pub enum StoreError {
         path.display()
     )]
     NoManifest { path: PathBuf },
-    /// The folder was written by another version.
     #[error(
         "{} has format {found}, and this program reads format {FORMAT_VERSION}; read it with the version of Quell that wrote it",
         path.display()
     )]
     Format { path: PathBuf, found: u64 },
-    /// A file does not hold what it should.
     #[error("{} is damaged: {what}; restore it from a copy, or run the experiment again", path.display())]
     Damaged { path: PathBuf, what: String },
-    /// A manifest was handed in that can't be stored.
     #[error("the run can't be stored: {what}")]
     Unstorable { what: String },
 }
 
 impl StoreError {
-    /// An I/O error of an operation on a path, for `map_err`.
     pub(crate) fn io(
         doing: &'static str,
         path: impl AsRef<Path>,
@@ -61,13 +44,11 @@ impl StoreError {
         move |source| StoreError::Io { doing, path, source }
     }
 
-    /// A file that does not hold what it should.
     pub(crate) fn damaged(path: impl AsRef<Path>, what: impl ToString) -> StoreError {
         StoreError::Damaged { path: path.as_ref().to_path_buf(), what: what.to_string() }
     }
 }
 
-/// What to do about an I/O error.
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {

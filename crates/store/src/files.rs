@@ -27,7 +27,6 @@ pub(crate) struct Checksum {
 }
 
 impl AtomicFile {
-    /// Begins a file that will stand at `place`.
     pub fn create(place: &Path) -> Result<Self, StoreError> {
         let name = place.file_name().map(|n| n.to_string_lossy()).unwrap_or_default();
         let temporary = place.with_file_name(format!(".{name}.new"));

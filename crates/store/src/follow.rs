@@ -20,7 +20,7 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
-use quell_model::{CellId, Event, Manifest};
+use quell_model::Manifest;
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -37,7 +37,6 @@ pub enum Standing {
     Left,
 }
 
-/// A run that is read while it is written.
 #[derive(Debug)]
 pub struct Follower {
     run: Run,
@@ -52,7 +51,6 @@ pub struct Follower {
     /// Tells that the writer gave up its lock.
     gone: Arc<EventFd>,
     journals: Option<WatchDescriptor>,
-    /// Whether nothing was read yet.
     fresh: bool,
 }
 
@@ -129,12 +127,11 @@ impl Follower {
         &self.run
     }
 
-    /// Takes what came since the last time, and hands on each event with its cell, a cell's in their order; how the run stands. Once it is
-    /// finished its tables were read: what came at the very end may be in [`Follower::run`] alone.
+    /// Takes what came since the last time; how the run stands. Once it is finished its tables were read.
     ///
     /// # Errors
     /// As those of [`Run::read`].
-    pub fn read(&mut self, mut each: impl FnMut(&CellId, &Event)) -> Result<Standing, StoreError> {
+    pub fn read(&mut self) -> Result<Standing, StoreError> {
         if self.standing != Standing::Written {
             return Ok(self.standing);
         }
@@ -164,7 +161,7 @@ impl Follower {
         }
         let cells = if changed.all { (0..self.cells.len()).collect() } else { changed.cells };
         for index in &cells {
-            self.read_cell(*index, &mut each)?;
+            self.read_cell(*index)?;
         }
         if changed.manifest || !cells.is_empty() {
             self.run.manifest = self.on_disk.clone();
@@ -204,11 +201,7 @@ impl Follower {
         changed
     }
 
-    fn read_cell(
-        &mut self,
-        index: usize,
-        each: &mut impl FnMut(&CellId, &Event),
-    ) -> Result<(), StoreError> {
+    fn read_cell(&mut self, index: usize) -> Result<(), StoreError> {
         let (cell, data) = (&mut self.cells[index], &mut self.run.cells[index]);
         if cell.journal.course.is_over() {
             return Ok(());
@@ -228,7 +221,6 @@ impl Follower {
             }
         }
         cell.is_there |= cell.journal.read(&path, id, |event| {
-            each(id, &event);
             data.take(event);
             Ok(())
         })?;

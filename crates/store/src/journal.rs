@@ -100,7 +100,6 @@ impl JournalWriter {
     }
 }
 
-/// A journal as far as it could be read.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     pub data: CellData,
@@ -149,7 +148,6 @@ pub(crate) fn walk(
 pub struct JournalReader {
     decoder: frame::Decoder,
     taken: u64,
-    /// How the cell went so far.
     pub(crate) course: Course,
 }
 

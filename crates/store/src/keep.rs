@@ -13,35 +13,27 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-/// What is measured, for the manifest.
 #[derive(Debug, Clone)]
 pub struct About {
     /// Names the run, as `ping` or what the person calls it.
     pub name: String,
     /// The scenario's name in tables, as `icmp`.
     pub scenario: String,
-    /// What it is, in a line.
     pub title: String,
-    /// The task, as `ping`.
     pub task: String,
-    /// Which clock the times come from.
     pub clock: String,
-    /// From this came all randomness.
     pub seed: u64,
     /// How long it is planned to take in nanoseconds, where that is known.
     pub window_ns: Option<u64>,
-    /// Where it was measured.
     pub origin: Origin,
 }
 
-/// Where something was measured.
 #[derive(Debug, Clone)]
 pub enum Origin {
     /// By this program; how long it has been going on already.
     Here(Duration),
     /// By another program, perhaps long ago.
     Elsewhere {
-        /// When it started, where that is known.
         started: Option<SystemTime>,
         /// What it said of itself, in lines that are comments.
         text: String,
@@ -50,14 +42,11 @@ pub enum Origin {
     },
 }
 
-/// How it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// It did all that it was asked.
     Done,
     /// It was stopped from outside, as by Ctrl-C.
     Stopped,
-    /// It could not go on, and why.
     Failed(String),
 }
 
@@ -72,7 +61,6 @@ impl End {
     }
 }
 
-/// A run that is being kept.
 #[derive(Debug)]
 pub struct Keep {
     writer: RunWriter,

@@ -9,9 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::Path;
 
-/// File name of what commands printed.
 pub(crate) const OUTPUTS: &str = "outputs.jsonl";
-/// File name of how the network was set up.
 pub(crate) const FACTS: &str = "facts.jsonl";
 
 #[derive(Serialize, Deserialize)]
@@ -22,14 +20,12 @@ struct CellLine<I, T> {
     content: T,
 }
 
-/// A file of lines on its way to the disk.
 pub(crate) struct LineWriter {
     file: AtomicFile,
     lines: u64,
 }
 
 impl LineWriter {
-    /// Begins a file that will stand at `place`.
     pub fn create(place: &Path) -> Result<Self, StoreError> {
         Ok(Self { file: AtomicFile::create(place)?, lines: 0 })
     }

@@ -41,11 +41,6 @@ impl Run {
         Ok(Self { folder: folder.to_path_buf(), manifest, cells })
     }
 
-    /// Whether some cell did not run to its end.
-    pub fn is_partial(&self) -> bool {
-        !self.manifest.complete
-    }
-
     pub fn iter(&self) -> impl Iterator<Item = (&CellRecord, &CellData)> {
         self.manifest.cells.iter().zip(&self.cells)
     }
@@ -161,21 +156,17 @@ pub struct RunSummary {
 
 #[derive(Debug)]
 pub enum RunState {
-    /// Every cell ran to its end.
     Complete,
-    /// Some cell did not run to its end.
     Partial {
         complete: usize,
         cells: usize,
     },
     /// It was stopped from outside, as by Ctrl-C, and holds what was measured until then.
     Stopped {
-        /// How many cells ran to their end.
         complete: usize,
         cells: usize,
     },
     Running {
-        /// How many cells ran to their end so far.
         complete: usize,
         cells: usize,
     },

@@ -10,13 +10,10 @@ use std::path::{Path, PathBuf};
 
 pub(crate) const FILE: &str = "manifest.json";
 
-/// What the manifest says of a file beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileRecord {
     pub rows: u64,
-    /// Size in bytes.
     pub bytes: u64,
-    /// CRC-32 (IEEE) of the whole file.
     pub crc32: u32,
 }
 

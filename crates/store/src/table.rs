@@ -12,7 +12,7 @@ use parquet::basic::{Compression, Encoding};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{KeyValue, ParquetMetaData, RowGroupMetaData};
+use parquet::file::metadata::{KeyValue, RowGroupMetaData};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::statistics::Statistics;
@@ -22,11 +22,10 @@ use parquet::schema::types::ColumnPath;
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::HashMap;
 use std::io;
-use std::ops::{Index, Range};
+use std::ops::Index;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::available_parallelism;
 
 /// Most rows in a row group: bounds the memory of writing and reading.
 const GROUP: usize = 1 << 20;
@@ -34,7 +33,6 @@ const GROUP: usize = 1 << 20;
 /// Stands in every file in place of the library's version, which would change the bytes with each update.
 const CREATED_BY: &str = "quell";
 
-/// A column: its name, and how its value comes from a row.
 pub(crate) struct TableColumn<R> {
     pub name: &'static str,
     pub value: ColumnValue<R>,
@@ -214,19 +212,13 @@ pub(crate) struct RowBatch<'a> {
     left: Cell<usize>,
 }
 
-/// Rows from which on several threads read a table side by side.
-const MANY: i64 = 100_000;
-const MOST_READERS: usize = 4;
-
-/// Reads a table of so many rows, some at a time: its row groups, as they stand in the file, into one part or several, which are given in that order.
-pub(crate) fn read<P: Send>(
+/// Reads a table of so many rows, some at a time, as they stand in the file.
+pub(crate) fn read(
     path: &Path,
     bytes: Vec<u8>,
     rows: u64,
-    part: impl Fn() -> P + Sync,
-    each: impl Fn(&mut P, &RowBatch<'_>) -> Result<(), StoreError> + Sync,
-) -> Result<Vec<P>, StoreError> {
-    let broken = || StoreError::damaged(path, "its pages can't be read");
+    mut each: impl FnMut(&RowBatch<'_>) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
     let reader =
         SerializedFileReader::new(Bytes::from(bytes)).map_err(|e| StoreError::damaged(path, e))?;
     let found: i64 = reader.metadata().row_groups().iter().map(RowGroupMetaData::num_rows).sum();
@@ -234,56 +226,23 @@ pub(crate) fn read<P: Send>(
         let what = format!("it has {found} rows where the manifest says {rows}");
         return Err(StoreError::damaged(path, what));
     }
-    let some = |groups: Range<usize>| {
-        let mut made = part();
-        for index in groups {
+    let mut all = || {
+        for index in 0..reader.num_row_groups() {
             let group = reader.get_row_group(index).map_err(|e| StoreError::damaged(path, e))?;
             let left = Cell::new(usize::try_from(group.metadata().num_rows()).unwrap_or(0));
             let (columns, rows) = (RefCell::default(), Cell::new(0));
             let here = RowBatch { path, reader: group.as_ref(), columns, rows, left };
             while here.left() > 0 {
                 here.rows.set(here.left().min(BATCH));
-                each(&mut made, &here)?;
+                each(&here)?;
                 here.left.set(here.left() - here.rows());
             }
         }
-        Ok(made)
+        Ok(())
     };
-    let ranges = shares(reader.metadata());
-    if let [all] = &ranges[..] {
-        // A file whose checksum fits and which is none of Quell's: the library asserts where it should return an error.
-        let whole = catch_unwind(AssertUnwindSafe(|| some(all.clone())));
-        return Ok(vec![whole.unwrap_or_else(|_| Err(broken()))?]);
-    }
-    std::thread::scope(|scope| {
-        let some = &some;
-        let begin = |range: Range<usize>| scope.spawn(move || some(range));
-        let running: Vec<_> = ranges.into_iter().map(begin).collect();
-        running.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(broken()))).collect()
-    })
-}
-
-/// The row groups, shared out so that each thread has about as many rows.
-fn shares(metadata: &ParquetMetaData) -> Vec<Range<usize>> {
-    let groups = metadata.row_groups();
-    let rows: i64 = groups.iter().map(RowGroupMetaData::num_rows).sum();
-    let threads = match rows < MANY {
-        true => 1,
-        false => available_parallelism().map_or(1, usize::from).min(MOST_READERS),
-    };
-    let (mut shares, mut from, mut taken) = (Vec::new(), 0, 0);
-    for (index, group) in groups.iter().enumerate() {
-        taken += group.num_rows();
-        let due = shares.len() as i64 + 1;
-        if taken.saturating_mul(threads as i64) >= rows.saturating_mul(due) {
-            shares.push(from..index + 1);
-            from = index + 1;
-        }
-    }
-    if from < groups.len() || shares.is_empty() {
-        shares.push(from..groups.len());
-    }
-    shares
+    // A file whose checksum fits and which is none of Quell's: the library asserts where it should return an error.
+    catch_unwind(AssertUnwindSafe(&mut all))
+        .unwrap_or_else(|_| Err(StoreError::damaged(path, "its pages can't be read")))
 }
 
 impl RowBatch<'_> {
@@ -349,12 +308,10 @@ impl RowBatch<'_> {
         }
     }
 
-    /// A column of times where there may be none.
     pub fn opt_time(&self, name: &str) -> Result<Optional<i64>, StoreError> {
         self.optional_as(name, |v| v)
     }
 
-    /// A column of counts where there may be none.
     pub fn opt_count(&self, name: &str) -> Result<Optional<u64>, StoreError> {
         self.optional_as(name, |v| v as u64)
     }
@@ -369,7 +326,6 @@ impl RowBatch<'_> {
         }
     }
 
-    /// A column of small counts where there may be none.
     pub fn opt_small(&self, name: &str) -> Result<Optional<u32>, StoreError> {
         if self.is_empty(name) {
             return Ok(Optional::Nothing);
@@ -529,13 +485,14 @@ mod tests {
     }
 
     fn numbers(bytes: Vec<u8>, rows: u64) -> Result<Vec<u64>, String> {
-        let each = |found: &mut Vec<u64>, group: &RowBatch<'_>| {
+        let mut found = Vec::new();
+        let each = |group: &RowBatch<'_>| {
             assert!(group.rows() <= BATCH, "{} rows at a time", group.rows());
             found.extend(group.count("n")?);
             Ok(())
         };
-        let parts = read(Path::new("n.parquet"), bytes, rows, Vec::new, each);
-        Ok(parts.map_err(|e| e.to_string())?.concat())
+        read(Path::new("n.parquet"), bytes, rows, each).map_err(|e| e.to_string())?;
+        Ok(found)
     }
 
     #[test]

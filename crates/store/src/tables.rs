@@ -7,17 +7,10 @@ use crate::table::{self, ColumnValue, RowBatch, TableColumn, TableWriter, Texts}
 use quell_model::{CellId, EchoSample, EchoStatus, FlowSample, Side, TcpState};
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
-use std::thread::available_parallelism;
 
-/// File name of the table of probe packets.
 pub(crate) const SAMPLES: &str = "samples.parquet";
 pub(crate) const FLOWS: &str = "flows.parquet";
 pub(crate) const QUEUES: &str = "queues.parquet";
-
-/// Packets from which on cells are brought into their order side by side, and by how many threads at most.
-const MANY: usize = 100_000;
-const MOST_SETTLERS: usize = 4;
 
 /// A row: the cell, up to three names, and what was measured.
 pub(crate) struct TableRow<'a, S> {
@@ -124,7 +117,6 @@ impl Writers {
         self.queues.append(&queue_columns(), &queues)
     }
 
-    /// Adds packets of a cell's streams.
     pub fn append_echoes<'a>(
         &mut self,
         cell: &'a CellId,
@@ -145,23 +137,16 @@ pub(crate) fn row<'a, S>(cell: &'a CellId, names: [&'a str; 3], sample: &'a S) -
 
 /// Puts a table's rows to their cells, one a cell of the manifest.
 pub(crate) struct Reader<'a> {
-    cells: Arc<CellIndex<'a>>,
+    /// Where each stands: scenario, probe, repeat.
+    cells: HashMap<(&'a str, &'a str, u32), usize>,
     data: Vec<CellData>,
 }
-
-/// Where each cell stands: scenario, probe, repeat.
-type CellIndex<'a> = HashMap<(&'a str, &'a str, u32), usize>;
 
 impl<'a> Reader<'a> {
     pub fn new(cells: impl Iterator<Item = &'a CellId>) -> Self {
         let key = |cell: &'a CellId| (cell.scenario.as_str(), cell.probe.as_str(), cell.repeat);
-        let cells = cells.enumerate().map(|(place, cell)| (key(cell), place));
-        Self::of(Arc::new(cells.collect()))
-    }
-
-    fn of(cells: Arc<CellIndex<'a>>) -> Self {
-        let data = vec![CellData::default(); cells.values().max().map_or(0, |last| last + 1)];
-        Self { cells, data }
+        let cells: HashMap<_, _> = cells.enumerate().map(|(at, cell)| (key(cell), at)).collect();
+        Self { data: vec![CellData::default(); cells.len()], cells }
     }
 
     pub fn table(
@@ -171,39 +156,20 @@ impl<'a> Reader<'a> {
         bytes: Vec<u8>,
         rows: u64,
     ) -> Result<(), StoreError> {
-        let cells = &self.cells;
-        let part = || Self::of(Arc::clone(cells));
-        let parts = table::read(path, bytes, rows, part, |part, group| match name {
-            SAMPLES => part.samples(path, group),
-            FLOWS => part.flows(path, group),
-            _ => part.queues(path, group),
-        })?;
-        for part in parts {
-            for (all, more) in self.data.iter_mut().zip(part.data) {
-                all.append(more);
-            }
-        }
-        Ok(())
+        table::read(path, bytes, rows, |group| match name {
+            SAMPLES => self.samples(path, group),
+            FLOWS => self.flows(path, group),
+            _ => self.queues(path, group),
+        })
     }
 
     pub fn cell(&mut self, path: &Path, id: &CellId) -> Result<&mut CellData, StoreError> {
         self.find(path, &id.scenario, &id.probe, id.repeat)
     }
 
-    pub fn finish(self) -> Vec<CellData> {
-        let mut data = self.data;
-        let packets = |cell: &CellData| cell.echoes.iter().map(|s| s.samples.len()).sum::<usize>();
-        match data.iter().map(packets).sum::<usize>() < MANY {
-            true => data.iter_mut().for_each(CellData::settle),
-            false => std::thread::scope(|scope| {
-                let threads = available_parallelism().map_or(1, usize::from).min(MOST_SETTLERS);
-                let each = data.len().div_ceil(threads).max(1);
-                for some in data.chunks_mut(each) {
-                    scope.spawn(|| some.iter_mut().for_each(CellData::settle));
-                }
-            }),
-        }
-        data
+    pub fn finish(mut self) -> Vec<CellData> {
+        self.data.iter_mut().for_each(CellData::settle);
+        self.data
     }
 
     fn find(

@@ -67,7 +67,6 @@ impl RunWriter {
         &self.folder
     }
 
-    /// The run's name: its folder's name.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -17,9 +17,7 @@ const MAX_PACKETS: &str = "4294967295 packets";
 /// So a number alone is refused. Written "100p", "100 packets" or "256kB".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Buffer {
-    /// Room for so many packets of whatever size.
     Packets(u32),
-    /// Room for so many bytes.
     Bytes(Bytes),
 }
 

@@ -33,12 +33,10 @@ const ALIASES: &[Unit] = &[("byte", 1), ("bytes", 1), ("kiB", 1 << 10)];
 pub struct Bytes(u64);
 
 impl Bytes {
-    /// An amount from a count of bytes.
     pub const fn new(bytes: u64) -> Self {
         Self(bytes)
     }
 
-    /// The count of bytes.
     pub const fn get(self) -> u64 {
         self.0
     }

@@ -53,7 +53,6 @@ impl Dscp {
     pub const CS0: Self = Self(0);
     /// Class selector 1: background, in the older reading.
     pub const CS1: Self = Self(8);
-    /// Class selector 5.
     pub const CS5: Self = Self(40);
     /// Class selector 6: network control.
     pub const CS6: Self = Self(48);
@@ -64,17 +63,14 @@ impl Dscp {
     /// Lower effort: background (RFC 8622).
     pub const LE: Self = Self(1);
 
-    /// A codepoint from its value; `None` above 63.
     pub const fn new(value: u8) -> Option<Self> {
         if value > MAX { None } else { Some(Self(value)) }
     }
 
-    /// The codepoint of a TOS byte, whatever its ECN bits.
     pub const fn from_tos_byte(tos_byte: u8) -> Self {
         Self(tos_byte >> 2)
     }
 
-    /// The value, 0 to 63.
     pub const fn value(self) -> u8 {
         self.0
     }

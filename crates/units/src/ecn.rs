@@ -22,10 +22,8 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// All four, in the order of their declaration.
     pub const ALL: [Self; 4] = [Self::NotEct, Self::Ect0, Self::Ect1, Self::Ce];
 
-    /// The two bits, 0 to 3.
     pub const fn bits(self) -> u8 {
         match self {
             Self::NotEct => 0b00,

@@ -5,11 +5,9 @@ use thiserror::Error;
 /// How much of a refused text is repeated in the error.
 const SHOWN_CHARS: usize = 40;
 
-/// A text that is not a value of the wanted kind.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{input:?} is not {quantity}: {reason}; write {allowed}")]
 pub struct UnitError {
-    /// The refused text, cut after 40 characters.
     pub input: String,
     /// What was wanted, with its article: "a rate".
     pub quantity: &'static str,
@@ -29,17 +27,14 @@ impl UnitError {
     }
 }
 
-/// What is wrong with a refused text.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Reason {
-    /// Nothing but white space.
     #[error("it is empty")]
     Empty,
     /// It does not start with decimal digits (this includes NaN and infinity).
     #[error("it does not start with a decimal number")]
     NotANumber,
-    /// The number is below zero.
     #[error("it is negative")]
     Negative,
     /// A number alone, where the unit decides the meaning.
@@ -62,7 +57,6 @@ pub enum Reason {
     TooManyDigits,
     #[error("it is zero")]
     Zero,
-    /// Neither a number nor one of the known names.
     #[error("it is neither a number nor a known name")]
     UnknownName,
 }

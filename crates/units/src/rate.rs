@@ -55,7 +55,6 @@ impl Rate {
         Self(bits_per_second)
     }
 
-    /// Bits per second.
     pub const fn bps(self) -> u64 {
         self.0
     }

@@ -28,16 +28,10 @@ impl Ratio {
         if parts_per_billion > BILLION { None } else { Some(Self(parts_per_billion)) }
     }
 
-    /// The ratio nearest to `value`; `None` outside 0..=1 and for NaN.
-    pub fn from_f64(value: f64) -> Option<Self> {
-        (0.0..=1.0).contains(&value).then(|| Self((value * BILLION as f64).round() as u64))
-    }
-
     pub const fn ppb(self) -> u64 {
         self.0
     }
 
-    /// The ratio as a float from 0 to 1.
     pub fn as_f64(self) -> f64 {
         self.0 as f64 / BILLION as f64
     }
@@ -129,8 +123,6 @@ mod tests {
         assert_eq!(refusal("1.0000000001"), Reason::TooFine(STEP));
         assert_eq!(refusal("0.0000000001"), Reason::TooFine(STEP));
         assert_eq!(refusal("20ms"), Reason::UnknownUnit("ms".into()));
-        assert_eq!(Ratio::from_f64(f64::NAN), None);
-        assert_eq!(Ratio::from_f64(-0.1), None);
         assert_eq!(Ratio::from_ppb(BILLION + 1), None);
         let error = "2".parse::<Ratio>().expect_err("above 1").to_string();
         assert!(error.contains("\"2\"") && error.contains("such as 0.5%"), "{error}");
@@ -151,7 +143,6 @@ mod tests {
         fn every_ratio_reads_back(ppb in 0..=BILLION) {
             let ratio = Ratio::from_ppb(ppb).expect("within 1");
             prop_assert_eq!(ratio.to_string().parse(), Ok(ratio));
-            prop_assert_eq!(Ratio::from_f64(ratio.as_f64()), Some(ratio));
             prop_assert_eq!(serde_json::from_str::<Ratio>(&ratio.as_f64().to_string()).ok(), Some(ratio));
         }
     }

@@ -37,40 +37,32 @@ pub struct Span(u64);
 
 impl Span {
     pub const ZERO: Self = Self(0);
-    /// The longest span, about 584 years.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// A span from nanoseconds.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// A span from microseconds; [`Span::MAX`] if that does not fit.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros.saturating_mul(1_000))
     }
 
-    /// A span from milliseconds; [`Span::MAX`] if that does not fit.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
-    /// A span from seconds; [`Span::MAX`] if that does not fit.
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(1_000_000_000))
     }
 
-    /// Nanoseconds.
     pub const fn nanos(self) -> u64 {
         self.0
     }
 
-    /// Seconds, as near as a float comes.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// Milliseconds, as near as a float comes.
     pub fn as_millis_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
@@ -79,7 +71,6 @@ impl Span {
         self.0 == 0
     }
 
-    /// The sum, or `None` if it does not fit.
     pub fn checked_add(self, other: Self) -> Option<Self> {
         self.0.checked_add(other.0).map(Self)
     }

@@ -4,7 +4,6 @@
 
 use std::fmt;
 
-/// On which side of a column its cells stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
     Left,
@@ -35,7 +34,6 @@ impl Table {
         self.parts.push(TablePart::Row(cells));
     }
 
-    /// Adds a line across the table.
     pub fn rule(&mut self) {
         self.parts.push(TablePart::Rule);
     }

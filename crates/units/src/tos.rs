@@ -31,17 +31,14 @@ impl Tos {
         self.0
     }
 
-    /// The codepoint in the six high bits.
     pub const fn dscp(self) -> Dscp {
         Dscp::from_tos_byte(self.0)
     }
 
-    /// The ECN field in the two low bits.
     pub const fn ecn(self) -> Ecn {
         Ecn::from_bits(self.0)
     }
 
-    /// The same codepoint with another ECN field.
     pub const fn with_ecn(self, ecn: Ecn) -> Self {
         Self(self.0 & !0b11 | ecn.bits())
     }

@@ -84,7 +84,7 @@ impl JudgedRun {
             capacities: &self.capacities,
             changed: &self.kernel_changes,
         };
-        html::open(&self.run, &self.results, &given)
+        html::render(&self.run, &self.results, &given)
     }
 }
 

@@ -39,8 +39,8 @@ fn source(experiment: &Experiment, source: &ClaimSource) -> Option<String> {
     }
     if !metrics.contains(&source.metric) {
         // In the order in which the reference has them.
-        let all = Metric::NAMES.into_iter().filter(|(_, metric)| metrics.contains(metric));
-        let names: Vec<&str> = all.map(|(name, _)| name).collect();
+        let all = Metric::NAMES.into_iter().filter(|(_, metric, _)| metrics.contains(metric));
+        let names: Vec<&str> = all.map(|(name, ..)| name).collect();
         let there = match names.is_empty() {
             true => "nothing is measured of it".into(),
             false => format!("there are: {}", names.join(", ")),

@@ -21,6 +21,14 @@ fn opened(path: &Path) -> (Tab, String) {
     (tab, url)
 }
 
+/// Explore, on the page of the latest run.
+fn explored(folder: &TestFolder) -> (Tab, String) {
+    folder.quell(&["open", "--no-open", "-o", "report.html"]).fine();
+    let (mut tab, url) = opened(&folder.path("report.html"));
+    tab.go(&format!("{url}#explore"), "typeof quellView === 'object'");
+    (tab, url)
+}
+
 /// A folder with an invented run in it, and another in whose queues packets wait longer.
 fn two_runs() -> TestFolder {
     let folder = TestFolder::new();
@@ -109,8 +117,7 @@ fn the_view_opens_on_the_worst_measurement_and_fits_every_screen() {
         return;
     }
     let folder = two_runs();
-    folder.quell(&["open", "--explore", "--no-open", "-o", "view.html"]).fine();
-    let (mut tab, url) = opened(&folder.path("view.html"));
+    let (mut tab, url) = explored(&folder);
     let chosen = "document.getElementById('cell').selectedOptions[0].textContent";
     let chosen = tab.value(chosen);
     // Most of what is sent into the flood is lost: there is little to see. Beside the worst is its cure.
@@ -155,8 +162,7 @@ fn the_view_is_zoomed_by_keys_and_wheel_lays_two_over_each_other_and_saves_what_
         return;
     }
     let folder = two_runs();
-    folder.quell(&["open", "--explore", "--no-open", "-o", "view.html"]).fine();
-    let (mut tab, url) = opened(&folder.path("view.html"));
+    let (mut tab, url) = explored(&folder);
     tab.run(
         "const beside = document.getElementById('beside');
          beside.value = '-1';

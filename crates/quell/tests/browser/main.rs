@@ -6,9 +6,8 @@ mod web;
 
 #[path = "../support/browser/mod.rs"]
 mod browser;
-// The measurements are invented: what a page looks like needs none, and each time it is the same. The example has use for more of it.
-#[allow(dead_code)]
-#[path = "../../../report/examples/sample_run/invented.rs"]
+// The measurements are invented: what a page looks like needs none, and each time it is the same.
+#[path = "../support/invented.rs"]
 mod invented;
 #[path = "../serve/server.rs"]
 mod server;

@@ -65,7 +65,7 @@ fn an_old_measurement_becomes_a_run_that_is_shown_plotted_and_viewed() {
     let none = ["plot", "vpn", "--figure", "rtt-time", "--stream", "vioce", "-o", "e.svg"];
     says(&dir.quell(&none).refused(2), &["\"vioce\"", "bulk, voice"]);
     dir.quell(&["open", "--no-open", "vpn"]).fine();
-    let page = dir.quell(&["open", "vpn", "--explore", "-o", "-"]).fine();
+    let page = dir.quell(&["open", "vpn", "-o", "-"]).fine();
     says(&page, &["<canvas", "ping-exp, from vpn.pickle"]);
 }
 
@@ -166,7 +166,7 @@ fn files_of_three_programs_become_runs_that_are_shown_drawn_reported_and_viewed(
     }
     for run in ["home", "calls", "both"] {
         dir.quell(&["open", "--no-open", run]).fine();
-        says(&dir.quell(&["open", run, "--explore", "-o", "-"]).fine(), &["<canvas"]);
+        says(&dir.quell(&["open", run, "-o", "-"]).fine(), &["<canvas"]);
     }
     let compared = dir.quell(&["show", "home", "home", "--metric", "rtt.p50"]);
     says(&(compared.out + &compared.error), &["home"]);

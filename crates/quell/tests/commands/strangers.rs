@@ -131,7 +131,7 @@ fn what_is_no_file_is_refused_at_once_by_every_command() {
             &["data", "import"],
             &["show"],
             &["open", "--no-open"],
-            &["open", "--explore", "--no-open"],
+            &["open", "--no-open"],
             &["ping", "-r"],
             &["serve", "--secret-file"],
         ] {

@@ -85,7 +85,6 @@ impl Counters {
         self.at(to_ns, of) - self.at(from_ns, of)
     }
 
-    /// Payload rate between two times, in megabits per second.
     pub fn rate_mbps(&self, from_ns: i64, to_ns: i64) -> f64 {
         self.within(from_ns, to_ns, |c| c.bytes) * 8e3 / (to_ns - from_ns) as f64
     }

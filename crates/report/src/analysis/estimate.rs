@@ -5,7 +5,6 @@ use quell_stats::{Batch, Interval, Pooled, PooledQuantile, mean};
 /// Fewest repeats that an interval is drawn from: two could lie anywhere.
 pub(crate) const FEWEST: usize = 3;
 
-/// A figure over repeats with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// The mean of the repeats' figures; of a quantile far out, that of the packets of all repeats.
@@ -46,7 +45,6 @@ impl Estimate {
         Some(Self { value: mean(ratios)?, interval: interval.map(IntervalEnds::from) })
     }
 
-    /// The quantile at `p` of the packets of all repeats.
     pub fn of_quantile(packets: &Pooled, p: f64) -> Option<Self> {
         let PooledQuantile { value, low, high } = packets.quantile(p)?;
         Some(Self {
@@ -60,7 +58,6 @@ impl Estimate {
         Self { interval: self.interval.map(|ends| ends.map(|end| end.min(1.0))), ..self }
     }
 
-    /// The figure and the interval of so many times as much.
     pub(crate) fn scaled(self, factor: f64) -> Self {
         let interval = self.interval.map(|ends| ends.map(|end| end * factor));
         Self { value: self.value * factor, interval }

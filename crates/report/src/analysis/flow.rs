@@ -11,7 +11,7 @@
 use super::counters::{CounterReading, Counters};
 use super::way::{Carried, Counts, Ways};
 use super::window::window_ns;
-use quell_model::{CellRecord, CellStatus, Event, FlowSample, MeasuredFlow, Side, Subject, Told};
+use quell_model::{CellRecord, CellStatus, FlowSample, MeasuredFlow, Side, Subject, Told};
 use quell_stats::Batch;
 use quell_store::CellData;
 use std::collections::BTreeMap;
@@ -21,7 +21,6 @@ pub struct FlowResult {
     /// Datagrams sent in the measurement; none for TCP. Of a run that did not tell how many were sent before: over the flow's whole
     /// life.
     pub sent: Option<u64>,
-    /// Of these, received; none for TCP.
     pub received: Option<u64>,
     /// (sent − received) ÷ sent; none for TCP.
     pub loss_ratio: Option<f64>,
@@ -36,7 +35,6 @@ pub struct FlowResult {
     /// Payload that the receiver got, in megabits (10⁶) per second of the flow's own time within the measurement; none when no receiver
     /// reported, or the flow had no time there.
     pub goodput_mbps: Option<f64>,
-    /// The flow's own time within the measurement.
     pub time: OwnTime,
     /// The same payload in megabits per second of the whole measurement: what it took of the line.
     pub carried_mbps: Option<f64>,
@@ -72,7 +70,6 @@ impl FlowResult {
     }
 }
 
-/// When a flow ran, as seen from the measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum OwnTime {
     Whole,
@@ -97,7 +94,6 @@ impl OwnTime {
 /// Stretches of the measurement in which losses are counted.
 pub(crate) const BATCHES: i64 = 16;
 
-/// The flows of one cell so far, by name.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FlowFolds {
     flows: BTreeMap<String, FlowFold>,
@@ -116,21 +112,6 @@ impl FlowFolds {
             }
         }
         folds
-    }
-
-    pub fn take(&mut self, event: &Event) {
-        match event {
-            Event::Flow { stream, samples } => {
-                let fold = self.flow(stream);
-                samples.iter().for_each(|s| fold.take(s));
-            }
-            Event::Fact(fact) => {
-                if let Subject::Stream(stream, what) = &fact.subject {
-                    self.flow(stream).tell(what, &fact.value);
-                }
-            }
-            _ => {}
-        }
     }
 
     fn flow(&mut self, stream: &str) -> &mut FlowFold {
@@ -179,7 +160,6 @@ struct FlowFold {
     /// Datagrams before the measurement, as sender and receiver told them.
     before: [Option<String>; 2],
     held_back: Option<HeldBack>,
-    /// CPU time of its sender and receiver, in nanoseconds.
     cpu_ns: [Option<u64>; 2],
     measured: Option<MeasuredFlow>,
 }

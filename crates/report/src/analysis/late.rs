@@ -5,7 +5,6 @@ use quell_model::EchoSample;
 /// What a program does later than this, in nanoseconds, it had no CPU for.
 pub const LATE_NS: u64 = 5_000_000;
 
-/// How late packets were sent, and answers seen.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Lateness {
     /// Packets that were sent more than 5 ms after they were due, or whose answers were seen more than 5 ms after the kernel had them.

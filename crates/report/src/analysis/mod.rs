@@ -29,7 +29,8 @@ pub use definitions::{Definition, definitions};
 pub use echo::{Counts, EchoFold, EchoResult, Transit, Way};
 pub(crate) use estimate::FEWEST;
 pub use estimate::{Estimate, IntervalEnds};
-pub use flow::{FlowFolds, FlowResult, HeldBack, OwnTime};
+use flow::FlowFolds;
+pub use flow::{FlowResult, HeldBack, OwnTime};
 pub use late::{LATE_NS, Lateness};
 pub use one_way::Clocks;
 pub use page::PageResult;
@@ -38,10 +39,10 @@ pub use summary::{LoadsRow, Summary, SummaryRow};
 pub use told::Facts;
 pub use window::window_ns;
 
-use quell_model::{CellId, CellRecord, Event};
+use quell_model::CellId;
 use quell_stats::Batch;
-use quell_store::{CellData, Run};
-use std::collections::{BTreeMap, HashMap};
+use quell_store::Run;
+use std::collections::BTreeMap;
 
 /// The results of a run: a row for each stream of each cell, in the manifest's order of cells, echo streams before flows.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,47 +58,17 @@ pub struct StreamResult {
     /// Its packets one by one, where they were reported so: those that are answered, and slow UDP loads.
     pub packets: Option<Box<EchoResult>>,
     pub data: Option<FlowResult>,
-    /// Its page loads, where it is a browser's.
     pub pages: Option<Box<PageResult>>,
-}
-
-/// The flows of a run that is followed: each event is taken once, and the results so far are there at any moment.
-#[derive(Debug, Default)]
-pub struct Followed {
-    cells: HashMap<CellId, FlowFolds>,
-}
-
-impl Followed {
-    pub fn take(&mut self, cell: &CellId, event: &Event) {
-        if matches!(event, Event::Flow { .. } | Event::Fact(_)) {
-            self.cells.entry(cell.clone()).or_default().take(event);
-        }
-    }
-
-    /// The results of the run whose events these were, as far as it is there: those that [`Results::from`] has.
-    pub fn results(&self, run: &Run) -> Results {
-        let flows = |record: &CellRecord, data: &CellData| {
-            self.cells.get(&record.id).map_or(Vec::new(), |folds| folds.results(record, data))
-        };
-        Results::with(run, flows)
-    }
 }
 
 impl Results {
     /// Analyses a run. Cells without data, as those of a killed run that were not begun, have no rows.
     pub fn from(run: &Run) -> Self {
-        Self::with(run, |record, data| FlowFolds::of(data).results(record, data))
-    }
-
-    fn with(
-        run: &Run,
-        flows_of: impl Fn(&CellRecord, &CellData) -> Vec<(String, FlowResult)>,
-    ) -> Self {
         let mut rows = Vec::new();
         for (record, data) in run.iter() {
             let facts = Facts::of(data);
             let mut flows: BTreeMap<String, FlowResult> =
-                flows_of(record, data).into_iter().collect();
+                FlowFolds::of(data).results(record, data).into_iter().collect();
             let row = |stream: String, packets, data| StreamResult {
                 cell: record.id.clone(),
                 stream,
@@ -125,7 +96,6 @@ impl Results {
         Self { rows }
     }
 
-    /// The rows of one stream in one scenario, one a repeat.
     pub fn of<'a>(
         &'a self,
         scenario: &'a str,
@@ -136,9 +106,7 @@ impl Results {
             r.cell.scenario == scenario && r.cell.probe == probe && r.stream == stream
         })
     }
-}
 
-impl Results {
     /// What a reader of the figures has to know of how they came about: a machine that was short of CPU, clocks that were apart.
     pub fn warnings(&self) -> Vec<String> {
         let echoes = || self.rows.iter().filter_map(|r| Some((r, r.echo()?)));
@@ -224,7 +192,6 @@ impl StreamResult {
         self.data.as_ref().and_then(|f| f.sent).or_else(packets).or_else(pages)
     }
 
-    /// Packets received or answered, where packets are counted.
     pub fn received(&self) -> Option<u64> {
         self.data
             .as_ref()
@@ -239,7 +206,6 @@ impl StreamResult {
             .filter(|echo| echo.counts.sent > 0 || echo.rtt_ms.is_none() && echo.up_ms.is_none())
     }
 
-    /// The part of the packets that was lost, where it is known.
     pub fn loss_ratio(&self) -> Option<f64> {
         self.data
             .as_ref()

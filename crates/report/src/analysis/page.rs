@@ -12,9 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 pub struct PageResult {
     /// The loads, in their order; without those that the measurement's end cut.
     pub loads: Vec<PageLoad>,
-    /// How many of them came to their end.
     pub loaded: u64,
-    /// Until the document was read and parsed.
     pub doc_ms: Option<f64>,
     pub paint_ms: Option<f64>,
     /// Until a first text or picture was painted.

@@ -13,22 +13,18 @@ use quell_stats::ecdf::ecdf;
 use quell_stats::{BoxSummary, Rng, RunningAround, Sample};
 use quell_store::{CellData, EchoSeries, FlowSeries, QueuePoint, QueueSeries, Run};
 use std::collections::{HashMap, HashSet};
-use std::thread::available_parallelism;
 
-/// Most points of one line: more can't be told apart on a screen, and would make a page slow.
+/// Most points of a distribution: more can't be told apart on a screen, and would make a page slow.
 const MOST_POINTS: usize = 2000;
 
 /// The echo streams of one scenario that a figure of delays shows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScenarioDelays {
     pub scenario: String,
-    /// Its streams.
     pub streams: Vec<StreamDelays>,
-    /// What was changed while its first repeat ran.
     pub changes: Vec<LineChange>,
 }
 
-/// Which of a run's streams a figure is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
     /// Those that the figure shows where nobody says which.
@@ -41,8 +37,7 @@ pub enum Which {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamDelays {
     pub stream: String,
-    /// Seconds and RTT in milliseconds of the first repeat; none for a packet without an answer. Thinned where there are very many:
-    /// extremes and losses stay.
+    /// Seconds and RTT in milliseconds of the first repeat; none for a packet without an answer.
     pub over_time: Vec<(f64, Option<f64>)>,
     /// Answered packets of the first repeat, of which `dots` may be a part.
     pub answered_over_time: usize,
@@ -117,7 +112,6 @@ pub fn delays(run: &Run, which: Which) -> Vec<ScenarioDelays> {
     scenarios
 }
 
-/// The names of the streams that [`delays`] has.
 pub(crate) fn delayed(run: &Run, which: Which) -> Vec<String> {
     let pings_alone =
         which == Which::Usual && echo_series(run, which).any(|(_, s)| !has_one_way(s));
@@ -159,7 +153,7 @@ pub(crate) fn stream_delays(stream: String, repeats: &[&EchoSeries]) -> StreamDe
         },
         mdev: figures.filter(|_| unsure == 0).map(|figures| mdev(figures.sd.unwrap_or(0.0))),
         answered_over_time: points.iter().filter(|(_, rtt)| rtt.is_some()).count(),
-        over_time: thin(points),
+        over_time: points,
         dots,
         lost_at: first.iter().filter(|s| s.status.is_lost()).map(|s| seconds(s.t_ns)).collect(),
         distribution,
@@ -167,7 +161,6 @@ pub(crate) fn stream_delays(stream: String, repeats: &[&EchoSeries]) -> StreamDe
     }
 }
 
-/// How steadily packets of one scenario arrive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScenarioGaps {
     pub scenario: String,
@@ -199,7 +192,6 @@ fn distribution(values: Vec<f64>) -> Vec<(f64, f64)> {
     steps.into_iter().map(|step| (step.value, step.share)).collect()
 }
 
-/// The names of the streams that [`gaps`] has.
 pub(crate) fn gapped(run: &Run, which: Which) -> Vec<String> {
     let one_way_alone =
         which == Which::Usual && echo_series(run, which).any(|(_, s)| has_one_way(s));
@@ -222,27 +214,11 @@ pub fn gaps(run: &Run, which: Which) -> Vec<ScenarioGaps> {
         let series = echoes_of(record, data, which, probes_have_some);
         series.filter(|s| wanted(s)).map(move |series| (record, facts, series))
     });
-    let all: Vec<_> = all.collect();
-    let threads = available_parallelism().map_or(1, usize::from).min(4);
-    let alike: Vec<Gaps> = match all.len() < 2 || threads < 2 {
-        true => all.iter().map(|(_, facts, series)| Gaps::of(facts, series)).collect(),
-        false => std::thread::scope(|scope| {
-            let some = all.chunks(all.len().div_ceil(threads)).map(|some| {
-                let gaps = move || some.iter().map(|(_, facts, series)| Gaps::of(facts, series));
-                scope.spawn(move || gaps().collect::<Vec<_>>())
-            });
-            let running: Vec<_> = some.collect();
-            let done = running.into_iter().flat_map(|thread| match thread.join() {
-                Ok(gaps) => gaps,
-                Err(panic) => std::panic::resume_unwind(panic),
-            });
-            done.collect()
-        }),
-    };
     let mut found: Vec<ScenarioGaps> = Vec::new();
     let mut known: HashMap<(&str, &str), usize> = HashMap::new();
     let (mut changes, mut between): (Vec<Vec<f64>>, Vec<Vec<f64>>) = Default::default();
-    for ((record, _, series), gaps) in all.into_iter().zip(alike) {
+    for (record, facts, series) in all {
+        let gaps = Gaps::of(facts, series);
         let (scenario, stream) = (&record.id.scenario, &series.stream);
         let at = *known.entry((scenario, stream)).or_insert_with(|| {
             found.push(ScenarioGaps {
@@ -275,7 +251,6 @@ pub fn gaps(run: &Run, which: Which) -> Vec<ScenarioGaps> {
     found
 }
 
-/// The variations of one stream of one cell.
 struct Gaps {
     counts: Counts,
     of: Transit,
@@ -309,7 +284,6 @@ pub struct Course<T> {
     pub parts: Vec<Part<T>>,
 }
 
-/// One scenario of a [`Course`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part<T> {
     pub scenario: String,
@@ -377,12 +351,10 @@ fn rates(samples: &[FlowSample], shift_s: f64, (begin_ns, end_ns): (i64, i64)) -
     (begin_ns..end_ns).step_by(step_ns as usize).map(interval).collect()
 }
 
-/// What TCP said of one connection over time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TcpCourse {
     pub scenario: String,
     pub stream: String,
-    /// Seconds, and the sender's state.
     pub states: Vec<(f64, TcpState)>,
 }
 
@@ -420,12 +392,11 @@ pub fn tcp(run: &Run, which: Which) -> Vec<TcpCourse> {
     found
 }
 
-/// One-way delays of one stream over time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OneWayCourse {
     pub scenario: String,
     pub stream: String,
-    /// Seconds and delay to the reflector in milliseconds, none of a packet without one; thinned as [`StreamDelays::over_time`].
+    /// Seconds and delay to the reflector in milliseconds, none of a packet without one.
     pub up: Vec<(f64, Option<f64>)>,
     /// The same of the way back.
     pub down: Vec<(f64, Option<f64>)>,
@@ -450,14 +421,8 @@ pub fn one_way(run: &Run, which: Which) -> Vec<OneWayCourse> {
             let series = ways.rows(series);
             let course = |of: fn(&EchoSample) -> Option<i64>| {
                 let ms = |s: &EchoSample| Some(of(s)? as f64 / 1e6);
-                thin(
-                    series
-                        .samples
-                        .iter()
-                        .filter(counts)
-                        .map(|s| (seconds(s.t_ns), ms(s)))
-                        .collect(),
-                )
+                let samples = series.samples.iter().filter(counts);
+                samples.map(|s| (seconds(s.t_ns), ms(s))).collect()
             };
             found.push(OneWayCourse {
                 scenario: record.id.scenario.clone(),
@@ -512,15 +477,14 @@ pub fn backlog(run: &Run, begin_ns: i64) -> Option<Course<Backlog>> {
         let within = |t_ns: i64| (begin_ns..=end_ns).contains(&t_ns);
         let line = |queue: &QueueSeries| {
             let at = |p: &QueuePoint| shift_s + seconds(p.t_ns);
-            let shown = || queue.points.iter().filter(|p| within(p.t_ns));
-            let bytes = thin(shown().map(|p| (at(p), Some(p.backlog_bytes as f64))).collect());
+            let shown = queue.points.iter().filter(|p| within(p.t_ns));
             let waits = queue.points.iter().zip(waiting::waits_ms(&queue.points));
             let waits = waits.filter(|(p, _)| within(p.t_ns)).map(|(p, wait)| (at(p), wait));
             Backlog {
                 device: queue.device.clone(),
                 kind: queue.kind.clone(),
-                bytes: bytes.into_iter().filter_map(|(t, bytes)| Some((t, bytes?))).collect(),
-                wait: thin(waits.collect()),
+                bytes: shown.map(|p| (at(p), p.backlog_bytes as f64)).collect(),
+                wait: waits.collect(),
             }
         };
         devices.iter().filter_map(fullest).map(line).collect()
@@ -625,7 +589,6 @@ fn echo_series(run: &Run, which: Which) -> impl Iterator<Item = (&CellRecord, &E
     })
 }
 
-/// Whether a probe has packets of its own name in some cell.
 fn has_own(run: &Run) -> bool {
     run.iter().any(|(record, data)| data.echo(&record.id.probe).is_some())
 }
@@ -680,28 +643,6 @@ fn dots(points: &[(f64, Option<f64>)]) -> Vec<(f64, f64)> {
     let mut rng = Rng::new(1);
     let one = |chunk: &[(f64, f64)]| chunk[(rng.f64() * chunk.len() as f64) as usize % chunk.len()];
     all.chunks(stretch).map(one).collect()
-}
-
-/// Keeps at most [`MOST_POINTS`]: of each stretch of points its lowest, its highest and a gap, if there is one.
-fn thin(points: Vec<(f64, Option<f64>)>) -> Vec<(f64, Option<f64>)> {
-    if points.len() <= MOST_POINTS {
-        return points;
-    }
-    let stretch = points.len().div_ceil(MOST_POINTS / 3);
-    points
-        .chunks(stretch)
-        .flat_map(|chunk| {
-            let value = |i: &usize| chunk[*i].1.unwrap_or(f64::NAN);
-            let present = || (0..chunk.len()).filter(|i| chunk[*i].1.is_some());
-            let low = present().min_by(|a, b| value(a).total_cmp(&value(b)));
-            let high = present().max_by(|a, b| value(a).total_cmp(&value(b)));
-            let gap = (0..chunk.len()).find(|i| chunk[*i].1.is_none());
-            let mut kept: Vec<usize> = [low, high, gap].into_iter().flatten().collect();
-            kept.sort_unstable();
-            kept.dedup();
-            kept.into_iter().map(|i| chunk[i])
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use std::collections::HashMap;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
     pub rows: Vec<SummaryRow>,
-    /// What loads carried beside each probe.
     pub loads: Vec<LoadsRow>,
 }
 
@@ -29,7 +28,6 @@ pub struct SummaryRow {
     pub loss_at_most: Option<Estimate>,
     /// Packets answered after the time that an answer was waited for, as a part of 1; none where there are none.
     pub late: Option<Estimate>,
-    /// Jitter of the way to the reflector in milliseconds.
     pub jitter_up_ms: Option<Estimate>,
     /// Jitter of the way back in milliseconds, of a stream that goes no other way.
     pub jitter_down_ms: Option<Estimate>,
@@ -48,7 +46,6 @@ pub struct SummaryRow {
     pub rtt_p99_at_most_ms: Option<Estimate>,
     /// Whether, in some repeat, the delays are of fewer than half of the packets sent.
     pub of_a_minority: bool,
-    /// Goodput in megabits per second of the flow's own time.
     pub goodput_mbps: Option<Estimate>,
     /// Share of what all streams of the cell carried the same way.
     pub share: Option<Estimate>,
@@ -74,7 +71,6 @@ pub struct LoadsRow {
 }
 
 impl Summary {
-    /// Takes the repeats of each stream together.
     pub fn of(results: &Results, manifest: &Manifest) -> Self {
         let mut groups: Vec<(&StreamResult, Vec<&StreamResult>)> = Vec::new();
         let mut known: HashMap<(&str, &str, &str), usize> = HashMap::new();

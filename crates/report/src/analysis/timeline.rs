@@ -6,7 +6,6 @@ use serde_json::Value;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct LineChange {
-    /// When, in seconds from the start of the measurement.
     pub at_s: f64,
     /// What, in a few words, as `modem:dsl: rate 2Mbit`.
     pub what: String,

@@ -9,7 +9,6 @@ use quell_model::metric::Metric;
 pub struct Comparison<'a> {
     /// What tells the groups apart, as `run` or a field's name.
     pub by: String,
-    /// The groups; the others are held against the first.
     pub groups: Vec<Group>,
     /// What is alike in all groups, each compared.
     pub sets: Vec<Set<'a>>,
@@ -38,7 +37,6 @@ impl<'a> Comparison<'a> {
         measures.flat_map(|m| m.against.iter().map(move |a| (m, a)))
     }
 
-    /// What each difference says.
     pub(super) fn verdicts(&self) -> impl Iterator<Item = Verdict> {
         self.pairs().map(|(_, against)| against.verdict)
     }

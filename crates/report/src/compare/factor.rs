@@ -38,7 +38,6 @@ pub struct MeasuredRun<'a> {
     pub results: &'a Results,
 }
 
-/// What tells groups apart.
 #[derive(Clone)]
 pub enum By<'a> {
     Run,
@@ -74,11 +73,7 @@ pub enum CompareError {
     #[error(
         "there is nothing to compare {one} with: by {by} there is no other; name a second run, or another --by"
     )]
-    Alone {
-        one: String,
-        /// What tells groups apart.
-        by: String,
-    },
+    Alone { one: String, by: String },
     #[error("nothing was measured in all of them by the same probe in the same scenario: {}", have.join("; "))]
     NothingInCommon { have: Vec<String> },
     #[error("nothing that was measured in all of them is of the same kind and unit: {}", have.join("; "))]

@@ -32,13 +32,8 @@ pub struct Delays<'a> {
 }
 
 impl<'a> Delays<'a> {
-    /// Of all sets whose packets have round trips.
-    pub fn of(comparison: &'a Comparison<'a>) -> Self {
-        Self::within(comparison, (0.0, None))
-    }
-
-    /// Of what was sent in a part of the measurement alone, in seconds.
-    pub fn within(comparison: &'a Comparison<'a>, span: (f64, Option<f64>)) -> Self {
+    /// Of all sets whose packets have round trips, of what was sent in this time, in seconds.
+    pub fn of(comparison: &'a Comparison<'a>, span: (f64, Option<f64>)) -> Self {
         let of_group = |members: &Vec<Member>| {
             let series: Vec<Cow<EchoSeries>> =
                 members.iter().filter_map(find).map(|series| part(series, span)).collect();

@@ -52,7 +52,6 @@ pub struct Measure {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Against {
     pub group: usize,
-    /// Its figure, with its 95 % interval.
     pub figure: Ranged,
     pub repeats: usize,
     /// By how much it is more than the first group's, with its 95 % interval.
@@ -61,7 +60,6 @@ pub struct Against {
     pub verdict: Verdict,
 }
 
-/// What the interval of a difference rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
     /// So many repeats of both that began alike.
@@ -69,7 +67,6 @@ pub enum Basis {
     Repeats,
     /// Packets of one measurement or two: it tells of these, and nothing of what differs from one measurement to the next.
     Packets,
-    /// Nothing: there is none.
     None,
 }
 
@@ -85,7 +82,6 @@ pub enum Verdict {
     Unknown(Why),
 }
 
-/// Which way a figure differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Towards {
     /// What people want more of became more, or what they want less of less.
@@ -100,7 +96,6 @@ pub enum Towards {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     FewRepeats,
-    /// Too few packets to have both ends of an interval.
     FewPackets,
     /// Delays of fewer than half of the packets sent.
     Minority,
@@ -125,7 +120,6 @@ fn is_good(metric: Metric) -> Option<bool> {
     }
 }
 
-/// The streams of a group in one set.
 struct GroupStreams<'a> {
     members: &'a [Member<'a>],
     packets: Option<Pooled<'a>>,

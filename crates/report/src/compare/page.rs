@@ -11,13 +11,12 @@ use crate::html::markup::{
     self, cell, details, document, escape, figure_of_both, head, head_of_figures, list, row_name,
 };
 
-/// A page of its own, with figures.
 pub fn render(comparison: &Comparison) -> String {
     let labels: Vec<&str> = comparison.groups.iter().map(|g| &*g.label).collect();
     let title = format!("{} compared", labels.join(", "));
     let mut body = format!("<header>\n<h1>{}</h1>\n</header>\n<main>\n", escape(&title));
     body += &section(comparison);
-    let delays = Delays::of(comparison);
+    let delays = Delays::of(comparison, (0.0, None));
     let both = |name: Name| {
         let draw = |shape| delays.figure(name.name, shape);
         Some(figure_of_both(name, &draw(PageWidth::Wide)?, &draw(PageWidth::Narrow)?))
@@ -81,7 +80,6 @@ fn other<'a>(comparison: &'a Comparison) -> Option<&'a str> {
     (comparison.groups.len() == 2).then(|| &*comparison.groups[1].label)
 }
 
-/// Whether there are three repeats somewhere.
 fn has_intervals(comparison: &Comparison) -> bool {
     comparison.pairs().any(|(_, a)| !matches!(a.basis, Basis::Packets | Basis::None))
 }

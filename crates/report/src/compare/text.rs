@@ -40,7 +40,6 @@ pub(super) fn digits(metric: Metric, against: &Against) -> usize {
     }
 }
 
-/// A figure in the table's unit.
 pub(super) fn figure(metric: Metric, value: f64, digits: usize) -> String {
     without_nothing(format!("{:.digits$}", value * unit(metric).1))
 }
@@ -155,7 +154,6 @@ pub(super) fn is_decided(measure: &Measure, against: &Against) -> bool {
     }
 }
 
-/// What is not shown, and how to see it.
 pub(super) fn hidden(comparison: &Comparison) -> Option<String> {
     let count = comparison.pairs().filter(|(m, a)| !is_decided(m, a)).count();
     let all = comparison.differences;
@@ -207,7 +205,6 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
     notes
 }
 
-/// How much of it a table has room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Full,

@@ -15,65 +15,18 @@ use flate2::{Compression, GzBuilder};
 use quell_model::{CellRecord, EchoSample, EchoStatus, Manifest, Side};
 use quell_store::{CellData, EchoSeries};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use serde_json::{Map, Value, json};
 use std::io;
 
 /// Flent's usual distance of values on its grid, in nanoseconds.
 const STEP_NS: i64 = 200_000_000;
 
-/// Why a cell is no file of Flent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the measurement {cell} has neither packets with answers nor flows with a receiver, which are what Flent's files hold"
 )]
 pub struct NotForFlent {
     pub cell: String,
-}
-
-#[derive(Serialize)]
-struct FlentDocument {
-    metadata: Metadata,
-    raw_values: BTreeMap<String, Vec<Raw>>,
-    results: BTreeMap<String, Vec<Option<f64>>>,
-    version: u32,
-    x_values: Vec<f64>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "UPPERCASE")]
-struct Metadata {
-    name: &'static str,
-    title: String,
-    note: String,
-    host: &'static str,
-    hosts: [&'static str; 1],
-    local_host: &'static str,
-    time: String,
-    t0: String,
-    length: i64,
-    total_length: i64,
-    step_size: f64,
-    test_parameters: BTreeMap<&'static str, String>,
-    flent_version: String,
-    ip_version: Option<u32>,
-    data_filename: String,
-    batch_name: Option<String>,
-    batch_time: Option<String>,
-    batch_title: Option<String>,
-    batch_uuid: Option<String>,
-    kernel_release: String,
-    sysctls: BTreeMap<String, String>,
-    series_meta: BTreeMap<String, SeriesMeta>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "UPPERCASE")]
-struct SeriesMeta {
-    units: &'static str,
-    mean_value: Option<f64>,
-    /// The stream's name in Quell; none of what is computed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stream: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -175,45 +128,53 @@ fn document(
     test: &'static str,
     end_ns: i64,
     series: Vec<FlentSeries>,
-) -> FlentDocument {
+) -> Value {
     let length = (end_ns as f64 / 1e9).ceil() as i64;
-    let mut metadata = Metadata {
-        name: test,
-        title: format!("{} {}", manifest.experiment, record.id.scenario),
-        note: format!("{}, exported from the run {} of Quell", record.id, manifest.run),
-        host: "quell",
-        hosts: ["quell"],
-        local_host: "quell",
-        time: with_fraction(&manifest.started),
-        t0: with_fraction(&manifest.started),
-        length,
-        total_length: length,
-        step_size: seconds(STEP_NS),
-        test_parameters: BTreeMap::new(),
-        flent_version: format!("quell {}", manifest.quell),
-        ip_version: None,
-        data_filename: format!("{}.flent.gz", manifest.run),
-        batch_name: None,
-        batch_time: None,
-        batch_title: None,
-        batch_uuid: None,
-        kernel_release: manifest.kernel.version.clone(),
-        sysctls: manifest.sysctls.clone(),
-        series_meta: BTreeMap::new(),
-    };
-    let (mut raw_values, mut results) = (BTreeMap::new(), BTreeMap::new());
+    let (mut meta, mut raw_values, mut results) = (Map::new(), Map::new(), Map::new());
     for FlentSeries { name, units, stream, raw, grid } in series {
-        let mean_value = mean(grid.iter().flatten().copied());
-        metadata.series_meta.insert(name.clone(), SeriesMeta { units, mean_value, stream });
-        raw_values.insert(name.clone(), raw);
-        results.insert(name, grid);
+        let mut own = json!({ "UNITS": units, "MEAN_VALUE": mean(grid.iter().flatten().copied()) });
+        // What is computed has none.
+        if let Some(stream) = stream {
+            own["STREAM"] = stream.into();
+        }
+        meta.insert(name.clone(), own);
+        raw_values.insert(name.clone(), json!(raw));
+        results.insert(name, json!(grid));
     }
     let steps = (end_ns / STEP_NS).max(1);
-    let x_values = (0..steps).map(|x| seconds(x * STEP_NS)).collect();
-    FlentDocument { metadata, raw_values, results, version: 4, x_values }
+    json!({
+        "metadata": {
+            "NAME": test,
+            "TITLE": format!("{} {}", manifest.experiment, record.id.scenario),
+            "NOTE": format!("{}, exported from the run {} of Quell", record.id, manifest.run),
+            "HOST": "quell",
+            "HOSTS": ["quell"],
+            "LOCAL_HOST": "quell",
+            "TIME": with_fraction(&manifest.started),
+            "T0": with_fraction(&manifest.started),
+            "LENGTH": length,
+            "TOTAL_LENGTH": length,
+            "STEP_SIZE": seconds(STEP_NS),
+            "TEST_PARAMETERS": {},
+            "FLENT_VERSION": format!("quell {}", manifest.quell),
+            "IP_VERSION": null,
+            "DATA_FILENAME": format!("{}.flent.gz", manifest.run),
+            "BATCH_NAME": null,
+            "BATCH_TIME": null,
+            "BATCH_TITLE": null,
+            "BATCH_UUID": null,
+            "KERNEL_RELEASE": manifest.kernel.version,
+            "SYSCTLS": manifest.sysctls,
+            "SERIES_META": meta,
+        },
+        "raw_values": raw_values,
+        "results": results,
+        "version": 4,
+        "x_values": (0..steps).map(|x| seconds(x * STEP_NS)).collect::<Vec<_>>(),
+    })
 }
 
-fn packed(document: &FlentDocument) -> Vec<u8> {
+fn packed(document: &Value) -> Vec<u8> {
     // No time in the header, so that the same run gives the same bytes.
     let mut out = GzBuilder::new().mtime(0).write(Vec::new(), Compression::default());
     let written = serde_json::to_writer(io::BufWriter::new(&mut out), document);

@@ -1,7 +1,7 @@
 //! ping-exp's chart of averages: a bar for each stream with its mean and deviation, and its loss.
 
 use super::common::{
-    Made, PageWidth, Subject, bound, empty, listed, mark, of_bounds, of_few, series_name, source,
+    Made, PageWidth, Subject, bound, listed, mark, of_bounds, of_few, series_name, source,
 };
 use crate::analysis::series::{StreamDelays, delays};
 use quell_chart::{Axis, Bars, Figure, Legend, Panel};
@@ -11,7 +11,7 @@ pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
     let title = "Mean round-trip time and loss, by stream";
     let all = delays(run, subject.which);
     if all.iter().flat_map(|s| &s.streams).all(|s| s.sent + s.unsure == 0) {
-        return empty(title, run, "No packets with answers were recorded in this run.");
+        return Err("No packets with answers were recorded in this run.".to_owned());
     }
     let several = all.iter().any(|scenario| scenario.streams.len() > 1);
     let mut names: Vec<String> = Vec::new();

@@ -1,6 +1,6 @@
 //! What waits in queues over time, and for how long, one scenario after the other.
 
-use super::common::{Made, PageWidth, Subject, empty, events, part_axis, restarted, source};
+use super::common::{Made, PageWidth, Subject, events, part_axis, restarted, source};
 use crate::analysis::series::{Backlog, Part, backlog};
 use quell_chart::{Axis, Figure, Mark, Panel, Polyline};
 
@@ -47,10 +47,10 @@ pub(super) fn wait(subject: Subject, shape: PageWidth) -> Made {
 fn figure(subject: Subject, shape: PageWidth, kind: BacklogCurve) -> Made {
     let (run, title) = (subject.run, kind.title);
     let Some(course) = backlog(run, subject.begin_ns()).filter(|c| !c.parts.is_empty()) else {
-        return empty(title, run, "No queues were sampled in this run.");
+        return Err("No queues were sampled in this run.".to_owned());
     };
     if course.parts.iter().all(|p| p.lines.is_empty()) {
-        return empty(title, run, "Queues were sampled, and nothing ever waited in them.");
+        return Err("Queues were sampled, and nothing ever waited in them.".to_owned());
     }
     let names = names(&course.parts);
     let figure = Figure::new(title)

@@ -10,12 +10,7 @@ use quell_store::Run;
 use std::collections::HashSet;
 
 /// A figure with data in it, or why there is none.
-pub(super) type Made = Result<Figure, Box<Nothing>>;
-
-pub(super) struct Nothing {
-    pub figure: Figure,
-    pub why: String,
-}
+pub(super) type Made = Result<Figure, String>;
 
 /// The rate of a line in one direction.
 #[derive(Debug, Clone, PartialEq)]
@@ -135,13 +130,6 @@ pub(crate) fn distribution<'a>(lines: impl Iterator<Item = (String, &'a StreamDe
 pub(crate) fn source(manifest: &Manifest) -> String {
     let partial = if manifest.complete { "" } else { " · partial run" };
     format!("Run {} · seed {}{partial}", manifest.run, manifest.seed)
-}
-
-/// A figure that says that there is nothing to show.
-pub(super) fn empty(title: &str, run: &Run, why: &str) -> Made {
-    let note = source(&run.manifest);
-    let figure = Figure::new(title).subtitle(why).note(note).size(760, 160);
-    Err(Box::new(Nothing { figure, why: why.to_owned() }))
 }
 
 /// Marks of what was changed, `from_s` being where the cell begins on the axis. Changes of one time share a mark.

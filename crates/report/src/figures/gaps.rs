@@ -1,7 +1,7 @@
 //! Jitter packet by packet, and time between arrivals: how steadily packets come, scenarios over each other.
 
 use super::common::{
-    Made, PageWidth, Subject, distinct, empty, grid, listed, mark, of_few, series_name, source,
+    Made, PageWidth, Subject, distinct, grid, listed, mark, of_few, series_name, source,
 };
 use crate::analysis::Transit;
 use crate::analysis::series::{ScenarioGaps, gapped, gaps};
@@ -18,7 +18,7 @@ pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
     let (run, title) = (subject.run, "Jitter packet by packet, and time between arrivals");
     let all = gaps(run, subject.which);
     if !all.iter().any(has_pairs) {
-        return empty(title, run, "No two packets with answers were recorded in this run.");
+        return Err("No two packets with answers were recorded in this run.".to_owned());
     }
     let several = all.windows(2).any(|pair| pair[0].scenario == pair[1].scenario);
     let of = |of: Transit| all.iter().filter(|g| has_pairs(g)).all(|g| g.of == of);

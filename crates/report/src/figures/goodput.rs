@@ -2,7 +2,7 @@
 //! different directions don't share a line, and don't stand on each other: each way has its panel.
 
 use super::common::{
-    Made, PageWidth, Subject, distinct, empty, events, listed, part_axis, restarted, source,
+    Made, PageWidth, Subject, distinct, events, listed, part_axis, restarted, source,
 };
 use crate::analysis::series::{Course, Goodput, Part, goodput};
 use quell_chart::{Axis, Figure, Mark, Panel, Stack};
@@ -17,7 +17,7 @@ pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
     let run = subject.run;
     let title = "Goodput over time, by flow";
     let nothing =
-        || empty(title, run, "No flows with a reporting receiver were recorded in this run.");
+        || Err("No flows with a reporting receiver were recorded in this run.".to_owned());
     let Some(course) = goodput(run, subject.begin_ns()).filter(|c| !c.parts.is_empty()) else {
         return nothing();
     };

@@ -1,6 +1,6 @@
 //! One-way delays over time: a panel each way for each scenario, where both ends have one clock.
 
-use super::common::{Made, PageWidth, Subject, distinct, empty, events, listed, source};
+use super::common::{Made, PageWidth, Subject, distinct, events, listed, source};
 use crate::analysis::series::{OneWayCourse, one_way};
 use quell_chart::{Axis, Figure, Panel, Polyline};
 
@@ -16,7 +16,7 @@ pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
     let all = one_way(run, subject.which);
     if all.is_empty() {
         let why = "No stream with one-way delays by one clock was recorded in this run (a udp probe in the lab has them).";
-        return empty(title, run, why);
+        return Err(why.to_owned());
     }
     let mut scenarios: Vec<&str> = all.iter().map(|c| &*c.scenario).collect();
     scenarios.dedup();

@@ -1,9 +1,7 @@
 //! A line as it is and with something done about it, over each other: the round trip and the goodput, a row for each pair of scenarios. As it is has
 //! one colour everywhere, what was done another.
 
-use super::common::{
-    Made, PageWidth, Subject, TimeRange, distribution, empty, grid, listed, source,
-};
+use super::common::{Made, PageWidth, Subject, TimeRange, distribution, grid, listed, source};
 use super::goodput::{of_way, ways};
 use crate::analysis::series::{Goodput, Part, ScenarioDelays, StreamDelays, delays, goodput};
 use crate::insight::Pair;
@@ -79,7 +77,7 @@ pub(super) fn over_time(subject: Subject, shape: PageWidth) -> Made {
         }
     }
     if panels.is_empty() {
-        return empty(title, run, NOTHING);
+        return Err(NOTHING.to_owned());
     }
     let shown = pairs.iter().map(Pair::in_words).collect::<Vec<_>>();
     let figure = Figure::new(if several { title } else { &shown[0] })
@@ -114,7 +112,7 @@ pub(super) fn distributions(subject: Subject, shape: PageWidth) -> Made {
     };
     let panels: Vec<Panel> = pairs.iter().filter_map(panel).collect();
     if panels.is_empty() {
-        return empty(title, run, NOTHING);
+        return Err(NOTHING.to_owned());
     }
     let figure = Figure::new(title)
         .subtitle("Share of the packets sent; a line that ends below 100 % shows the loss")

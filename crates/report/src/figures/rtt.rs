@@ -1,8 +1,8 @@
 //! Round-trip times: over time, distribution, boxes.
 
 use super::common::{
-    self, Made, PageWidth, Subject, TimeRange, bound, distinct, empty, events, five_numbers, grid,
-    listed, mark, of_bounds, of_few, series_name, source,
+    self, Made, PageWidth, Subject, TimeRange, bound, distinct, events, five_numbers, grid, listed,
+    mark, of_bounds, of_few, series_name, source,
 };
 use crate::analysis::series::{ScenarioDelays, StreamDelays, delayed, delays};
 use quell_chart::{Axis, Boxes, Figure, Legend, Panel, Polyline, Scatter};
@@ -44,7 +44,7 @@ fn over_time(
 ) -> Made {
     let (run, all) = (subject.run, delays(subject.run, subject.which));
     let Some(range) = TimeRange::of(streams(&all).map(|(_, stream)| stream)) else {
-        return empty(title, run, NOTHING);
+        return Err(NOTHING.to_owned());
     };
     let ends = || streams(&all).filter_map(|(_, s)| Some(s.over_time.last()?.0));
     let several = has_several(&all);
@@ -105,7 +105,7 @@ pub(super) fn distribution(subject: Subject, shape: PageWidth) -> Made {
     let title = "Distribution of the round-trip time";
     let (run, all) = (subject.run, delays(subject.run, subject.which));
     if TimeRange::of(streams(&all).map(|(_, stream)| stream)).is_none() {
-        return empty(title, run, NOTHING);
+        return Err(NOTHING.to_owned());
     }
     let several = has_several(&all);
     let name = |scenario: &ScenarioDelays, stream: &StreamDelays| {
@@ -138,7 +138,7 @@ pub(super) fn boxes(subject: Subject, shape: PageWidth) -> Made {
     let title = "Round-trip time by scenario";
     let (run, all) = (subject.run, delays(subject.run, subject.which));
     let Some(range) = TimeRange::of(streams(&all).map(|(_, stream)| stream)) else {
-        return empty(title, run, NOTHING);
+        return Err(NOTHING.to_owned());
     };
     let several = has_several(&all);
     let few = |s: &ScenarioDelays| s.streams.iter().find_map(StreamDelays::minority);

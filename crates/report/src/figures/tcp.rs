@@ -1,6 +1,6 @@
 //! What TCP itself says of its connections: window, round trip, pacing, delivery, over time.
 
-use super::common::{Made, PageWidth, Subject, distinct, empty, grid, listed, series_name, source};
+use super::common::{Made, PageWidth, Subject, distinct, grid, listed, series_name, source};
 use crate::analysis::series::{TcpCourse, tcp};
 use quell_chart::{Axis, Figure, Panel, Polyline};
 use quell_model::TcpState;
@@ -27,7 +27,7 @@ pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
     let all = tcp(run, subject.which);
     let shown = &all[..all.len().min(12)];
     if shown.is_empty() {
-        return empty(title, run, "No TCP connection of a probe was sampled in this run.");
+        return Err("No TCP connection of a probe was sampled in this run.".to_owned());
     }
     let several = all.windows(2).any(|two| two[0].scenario == two[1].scenario);
     let left_out = match all.len() - shown.len() {

@@ -1,8 +1,6 @@
 //! What all flows carried each way, and the ping meanwhile, in one figure: Flent's `all`, with the line's rate drawn and each direction apart.
 
-use super::common::{
-    Made, PageWidth, Subject, distinct, empty, listed, series_name, source, times,
-};
+use super::common::{Made, PageWidth, Subject, distinct, listed, series_name, source, times};
 use super::goodput::{of_way, ways};
 use crate::analysis::series::{Part, delays, goodput};
 use quell_chart::{Axis, Figure, Panel, Polyline};
@@ -21,11 +19,11 @@ pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
     let (run, title) = (subject.run, "Totals each way, and ping");
     let course = goodput(run, subject.begin_ns()).filter(|c| !c.parts.is_empty());
     let Some(course) = course else {
-        return empty(title, run, "No flows with a reporting receiver were recorded in this run.");
+        return Err("No flows with a reporting receiver were recorded in this run.".to_owned());
     };
     let all_pings = delays(run, subject.which);
     if all_pings.is_empty() {
-        return empty(title, run, "No packets with answers were recorded beside the flows.");
+        return Err("No packets with answers were recorded beside the flows.".to_owned());
     }
     let mut names: Vec<&str> = course.parts.iter().map(|part| &*part.scenario).collect();
     let left_out = names.len().saturating_sub(MOST);

@@ -1,6 +1,6 @@
 //! What a page waited for: a row for each request of one load, from when the page asked for it to its last byte.
 
-use super::common::{Made, PageWidth, Subject, distinct, empty, source};
+use super::common::{Made, PageWidth, Subject, distinct, source};
 use crate::analysis::PageResult;
 use crate::layout::NETWORK_SHARE;
 use quell_chart::{Axis, Figure, Mark, Panel, Spans};
@@ -44,7 +44,7 @@ pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
     let (run, title) = (subject.run, "What a page waited for");
     let all = loads(subject);
     let Some((_, stream, ..)) = all.first() else {
-        return empty(title, run, "No page load that came to its end was recorded in this run.");
+        return Err("No page load that came to its end was recorded in this run.".to_owned());
     };
     // More can't be read: neither loads, nor rows of one.
     let left_out = match all.len().saturating_sub(2) {

@@ -12,9 +12,10 @@ pub(crate) fn document(title: &str, body: &str, scripts: &str) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'{allowed}\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n{body}{scripts}</body>\n</html>\n",
+         <title>{}</title>\n<style>\n{}{}</style>\n</head>\n<body>\n{body}{scripts}</body>\n</html>\n",
         escape(title),
-        include_str!("page.css")
+        include_str!("page.css"),
+        quell_chart::style_sheet()
     )
 }
 
@@ -110,7 +111,8 @@ pub(crate) fn figure(value: String, interval: Option<String>) -> String {
 
 /// A figure twice, laid out for either width, unless it has one shape only and scrolls.
 pub(crate) fn figure_of_both(name: Name, wide: &Figure, narrow: &Figure) -> String {
-    let (wide, narrow) = (wide.svg(), narrow.svg());
+    let style = format!("<style>{}</style>", quell_chart::style_sheet());
+    let [wide, narrow] = [wide, narrow].map(|figure| figure.svg().replacen(&style, "", 1));
     let both = wide != narrow;
     let class = if both { "wide desk" } else { "wide" };
     let label = escape(name.shows);

@@ -1,9 +1,11 @@
 // The zoomable picture of a run: draws the series of one measurement, or of two over each other, and follows pointer, wheel and keys.
 "use strict";
-(() => {
+(async () => {
   const core = QuellCore;
-  const doc = JSON.parse(document.getElementById("packets").textContent);
   const element = (id) => document.getElementById(id);
+  if (!window.DecompressionStream) return (element("readout").textContent = "This browser is older than 2023 and can't unpack the packets.");
+  const packed = new Blob([Uint8Array.from(atob(element("packets").textContent), (c) => c.charCodeAt(0))]);
+  const doc = await new Response(packed.stream().pipeThrough(new DecompressionStream("gzip"))).json();
   const canvas = element("canvas");
   const pen = canvas.getContext("2d");
   const STATUS = doc.statuses;
@@ -27,15 +29,15 @@
 
   function prepare(panel, second, beside) {
     return (raw, index) => {
-      const t = core.decode(raw.t);
-      const value = core.decode(raw.y);
-      const status = raw.status ? core.decode(raw.status) : null;
+      const t = core.times(raw.t);
+      const value = core.column(raw.y);
+      const status = raw.status ? core.column(raw.status) : null;
       const is = (i) => (status ? status[i] : OK);
       // Of the line: answered packets only. Further replies and losses are drawn apart.
       const y = status ? value.map((v, i) => ([OK, LATE].includes(status[i]) ? v : NaN)) : value;
       const lost = [];
       if (status) for (let i = 0; i < t.length; i++) if (!OTHERS.includes(status[i])) lost.push(i);
-      const column = (c) => (c ? core.decode(c) : null);
+      const column = (c) => (c ? core.column(c) : null);
       return {
         name: second ? `${second}: ${raw.name}` : raw.name, slot: beside ? 8 * index + (second ? 0 : 1) : raw.slot, t, y, value, status: is, lost, panel,
         lostAt: Float64Array.from(lost, (i) => t[i]),

@@ -1,32 +1,17 @@
 // Arithmetic of the zoomable picture: columns of numbers, what to draw of them, and where a zoom leads. No page, no canvas, so that
 // it can be tested by itself.
 //
-//   base64 ──decode──► Float64Array ──Pyramid──► least and greatest of any stretch, without visiting each packet
-//                                     columns ──► for each pixel column: first, least, greatest, last
+//   numbers ──column──► Float64Array ──Pyramid──► least and greatest of any stretch, without visiting each packet
+//                                      columns ──► for each pixel column: first, least, greatest, last
 "use strict";
 const QuellCore = (() => {
-  const NONE = 0xffffffff;
+  // Numbers; NaN where there is none.
+  const column = (values) => Float64Array.from(values, (v) => v ?? NaN);
 
-  // A column of numbers; NaN where there is none. Kinds: "u8", "u32" and "f64" as they are, "d32" as steps from the number before.
-  function decode(column) {
-    const text = atob(column.data);
-    const bytes = new Uint8Array(text.length);
-    for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-    if (column.kind === "u8") return Float64Array.from(bytes, (b) => (b === 255 ? NaN : b));
-    const view = new DataView(bytes.buffer);
-    const wide = column.kind === "f64";
-    const out = new Float64Array(bytes.length / (wide ? 8 : 4));
-    let last = column.from || 0;
-    for (let i = 0; i < out.length; i++) {
-      if (wide) {
-        out[i] = view.getFloat64(8 * i, true);
-      } else {
-        const word = view.getUint32(4 * i, true);
-        if (column.kind === "d32") out[i] = last += word;
-        else out[i] = word === NONE ? NaN : word;
-      }
-    }
-    return out;
+  // Times of which each is told from the one before.
+  function times(steps) {
+    let t = 0;
+    return Float64Array.from(steps, (step) => (t += step));
   }
 
   // Index of the first element that is not below x, in an ascending array.
@@ -190,6 +175,6 @@ const QuellCore = (() => {
     return Number(shown) === 0 ? (0).toFixed(digits) : shown;
   }
 
-  return { decode, lowerBound, Pyramid, pick, nearest, zoom, pan, hold, ticks, logTicks, text };
+  return { column, times, lowerBound, Pyramid, pick, nearest, zoom, pan, hold, ticks, logTicks, text };
 })();
 if (typeof module !== "undefined") module.exports = QuellCore;

@@ -1,11 +1,14 @@
 //! Runs made by hand, whose truth is known.
 #![allow(dead_code)]
 
+use quell_chart::Figure;
 use quell_model::manifest::FORMAT_VERSION;
 use quell_model::{
     Backend, CellId, CellRecord, CellStatus, EchoSample, EchoStatus, Fact, FlowSample,
     KernelRecord, Manifest, Side, Subject, TcpState, Told, When,
 };
+use quell_report::figures::{self, NoFigure};
+use quell_report::{Results, html};
 use quell_store::{CellData, EchoSeries, FlowSeries, QueuePoint, QueueSeries, Run};
 use std::collections::BTreeMap;
 
@@ -190,4 +193,21 @@ pub fn home_link(repeats: u32) -> Run {
         }
     }
     run(cells)
+}
+
+/// The page of a run without what an experiment's file tells.
+pub fn page_of(run: &Run, published: &BTreeMap<String, String>) -> String {
+    let given = html::Given { published, about: "", swept: &[], capacities: &[], changed: &[] };
+    html::render(run, &Results::from(run), &given)
+}
+
+/// A figure of the streams that are named.
+pub fn figure_of(run: &Run, name: &str, streams: &[String]) -> Result<Figure, NoFigure> {
+    let wanted = figures::Wanted { streams, ..figures::Wanted::default() };
+    figures::figure_with(run.clone(), name, &wanted)
+}
+
+/// A figure of the usual streams, as SVG.
+pub fn picture_of(run: &Run, name: &str) -> String {
+    figure_of(run, name, &[]).expect("it has something to show").svg()
 }

@@ -354,7 +354,7 @@ fn json_has_the_units_of_the_table_and_null_where_nobody_knows() {
 fn figures_lay_groups_over_each_other_and_the_page_has_table_and_figures() {
     let runs = [home_link(3), home_link(3)];
     let (figures, page) = compared(&runs, &Wanted::default(), |c| {
-        let delays = compare::figures::Delays::of(c);
+        let delays = compare::figures::Delays::of(c, (0.0, None));
         let draw = |name: &str| {
             delays.figure(name, quell_report::figures::PageWidth::Wide).map(|f| f.svg())
         };
@@ -378,7 +378,7 @@ fn figures_lay_groups_over_each_other_and_the_page_has_table_and_figures() {
     }
     let pings = [pinged(20.0, 3, 0), pinged(30.0, 3, 0)];
     let none = compared(&pings, &Wanted::default(), |c| {
-        compare::figures::Delays::of(c)
+        compare::figures::Delays::of(c, (0.0, None))
             .figure("goodput", quell_report::figures::PageWidth::Wide)
             .is_none()
     });

@@ -1,6 +1,6 @@
 //! What the program that measured a flow told is the result, and nothing of a download stands under "up".
 
-use crate::common::{MS, SECOND, echo, flow, flows, on_ways, run, steady};
+use crate::common::{MS, SECOND, echo, flow, flows, on_ways, page_of, run, steady};
 use quell_model::{CellId, EchoSample, EchoStatus, Fact, Subject, Told, When};
 use quell_report::analysis::{Results, StreamResult, Transit};
 use quell_store::CellData;
@@ -54,7 +54,7 @@ fn what_was_found_stands_in_the_report_and_what_is_no_finding_does_not() {
         let mut data = flood("up", None);
         data.facts.push(Fact::new(When::After, Subject::stream("up", Told::Found), value));
         let run = run(vec![("s", "udp", 0, data)]);
-        quell_report::html::render(&run, &Results::from(&run), &BTreeMap::new())
+        page_of(&run, &BTreeMap::new())
     };
     let finding = r#"{"id":"send-buffer","subject":"up","severity":"warning","says":"held up by <its> buffer",
         "evidence":[{"name":"own send buffer did","value":95.6,"unit":"%","source":"TCP_INFO"}],
@@ -112,7 +112,7 @@ fn a_load(way: &str) -> CellData {
 fn the_table_has_the_jitter_of_a_load_that_goes_down() {
     let run = run(vec![("s", "ping", 0, a_load("dsl down"))]);
     let results = Results::from(&run);
-    let table = quell_report::table::render(&run.manifest, &results, &BTreeMap::new());
+    let table = quell_report::table::render(100, &run.manifest, &results, &BTreeMap::new());
     let head: Vec<&str> = table.lines().take_while(|line| !line.starts_with('─')).collect();
     assert!(head.iter().any(|line| line.contains("jitter")), "{table}");
     assert!(

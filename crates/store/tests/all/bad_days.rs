@@ -25,7 +25,7 @@ fn a_run_killed_at_any_byte_reads_up_to_its_last_whole_event() {
         let events_there = ends.iter().rposition(|end| *end <= cut).unwrap();
         let packets = run.cells[0].echo("ping").map_or(0, |s| s.samples.len());
         assert_eq!(packets, pings(events_there), "cut at {cut}");
-        assert!(run.is_partial());
+        assert!(!run.manifest.complete);
         let record = &run.manifest.cells[0];
         let expected = match events_there {
             0 => CellStatus::Planned,
@@ -125,7 +125,7 @@ fn a_run_killed_between_the_tables_and_the_manifest_is_read_from_its_journals() 
     fs::write(writer.folder().join("samples.parquet"), b"half a table").unwrap();
     let run = Run::read(writer.folder()).unwrap();
     assert_eq!(run.cells[0].echo("ping").unwrap().samples.len(), 7);
-    assert!(run.is_partial());
+    assert!(!run.manifest.complete);
 }
 
 #[test]

@@ -165,7 +165,7 @@ pub fn wait(follower: &Follower) {
 /// Reads until the run stands so.
 #[track_caller]
 pub fn read_until(follower: &mut Follower, wanted: Standing) {
-    while follower.read(|_, _| {}).unwrap() != wanted {
+    while follower.read().unwrap() != wanted {
         wait(follower);
     }
 }

@@ -49,7 +49,7 @@ fn who_follows_a_writer_that_is_killed_is_told_that_it_is_gone() {
     let (mut child, told) = measuring(base.path());
     let folder = list(base.path()).unwrap().remove(0).folder;
     let mut follower = follow(&folder).unwrap();
-    assert_eq!(follower.read(|_, _| {}).unwrap(), Standing::Written);
+    assert_eq!(follower.read().unwrap(), Standing::Written);
     child.kill().unwrap();
     child.wait().unwrap();
     read_until(&mut follower, Standing::Left);

@@ -53,7 +53,6 @@ enum PacketFate {
     Unsure,
 }
 
-/// A packet that was said to be lost.
 #[derive(Debug, Clone, Copy)]
 struct GivenUp {
     status: EchoStatus,
@@ -62,12 +61,10 @@ struct GivenUp {
 }
 
 impl EchoFold {
-    /// Keeps what every packet said.
     pub fn exact() -> Self {
         Self { fates: Some(Vec::new()), ..Self::keeping(Keep::All) }
     }
 
-    /// For streams without an end.
     pub fn bounded() -> Self {
         Self::keeping(Keep::Recent)
     }

@@ -22,7 +22,6 @@ const LOOK_BACK: usize = 1024;
 /// The kernel sends a SYN again after so long: no connect is unsure that was answered before.
 pub(crate) const LEAST_UNSURE_NS: i64 = 1_000_000_000;
 
-/// How much is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keep {
     All,
@@ -82,7 +81,6 @@ pub(super) struct Ways {
     pub by_transit: [Way; 3],
     pub ipdv_up_ms: Option<Spread>,
     pub ipdv_rtt_ms: Option<Spread>,
-    /// Whether some packet tells its one-way delay.
     pub some_up: bool,
     /// Whether each does, by clocks that can be compared.
     pub all_up: bool,

@@ -12,11 +12,9 @@ use std::collections::BTreeMap;
 pub struct Counts {
     /// Packets sent, those included that the kernel refused. Packets that ended too late to be awaited don't count.
     pub sent: u64,
-    /// Packets answered in time.
     pub received: u64,
     /// Packets answered after the time that an answer was waited for.
     pub received_late: u64,
-    /// Packets lost, wherever.
     pub lost: u64,
     /// Of these, known to be lost on the way to the reflector.
     pub lost_up: u64,
@@ -94,7 +92,6 @@ impl Counts {
     }
 }
 
-/// Delays of one way, there, back or both together.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Way {
     /// In milliseconds; at least so much, where the next says more.
@@ -111,7 +108,6 @@ pub struct Way {
     pub reordered: u64,
 }
 
-/// What one echo stream showed in one cell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EchoResult {
     pub counts: Counts,
@@ -126,9 +122,7 @@ pub struct EchoResult {
     pub reordered_down: Option<u64>,
     /// Jitter of the way to the reflector in milliseconds: the mean of |D| of RFC 3550, section 6.4.1.
     pub jitter_up_ms: Option<f64>,
-    /// The same of the way back.
     pub jitter_down_ms: Option<f64>,
-    /// The same of the round trip.
     pub jitter_rtt_ms: Option<f64>,
     /// RFC 3550's J after the last packet, as an RTP receiver reports it, of what [`Self::jitter_of`] says: it comes up from 0, and
     /// forgets all but some thirty packets.
@@ -142,15 +136,12 @@ pub struct EchoResult {
     pub rtt_at_most_ms: Option<Spread>,
     /// That of each packet in the order of arrival; empty where not all packets are kept.
     pub rtt_each_ms: Vec<f64>,
-    /// One-way delays to the reflector in milliseconds.
     pub up_ms: Option<Spread>,
-    /// One-way delays back in milliseconds.
     pub down_ms: Option<Spread>,
     pub clocks: Clocks,
     /// How late the program that measured was: sending or seeing, whichever is later.
     pub lateness: Lateness,
     pub seen: Lateness,
-    /// How late packets were sent.
     pub left: Lateness,
     /// How long packets waited in this host's own queue, in milliseconds.
     pub queued_ms: Option<Spread>,
@@ -161,7 +152,6 @@ pub struct EchoResult {
 pub enum Transit {
     /// The one-way delay to the reflector, where the reflector tells it.
     Up,
-    /// The one-way delay back.
     Down,
     RoundTrip,
 }
@@ -177,7 +167,6 @@ impl Transit {
 }
 
 impl EchoResult {
-    /// The same with up and down exchanged.
     pub(crate) fn turned(self) -> Self {
         let Counts { lost_up, lost_down, .. } = self.counts;
         Self {
@@ -249,7 +238,6 @@ pub(crate) fn is_minority(answered: u64, sent: u64) -> bool {
     answered > 0 && answered.saturating_mul(2) < sent
 }
 
-/// A packet's round-trip time in milliseconds.
 pub(crate) fn rtt_ms(sample: &EchoSample) -> Option<f64> {
     sample.rtt_ns.map(|ns| ns as f64 / 1e6)
 }

@@ -28,11 +28,6 @@ pub fn write(base: &Path, repeats: u32, longer: f64) -> Result<PathBuf, StoreErr
     Ok(folder)
 }
 
-/// What others published of each scenario.
-pub fn published() -> BTreeMap<String, String> {
-    SCENARIOS.iter().map(|s| (s.name.to_owned(), s.published.to_owned())).collect()
-}
-
 /// What a scenario does to packets.
 struct Scenario {
     name: &'static str,
@@ -43,33 +38,17 @@ struct Scenario {
     /// Kbit/s that each flow gets: the measured one, and each load.
     tcp: f64,
     loads: &'static [(&'static str, f64)],
-    published: &'static str,
 }
 
 const SCENARIOS: [Scenario; 6] = [
-    Scenario {
-        name: "unloaded",
-        queue_ms: (0.0, 0.3),
-        loss: 0.0,
-        tcp: 2370.0,
-        loads: &[],
-        published: "0 % loss, 0.229 ms jitter; scp: full link",
-    },
-    Scenario {
-        name: "unloaded-shaped",
-        queue_ms: (0.0, 0.2),
-        loss: 0.0,
-        tcp: 2290.0,
-        loads: &[],
-        published: "0 % loss, 0.197 ms jitter; scp: full link",
-    },
+    Scenario { name: "unloaded", queue_ms: (0.0, 0.3), loss: 0.0, tcp: 2370.0, loads: &[] },
+    Scenario { name: "unloaded-shaped", queue_ms: (0.0, 0.2), loss: 0.0, tcp: 2290.0, loads: &[] },
     Scenario {
         name: "bulk",
         queue_ms: (230.0, 470.0),
         loss: 0.02,
         tcp: 560.0,
         loads: &[("bulk-1", 590.0), ("bulk-2", 610.0), ("bulk-3", 600.0)],
-        published: "0.6 % loss, 2.6 ms jitter; scp: about 1/4 of the link",
     },
     Scenario {
         name: "bulk-shaped",
@@ -77,7 +56,6 @@ const SCENARIOS: [Scenario; 6] = [
         loss: 0.0,
         tcp: 1150.0,
         loads: &[("bulk-1", 380.0), ("bulk-2", 390.0), ("bulk-3", 370.0)],
-        published: "0 % loss, 0.496 ms jitter; scp: 1/2",
     },
     Scenario {
         name: "flood",
@@ -85,7 +63,6 @@ const SCENARIOS: [Scenario; 6] = [
         loss: 0.7,
         tcp: 1.0,
         loads: &[("flood", 2400.0)],
-        published: "69 % loss, 1.58 ms jitter; scp: nothing gets through",
     },
     Scenario {
         name: "flood-shaped",
@@ -93,7 +70,6 @@ const SCENARIOS: [Scenario; 6] = [
         loss: 0.0,
         tcp: 1140.0,
         loads: &[("flood", 1130.0)],
-        published: "0 % loss, 0.804 ms jitter; scp: 1/2",
     },
 ];
 
