@@ -19,5 +19,5 @@ pub mod run;
 pub mod spec;
 pub mod sweep;
 
-pub use prepare::{PrepareError, Ready, prepare, text_of};
+pub use prepare::{PrepareError, Ready, prepare, run_to_repeat, text_of};
 pub use quell_units::nearest;

@@ -11,6 +11,7 @@ use crate::spec::{Experiment, load_file, set};
 use crate::sweep::{self, Places, SweepError};
 use crate::{builtin, nearest};
 use quell_lab::cell::CellPlan;
+use quell_model::Manifest;
 use std::path::Path;
 
 /// Why an experiment can't be run as it was asked for.
@@ -24,12 +25,30 @@ impl PrepareError {
     }
 }
 
-/// The text of an experiment, by name or path, and what to call it in errors.
+/// The manifest of the run in this folder; none where it is no run's.
+pub fn run_to_repeat(folder: &Path) -> Result<Option<Manifest>, PrepareError> {
+    if !folder.join("manifest.json").exists() {
+        return Ok(None);
+    }
+    let manifest = quell_store::Run::read(folder).map_err(PrepareError::of)?.manifest;
+    if manifest.experiment_text.is_empty() {
+        return Err(PrepareError::of(format!(
+            "{} holds no experiment to run again: a command or another program measured it",
+            folder.display()
+        )));
+    }
+    Ok(Some(manifest))
+}
+
+/// The text of an experiment, by name or path or as a run keeps it, and what to call it in errors.
 pub fn text_of(experiment: &str) -> Result<(String, String), PrepareError> {
     if let Some(text) = builtin::find(experiment) {
         return Ok((experiment.into(), text.into()));
     }
     let path = Path::new(experiment);
+    if let Some(manifest) = run_to_repeat(path)? {
+        return Ok((experiment.into(), manifest.experiment_text));
+    }
     if !path.exists() && !experiment.contains(['/', '.']) {
         let names = builtin::ALL.map(|(name, _)| name);
         return Err(PrepareError::of(format!(

@@ -8,10 +8,11 @@ use clap::Args;
 use quell_experiment::run::lacking::{self, INSTEAD};
 use quell_experiment::run::{Carrier, Finished, GuestKernel, GuestOptions, Options};
 use quell_experiment::spec::{Experiment, WhoseKernel, load_file};
-use quell_experiment::{PrepareError, builtin, nearest, prepare};
+use quell_experiment::{PrepareError, builtin, nearest, prepare, run_to_repeat};
 use quell_lab::cell::CellPlan;
 use quell_lab::host::congestion_asked;
 use quell_lab::kernel::{Series, congestion_controls};
+use quell_model::{KernelRecord, Manifest};
 use quell_units::Span;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ impl From<PrepareError> for Failure {
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
 pub struct RunArgs {
-    /// Name of a built-in experiment, or a file
+    /// Name of a built-in experiment, a file, or the folder of a run to repeat
     pub experiment: String,
     /// Change any field, as topology.link.dsl.up.rate=1Mbit (repeatable)
     #[arg(long = "set", value_name = "PATH=VALUE")]
@@ -72,6 +73,19 @@ fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("a seed is a whole number from 0 to {}", u64::MAX))
 }
 
+/// What differs from the makers of a run that is repeated, so that its bytes may differ too.
+fn other_makers(manifest: &Manifest, kernel: &KernelRecord) -> Option<String> {
+    let quell = env!("CARGO_PKG_VERSION");
+    let same = manifest.quell == quell && manifest.kernel == *kernel;
+    (!same).then(|| {
+        let maker = |quell: &str, kernel: &KernelRecord| {
+            format!("quell {quell}, kernel {} {}", kernel.version, kernel.key)
+        };
+        let (first, here) = (maker(&manifest.quell, &manifest.kernel), maker(quell, kernel));
+        format!("the bytes may differ from the first run's: it had {first}; here are {here}")
+    })
+}
+
 pub fn warned(warnings: &[String]) -> String {
     warnings.iter().map(|it| text::lines("! ", it, text::columns())).collect()
 }
@@ -87,12 +101,20 @@ pub fn carried_out(args: &RunArgs) -> Result<(Finished, Experiment), Failure> {
     changes.extend(args.duration.map(|d| format!("duration=\"{d}\"")));
     changes.extend(args.repeat.map(|n| format!("repeat={n}")));
     changes.extend(args.seed.map(|n| format!("seed={n}")));
-    let mut ready = prepare(&args.experiment, &changes, &args.only)?;
+    let first = run_to_repeat(Path::new(&args.experiment))?;
+    let only = match &first {
+        Some(first) if args.only.is_empty() => {
+            first.scenarios().into_iter().map(String::from).collect()
+        }
+        _ => args.only.clone(),
+    };
+    let mut ready = prepare(&args.experiment, &changes, &only)?;
     eprint!("{}", warned(&ready.warnings));
-    let kernel = args.kernel.unwrap_or(match ready.experiment.kernel {
-        Some(WhoseKernel::Host) => Backend::Host,
-        Some(WhoseKernel::Guest) | None => Backend::Guest,
-    });
+    let on_host = match &first {
+        Some(first) => first.kernel.backend == quell_model::Backend::Host,
+        None => ready.experiment.kernel == Some(WhoseKernel::Host),
+    };
+    let kernel = args.kernel.unwrap_or(if on_host { Backend::Host } else { Backend::Guest });
     if args.jobs == Some(0) {
         return Err(Failure::usage("--jobs 0 runs nothing; give at least 1"));
     }
@@ -109,6 +131,8 @@ pub fn carried_out(args: &RunArgs) -> Result<(Finished, Experiment), Failure> {
         ready.plans.sort_by_key(|plan| plan.id.repeat);
     }
     let carrier = carrier(kernel, &args.guest, &ready.plans)?;
+    let others = first.as_ref().and_then(|first| other_makers(first, &carrier.record()));
+    eprint!("{}", warned(&Vec::from_iter(others)));
     let cpus = quell_sys::affinity::allowed_cpus().map_or(1, |c| c.len().max(1));
     // Real time is shared: cells side by side would disturb each other.
     let usual = if kernel == Backend::Host { 1 } else { cpus };

@@ -68,10 +68,23 @@ fn the_same_seed_gives_the_same_bytes_whatever_the_place_program_jobs_environmen
     for table in TABLES {
         assert!(first[table] == third[table], "{table} differs where /etc/hosts is missing");
     }
-    let other = run(Path::new(QUELL), &TestFolder::new(), &["--seed", "8"], &[]);
+    let eighth = TestFolder::new();
+    let other = run(Path::new(QUELL), &eighth, &["--seed", "8"], &[]);
     for table in ["samples.parquet", "flows.parquet"] {
         assert!(first[table] != other[table], "{table} is the same for another seed");
     }
+    // Whoever is handed the folder of a run repeats it with one command: its changes, its scenarios and its seed are in there.
+    let elsewhere = TestFolder::new();
+    let repeated = Command::new(QUELL)
+        .arg("run")
+        .arg(eighth.only_run())
+        .current_dir(elsewhere.path())
+        .stdin(Stdio::null())
+        .output()
+        .expect("quell can be started");
+    let said = String::from_utf8_lossy(&repeated.stderr);
+    assert!(repeated.status.success() && !said.contains("may differ"), "{said}");
+    assert!(tables(&elsewhere.only_run()) == other, "a repeated run has other bytes");
 }
 
 /// Those of `QUELL_TEST_SEEDS`, which are separated by spaces (`make test-long`); else these.
