@@ -81,7 +81,7 @@ confusion: cargo kernel ## Print what each instrument says of worlds whose cause
 	@tools/need-packages $(BUILD_PACKAGES) iproute2 tcpdump
 	$(CARGO) test --locked -p quell --test lab the_whole_table -- --ignored --nocapture
 
-bench: build kernel ## Measure classifier, shaping, lab, flows, round trips (beside the peers that are there) and comparing (13 minutes, on a quiet machine)
+bench: build kernel ## Measure classifier, shaping, lab, flows, round trips (beside the peers that are there) (13 minutes, on a quiet machine)
 	@tools/need-packages $(BUILD_PACKAGES)
 	@tools/need-packages iperf3 nuttcp irtt fping iproute2 || echo "Comparisons with what is missing are left out."
 	$(CARGO) build --locked --release -p quell-bench

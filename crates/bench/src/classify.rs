@@ -2,21 +2,19 @@
 //!
 //! ```text
 //!   alone     the program by itself, on one packet again and again (BPF_PROG_TEST_RUN)
-//!   found     the same where it finds hosts: from an address that it knows, from one that it never saw
 //!   in path   packets through HTB without a filter, with ours, with `flow` where the kernel has it, with u32
 //! ```
 //!
 //! Rounds alternate between what is compared; printed are medians and quartiles.
 
 use crate::options::BenchOptions;
-use crate::stats::{median, spread};
+use crate::stats::spread;
 use nix::time::{ClockId, clock_gettime};
-use quell_classify::{Classifier, ClassifyError, Config, HostKey, Hosts, Keys, Parts, catch_all};
-use quell_netlink::address::NewAddress;
+use quell_classify::{Classifier, ClassifyError, Config, HostKey, Keys, Parts, catch_all};
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::link::{LinkKind, LinkName, NewLink};
 use quell_netlink::tc::{self, ApplyError};
-use quell_netlink::{NetlinkError, Stack, sysctl};
+use quell_netlink::{NetlinkError, Stack};
 use quell_sys::netns::NetNs;
 use quell_tc::{Filter, Handle, Tree};
 use quell_wire::layers::{Layer, packet};
@@ -30,7 +28,6 @@ pub fn bench(options: &BenchOptions) -> Result<(), String> {
         return Ok(());
     }
     alone(options.rounds)?;
-    found(options.rounds)?;
     in_path(options.rounds)
 }
 
@@ -115,65 +112,6 @@ fn alone(rounds: usize) -> Result<(), String> {
             println!("  {name:<26} {}, least {least:.1}", summed_up(&taken));
         }
     }
-    Ok(())
-}
-
-/// Addresses that a round brings up.
-const NEW: u32 = 2_000;
-
-/// Hosts found among the addresses of a network: one that is known, and one that was never seen.
-///
-/// ```text
-///   a router's interface, 10.0.0.1/8, on which no neighbour is known;   packets from there, run by BPF_PROG_TEST_RUN
-/// ```
-fn found(rounds: usize) -> Result<(), String> {
-    let place = NetNs::new().map_err(|e| e.to_string())?;
-    place.run(|| measure_found(rounds)).map_err(|e| e.to_string())?
-}
-
-fn router() -> Result<u32, NetlinkError> {
-    let link: LinkName = "lan".parse().expect("it is a name");
-    let mut stack = Stack::open()?;
-    stack.create_link(&NewLink::new(link.clone(), LinkKind::Ifb))?;
-    let index = stack.index_of(&link)?;
-    stack.up(index)?;
-    stack.add_address(index, &NewAddress::new("10.0.0.1/8".parse().expect("a prefix")))?;
-    sysctl::write("net/ipv4/ip_forward", "1")?;
-    Ok(index)
-}
-
-fn from(address: u32) -> Vec<u8> {
-    let [_, a, b, c] = address.to_be_bytes();
-    let ip = Layer::v4([10, a, b, c], [198, 51, 100, 1]);
-    packet(&[Layer::Ethernet, ip, Layer::Tcp { src: 40000, dst: 443 }, Layer::payload(1200)])
-}
-
-fn measure_found(rounds: usize) -> Result<(), String> {
-    let from_lan = quell_classify::Way { from: router().map_err(|e| e.to_string())?, on: 1 };
-    let hosts = Hosts { neighbours: true, ..Hosts::new(HostKey::Src, 128) };
-    let parts = Parts::hosts(1, 1, hosts, 1, Handle::class(1, 0xfff));
-    let config = Config::new(parts).map_err(|e| e.to_string())?;
-    let classifier = Classifier::load(&config).map_err(|e| e.to_string())?;
-    let run = |frame: &[u8], repeat| {
-        let run = classifier.test_run_on(frame, 0, from_lan, repeat);
-        run.map(|run| run.took.as_nanos() as f64).map_err(|e| e.to_string())
-    };
-    println!(
-        "\nhosts found among a network's addresses, ns a packet: median [quartiles] of {rounds} rounds"
-    );
-    let (mut known, mut new, mut next) = (Vec::new(), Vec::new(), 1000);
-    for _ in 0..rounds {
-        known.push(run(&from(7), REPEAT)?);
-        let mut each = Vec::new();
-        for _ in 0..NEW {
-            each.push(run(&from(next), 1)?);
-            next += 1;
-        }
-        // What another program took of the CPU meanwhile is no packet's.
-        new.push(median(&each));
-    }
-    println!("  one address, {REPEAT} packets         {}", summed_up(&known));
-    println!("  {NEW} new addresses, one each     {}", summed_up(&new));
     Ok(())
 }
 

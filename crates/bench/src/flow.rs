@@ -209,7 +209,6 @@ pub fn print_gaps(arguments: &[String]) -> Result<(), String> {
 }
 
 impl FlowPeer {
-    /// For the table.
     fn name(&self) -> String {
         match self {
             Self::Quell(option) => format!("quell flow {option}"),

@@ -7,14 +7,12 @@
 //!   shape      what shaping costs                        beside no queue, and tc -batch
 //!   peers      how much of a round trip is the program's beside fping and irtt
 //!   flow       how fast data moves                       beside iperf3 and nuttcp
-//!   compare    how fast large runs are compared, drawn
-//!   lab        how fast the lab is                       beside iperf3 in it, and another Quell
+//!   lab        how fast the lab is                       beside another Quell
 //! ```
 
 #![allow(missing_docs)] // Nobody uses it as a library.
 
 mod classify;
-mod compare;
 mod flow;
 mod lab;
 mod options;
@@ -30,12 +28,11 @@ use std::process::ExitCode;
 /// A bench: its name, what it does, and how many rounds it has unless told.
 type Bench = (&'static str, fn(&BenchOptions) -> Result<(), String>, usize);
 
-const BENCHES: [Bench; 6] = [
+const BENCHES: [Bench; 5] = [
     ("classify", classify::bench, 15),
     ("shape", shape::bench, 5),
     ("peers", peers::bench, 10),
     ("flow", flow::bench, 10),
-    ("compare", compare::bench, 10),
     ("lab", lab::bench, 3),
 ];
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-pub const USAGE: &str = "usage: quell-bench classify|shape|peers|flow|compare|lab|all [--quell PROGRAM] [--rounds N] \
+pub const USAGE: &str = "usage: quell-bench classify|shape|peers|flow|lab|all [--quell PROGRAM] [--rounds N] \
                      [--seconds N] [--packets N] [--interval-ms N] [--subscribers N] [--only A,B] [--before PROGRAM]";
 
 /// What is asked of a bench; each takes what concerns it.

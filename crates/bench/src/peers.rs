@@ -138,7 +138,6 @@ impl PingPeer {
     /// All of them, those that are compared beside each other.
     const ALL: [Self; 4] = [Self::QuellIcmp, Self::Fping, Self::QuellUdp, Self::Irtt];
 
-    /// For the table.
     fn name(self) -> &'static str {
         match self {
             Self::QuellIcmp => "quell, ICMP",
@@ -148,7 +147,6 @@ impl PingPeer {
         }
     }
 
-    /// Whether it can be run here.
     fn is_there(self, options: &BenchOptions) -> bool {
         let mut asking = match self {
             Self::QuellIcmp | Self::QuellUdp => Command::new(&options.quell),
@@ -353,7 +351,6 @@ impl Stamps {
     }
 }
 
-/// The near end's address.
 const NEAR: [u8; 4] = [10, 9, 0, 1];
 
 /// The helper that watches; arguments are the device, then `icmp`, or `udp` and the size of the payload. It prints a line for each stamp: `out` for a
@@ -384,7 +381,6 @@ fn direction(frame: &[u8], size: usize, udp_bytes: Option<usize>) -> Option<bool
     wanted.then_some(out)
 }
 
-/// The longest that a burner lives.
 const LONGEST: Duration = Duration::from_secs(20);
 
 /// A process for each CPU that keeps it busy. They end when they are dropped, or by themselves.
@@ -393,7 +389,6 @@ fn burners(pair: &VethPair) -> Result<Vec<ChildGuard>, String> {
     (0..count).map(|_| pair.helper(BenchHost::Far, &["burner"])).collect()
 }
 
-/// The helper that keeps a CPU busy.
 pub fn burn(_: &[String]) -> Result<(), String> {
     let begun = Instant::now();
     let mut state = 1u64;

@@ -4,7 +4,6 @@
 //!   near (10.9.0.1) ═══ veth ═══ (10.9.0.2) far       two namespaces that end with this program
 //!     quell flow ──── host-fair, far above ────► quell serve
 //!     quell shape apply | tc -batch                   the same steps: those that `quell shape plan` prints
-//!   30 hosts ═══ router ═══ 10 Mbit/s, host-fair      in the lab, as is `quell shape try`
 //! ```
 //!
 //! Rounds alternate. Times are of the whole program, memory the most that it had.
@@ -13,8 +12,6 @@ use crate::options::BenchOptions;
 use crate::stats::{Scratch, busy, median};
 use crate::veth::{BenchHost, FAR, VethPair};
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::Path;
@@ -24,21 +21,18 @@ use std::time::Instant;
 pub fn bench(options: &BenchOptions) -> Result<(), String> {
     let (pair, scratch) = (VethPair::new()?, Scratch::new()?);
     measure_stream(options, &pair, scratch.path())?;
-    measure_subscribers(options, &pair, scratch.path())?;
-    measure_hosts(options, scratch.path())
+    at_once(options, &pair, scratch.path())?;
+    when_there(options, &pair, scratch.path())
 }
 
 fn seconds(options: &BenchOptions) -> u64 {
     options.seconds.unwrap_or(3)
 }
 
-/// How a program went.
 struct ProgramCost {
     /// Where what it printed stands, if that was options for.
     pub out: String,
-    /// From start to end.
     pub seconds: f64,
-    /// Most memory that it had, in bytes.
     pub memory: u64,
 }
 
@@ -58,7 +52,6 @@ fn command(options: &BenchOptions, folder: &Path, arguments: &[&str]) -> Command
     command
 }
 
-/// What `quell shape apply` is called with.
 fn apply<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&["apply", "--dev", "near0", "--confirm-within", "never"], more].concat()
 }
@@ -99,7 +92,6 @@ fn end(child: Child) -> Result<(bool, u64), String> {
     Ok((libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, usage.ru_maxrss as u64 * 1024))
 }
 
-/// A rate above what the stream reaches.
 const ABOVE: &str = "400Gbit";
 
 /// The class is found in one look at the packet.
@@ -122,7 +114,6 @@ class   = [ { id = "1:1", rate = "400Gbit", quantum = 60000 }, { id = "1:2", rat
 filter  = [ { kind = "fw", handle = 1, class = "1:1" } ]
 "#;
 
-/// What the stream goes through.
 struct ShapedStream {
     name: &'static str,
     /// What is given to `quell shape apply`; none for no queue.
@@ -261,7 +252,6 @@ fn policy(options: &BenchOptions, rates: &str, first: &str, file: &Path) -> Resu
     std::fs::write(file, format!("{rates}\n{subscribers}")).map_err(|e| e.to_string())
 }
 
-/// One way's rate.
 const UP: &str = "up = \"10Gbit\"";
 
 /// The commands of a plan, as `tc -batch` takes them. How many there are.
@@ -281,13 +271,35 @@ fn batch(plan: &Path, to: &Path) -> Result<usize, String> {
     Ok(count)
 }
 
-fn measure_subscribers(
-    options: &BenchOptions,
-    pair: &VethPair,
-    folder: &Path,
-) -> Result<(), String> {
-    at_once(options, pair, folder)?;
-    when_there(options, pair, folder)
+/// What each command took, over the rounds.
+#[derive(Default)]
+struct CostTable(Vec<(&'static str, Vec<f64>, u64)>);
+
+impl CostTable {
+    fn note(&mut self, what: &'static str, went: &ProgramCost) {
+        match self.0.iter_mut().find(|(name, ..)| *name == what) {
+            Some((_, seconds, memory)) => {
+                seconds.push(went.seconds);
+                *memory = went.memory.max(*memory);
+            }
+            None => self.0.push((what, vec![went.seconds], went.memory)),
+        }
+    }
+
+    fn print(&self) {
+        for (what, seconds, memory) in &self.0 {
+            println!("  {what:<44} {:>8.3} s   {:>6.0} MB", median(seconds), *memory as f64 / 1e6);
+        }
+    }
+}
+
+/// Fails where a change took other than so many steps.
+fn steps(went: &ProgramCost, wanted: usize) -> Result<(), String> {
+    let json: Value = serde_json::from_str(&went.out).map_err(|e| e.to_string())?;
+    match json["steps"].as_array().map(Vec::len) {
+        Some(count) if count == wanted => Ok(()),
+        _ => Err(format!("one ceiling took other than {wanted} steps: {}", json["steps"])),
+    }
 }
 
 /// Classes that are made when their subscriber is there, both ways.
@@ -295,59 +307,38 @@ fn when_there(options: &BenchOptions, pair: &VethPair, folder: &Path) -> Result<
     let file = folder.join("subscribers.toml");
     let named = file.display().to_string();
     let with_file = ["--file", &named];
+    let with_json = ["--file", &named, "--json"];
     let rates = "up = \"10Gbit\"\ndown = \"10Gbit\"";
-    let mut rows: Vec<(&str, Vec<f64>, u64)> = Vec::new();
-    let mut note = |what: &'static str, went: &ProgramCost| match rows
-        .iter_mut()
-        .find(|(name, ..)| *name == what)
-    {
-        Some((_, seconds, memory)) => {
-            seconds.push(went.seconds);
-            *memory = went.memory.max(*memory);
-        }
-        None => rows.push((what, vec![went.seconds], went.memory)),
-    };
+    let run_shape = |arguments: &[&str]| shape(options, pair, folder, arguments);
+    let mut costs = CostTable::default();
     for _ in 0..options.rounds {
         policy(options, rates, "10Mbit", &file)?;
         let plan = [&["plan", "--dev", "near0"][..], &with_file].concat();
-        note("quell shape plan", &shape(options, pair, folder, &plan)?);
-        note("quell shape apply", &shape(options, pair, folder, &apply(&with_file))?);
+        costs.note("quell shape plan", &run_shape(&plan)?);
+        costs.note("quell shape apply", &run_shape(&apply(&with_file))?);
         policy(options, rates, "11Mbit", &file)?;
-        note(
-            "one other ceiling, of one who is not there",
-            &shape(options, pair, folder, &apply(&with_file))?,
-        );
+        costs.note("one other ceiling, of one who is not there", &run_shape(&apply(&with_file))?);
         run(pair, Command::new(&options.quell).args(["ping", "10.9.0.2", "-c", "1"]), folder)?;
         policy(options, rates, "12Mbit", &file)?;
-        let with_json = [&with_file[..], &["--json"]].concat();
-        let went = shape(options, pair, folder, &apply(&with_json))?;
-        let json: Value = serde_json::from_str(&went.out).map_err(|e| e.to_string())?;
-        if json["steps"].as_array().map(Vec::len) != Some(1) {
-            return Err(format!("one ceiling took other than one step: {}", json["steps"]));
+        let went = run_shape(&apply(&with_json))?;
+        steps(&went, 1)?;
+        costs.note("one other ceiling, of one who is there", &went);
+        for (what, name, wanted) in [
+            ("quell shape change, one who is there", "s0", 1),
+            ("quell shape change, one who is not there", "s1", 0),
+        ] {
+            let went = run_shape(&["change", name, "--up", "13Mbit", "--json"])?;
+            steps(&went, wanted)?;
+            costs.note(what, &went);
         }
-        note("one other ceiling, of one who is there", &went);
-        let mut change = |what: &'static str, name: &str, steps: usize| {
-            let all = ["change", name, "--up", "13Mbit", "--json"];
-            let went = shape(options, pair, folder, &all)?;
-            let json: Value = serde_json::from_str(&went.out).map_err(|e| e.to_string())?;
-            if json["steps"].as_array().map(Vec::len) != Some(steps) {
-                return Err(format!("{what}: not {steps} steps: {}", json["steps"]));
-            }
-            note(what, &went);
-            Ok(())
-        };
-        change("quell shape change, one who is there", "s0", 1)?;
-        change("quell shape change, one who is not there", "s1", 0)?;
-        note("quell shape status", &shape(options, pair, folder, &["status"])?);
-        note("quell shape off", &shape(options, pair, folder, &["off", "--dev", "near0"])?);
+        costs.note("quell shape status", &run_shape(&["status"])?);
+        costs.note("quell shape off", &run_shape(&["off", "--dev", "near0"])?);
     }
     let (of, rounds) = (options.subscribers, options.rounds);
     println!(
         "\n{of} subscribers both ways, classes when they are there, median of {rounds} rounds"
     );
-    for (what, seconds, memory) in rows {
-        println!("  {what:<44} {:>8.3} s   {:>6.0} MB", median(&seconds), memory as f64 / 1e6);
-    }
+    costs.print();
     Ok(())
 }
 
@@ -356,159 +347,35 @@ fn at_once(options: &BenchOptions, pair: &VethPair, folder: &Path) -> Result<(),
     let [file, commands] = ["subscribers.toml", "batch"].map(|name| folder.join(name));
     let (named, batch_file) = (file.display().to_string(), commands.display().to_string());
     let with_file = ["--file", &named, "--eager"];
-    let (mut plan, mut ours, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut change, mut off) = (Vec::new(), Vec::new());
-    let (mut plan_memory, mut memory, mut their_memory) = (0, 0, 0);
-    let (mut change_memory, mut off_memory) = (0, 0);
+    let with_json = ["--file", &named, "--eager", "--json"];
+    let run_shape = |arguments: &[&str]| shape(options, pair, folder, arguments);
+    let mut costs = CostTable::default();
     let mut lines = 0;
     let has_tc = run(pair, Command::new("tc").arg("-V"), folder).is_ok();
     for _ in 0..options.rounds {
         policy(options, UP, "10Mbit", &file)?;
-        let planned = shape(
-            options,
-            pair,
-            folder,
-            &[&["plan", "--json", "--dev", "near0"][..], &with_file].concat(),
-        )?;
+        let plan = [&["plan", "--json", "--dev", "near0"][..], &with_file].concat();
+        costs.note("quell shape plan", &run_shape(&plan)?);
         lines = batch(&folder.join("out"), &commands)?;
         if has_tc {
             let tc = run(pair, Command::new("tc").args(["-batch", &batch_file]), folder)?;
-            theirs.push(tc.seconds);
-            their_memory = their_memory.max(tc.memory);
+            costs.note("tc -batch", &tc);
             run(pair, Command::new("tc").args(["qdisc", "del", "dev", "near0", "root"]), folder)?;
         }
-        let quell = shape(options, pair, folder, &apply(&with_file))?;
+        costs.note("quell shape apply", &run_shape(&apply(&with_file))?);
         policy(options, UP, "11Mbit", &file)?;
-        let with_json = [&with_file[..], &["--json"]].concat();
-        let once_more = shape(options, pair, folder, &apply(&with_json))?;
-        let json: Value = serde_json::from_str(&once_more.out).map_err(|e| e.to_string())?;
-        if json["steps"].as_array().map(Vec::len) != Some(1) {
-            return Err(format!("one ceiling took other than one step: {}", json["steps"]));
-        }
-        let gone = shape(options, pair, folder, &["off", "--dev", "near0"])?;
-        off.push(gone.seconds);
-        off_memory = off_memory.max(gone.memory);
-        plan.push(planned.seconds);
-        ours.push(quell.seconds);
-        change.push(once_more.seconds);
-        plan_memory = plan_memory.max(planned.memory);
-        memory = memory.max(quell.memory);
-        change_memory = change_memory.max(once_more.memory);
+        let went = run_shape(&apply(&with_json))?;
+        steps(&went, 1)?;
+        costs.note("quell shape apply, one other ceiling", &went);
+        costs.note("quell shape off", &run_shape(&["off", "--dev", "near0"])?);
     }
-    let line = |what: &str, seconds: Vec<f64>, bytes: u64| {
-        println!("  {what:<38} {:>8.3} s   {:>6.0} MB", median(&seconds), bytes as f64 / 1e6);
-    };
     println!(
         "\n{} subscribers, {lines} steps at once, median of {} rounds",
         options.subscribers, options.rounds
     );
-    line("quell shape plan", plan, plan_memory);
-    line("quell shape apply", ours, memory);
-    if has_tc {
-        line("tc -batch", theirs, their_memory);
-    } else {
-        println!("  tc -batch                              left out: there is no tc");
+    costs.print();
+    if !has_tc {
+        println!("  tc -batch: left out, there is no tc");
     }
-    line("quell shape apply, one other ceiling", change, change_memory);
-    line("quell shape off", off, off_memory);
     Ok(())
-}
-
-const HOSTS: usize = 30;
-
-/// Thirty hosts, each with another number of connections, 1 to 5.
-fn experiment() -> String {
-    let names = |quoted: fn(usize) -> String| (0..HOSTS).map(quoted).collect::<Vec<_>>().join(", ");
-    let mut text = format!(
-        r#"
-name = "thirty-hosts"
-duration = "30s"
-warm-up = "30s"
-probes-run = "together"
-[topology]
-hosts = [{}, "server"]
-routers = ["router"]
-[[topology.link]]
-name = "wan"
-ends = ["router", "server"]
-up = {{ rate = "10Mbit", delay = "10ms" }}
-down = {{ delay = "10ms" }}
-[[queue]]
-name = "fair"
-on = "router:wan"
-policy = {{ kind = "host-fair", rate = "9.6Mbit" }}
-[[scenario]]
-name = "fair"
-loads = [{}]
-queues = ["fair"]
-[[probe]]
-name = "ping"
-kind = "ping"
-from = "h0"
-to = "server"
-"#,
-        names(|n| format!("\"h{n}\"")),
-        names(|n| format!("\"l{n}\"")),
-    );
-    for n in 0..HOSTS {
-        let connections = n % 5 + 1;
-        let _ = write!(
-            text,
-            "[[topology.link]]\nname = \"lan{n}\"\nends = [\"h{n}\", \"router\"]\n\
-             [[load]]\nname = \"l{n}\"\nkind = \"tcp\"\nfrom = \"h{n}\"\nto = \"server\"\nconnections = {connections}\n"
-        );
-    }
-    text
-}
-
-fn measure_hosts(options: &BenchOptions, folder: &Path) -> Result<(), String> {
-    let file = folder.join("hosts.toml");
-    std::fs::write(&file, experiment()).map_err(|e| e.to_string())?;
-    let out = folder.join("runs");
-    std::fs::create_dir_all(&out).map_err(|e| e.to_string())?;
-    let mut run = Command::new(&options.quell);
-    run.arg("run").arg(&file).arg("--out").arg(&out).arg("--json");
-    let document: Value = serde_json::from_str(&said(&mut run)?).map_err(|e| e.to_string())?;
-    let mut shares = shares(&document)?;
-    shares.sort_by(f64::total_cmp);
-    let fair = 1.0 / HOSTS as f64;
-    let percent = |share: f64| (share / fair - 1.0) * 100.0;
-    println!(
-        "\nshares of {HOSTS} hosts with 1 to 5 connections each, host-fair: {:+.1} to {:+.1} % of a fair one",
-        percent(shares[0]),
-        percent(shares[HOSTS - 1]),
-    );
-    let mut seconds = Vec::new();
-    for _ in 0..options.rounds {
-        let begun = Instant::now();
-        said(Command::new(&options.quell).args(["shape", "try", "--line", "10/50", "--json"]))?;
-        seconds.push(begun.elapsed().as_secs_f64());
-    }
-    println!("quell shape try --line 10/50: {:.1} s", median(&seconds));
-    Ok(())
-}
-
-/// The hosts' shares, of all their connections: that of a load of several is named `l7-2`.
-fn shares(document: &Value) -> Result<Vec<f64>, String> {
-    let mut shares: BTreeMap<&str, f64> = BTreeMap::new();
-    for row in document["results"].as_array().into_iter().flatten() {
-        if let (Some(stream), Some(share)) = (row["stream"].as_str(), row["share"].as_f64()) {
-            let load = stream.split_once('-').map_or(stream, |(load, _)| load);
-            *shares.entry(load).or_default() += share;
-        }
-    }
-    match shares.len() {
-        HOSTS => Ok(shares.into_values().collect()),
-        other => Err(format!("shares of {other} hosts")),
-    }
-}
-
-/// What a program printed that ended well.
-fn said(command: &mut Command) -> Result<String, String> {
-    let shown = format!("{command:?}");
-    let output = command.output().map_err(|e| format!("{shown}: {e}"))?;
-    if !output.status.success() {
-        return Err(format!("{shown}: {:.500}", String::from_utf8_lossy(&output.stderr)));
-    }
-    String::from_utf8(output.stdout).map_err(|e| format!("{shown}: {e}"))
 }

@@ -14,7 +14,6 @@ pub fn quantile(values: &[f64], share: f64) -> f64 {
     low + (high - low) * at.fract()
 }
 
-/// The value in the middle.
 pub fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }

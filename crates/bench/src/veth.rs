@@ -20,12 +20,10 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The far end's address.
 pub const FAR: &str = "10.9.0.2";
 pub const NEAR_DEVICE: &str = "near0";
 pub const FAR_DEVICE: &str = "far0";
 
-/// Both namespaces.
 pub struct VethPair {
     near: NetNs,
     far: NetNs,
@@ -55,7 +53,6 @@ impl VethPair {
         Ok(Self { near, far })
     }
 
-    /// Starts a program on one of the hosts.
     pub fn start(&self, host: BenchHost, command: &mut Command) -> Result<ChildGuard, String> {
         let space = if host == BenchHost::Near { &self.near } else { &self.far };
         let shown = format!("{command:?}");
@@ -106,7 +103,6 @@ impl ChildGuard {
         self.0.take().expect("it is there until its end is waited for")
     }
 
-    /// Its output, once.
     pub fn output(&mut self) -> Result<BufReader<ChildStdout>, String> {
         let output = self.child().stdout.take();
         output.map(BufReader::new).ok_or_else(|| "a process has no output".into())
@@ -141,7 +137,6 @@ impl ChildGuard {
         self.end()
     }
 
-    /// Waits for its end.
     pub fn end(mut self) -> Result<(), String> {
         for _ in 0..STEPS {
             if self.child().try_wait().map_err(|e| e.to_string())?.is_some() {

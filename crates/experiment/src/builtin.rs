@@ -1,6 +1,5 @@
 //! The experiments that Quell brings along, as files that a person can copy.
 
-/// Names and texts of all built-in experiments.
 pub const ALL: [(&str, &str); 25] = [
     ("home-link", include_str!("../../../experiments/home-link.toml")),
     ("home-link-pages", include_str!("../../../experiments/home-link-pages.toml")),

@@ -60,7 +60,6 @@ pub struct Claim {
     bound: Bound,
 }
 
-/// Why a claim can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expect \"{claim}\": {why}")]
 pub struct ClaimError {
@@ -68,7 +67,6 @@ pub struct ClaimError {
     pub why: String,
 }
 
-/// One measured value, as the results give it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     pub scenario: String,

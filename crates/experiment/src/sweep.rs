@@ -19,18 +19,14 @@ pub struct Point {
     pub values: Vec<(String, String)>,
 }
 
-/// A swept experiment can't be run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SweepError {
-    /// It does not fit together, swept or not.
     #[error(transparent)]
     Check(#[from] CheckError),
-    /// A value does not fit.
     #[error("sweep, {point}: {why}")]
     Point { point: String, why: String },
     #[error("sweep: {field} has no values; give some, as in [\"1Mbit\", \"10Mbit\"]")]
     NoValues { field: String },
-    /// Two points would be called alike.
     #[error(
         "sweep: two scenarios would be called `{name}`; give each value once, and shorter names to scenarios where it is cut"
     )]
@@ -39,7 +35,6 @@ pub enum SweepError {
 
 pub const KERNEL: &str = "kernel";
 
-/// Whether scenarios are run at several values.
 fn is_swept(experiment: &Experiment) -> bool {
     !experiment.sweep.is_empty() || experiment.kernels.len() > 1
 }

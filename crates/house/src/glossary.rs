@@ -4,9 +4,7 @@
 
 use crate::tree::File;
 
-/// Where the glossary stands.
 const PLACE: &str = "ARCHITECTURE.md";
-/// The words with which a type of one's own begins.
 const KINDS: [&str; 5] = ["struct ", "enum ", "union ", "trait ", "type "];
 
 /// Words without their type, and types that take another's word.
@@ -32,7 +30,6 @@ pub fn problems(files: &[File]) -> Vec<String> {
     problems
 }
 
-/// The word and the file of a row.
 fn row(line: &str) -> Option<(&str, &str)> {
     let mut cells = line.strip_prefix('|')?.split('|').map(str::trim);
     let code = |cell: &'_ str| -> Option<(usize, usize)> {
@@ -53,7 +50,6 @@ fn defines(text: &str, word: &str) -> bool {
     text.lines().any(|line| defined(line) == Some(word))
 }
 
-/// The type that a line begins to define.
 pub fn defined(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let bare = match line.strip_prefix("pub") {

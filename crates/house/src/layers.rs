@@ -94,19 +94,13 @@ pub const ONLY: &[(&str, &[&str])] = &[
     ("quell-house", &[]),
 ];
 
-/// Uses that the layers would forbid, user first; each with its reason in a comment.
-pub const EXCEPTIONS: &[(&str, &str)] = &[];
-
 /// A crate of the workspace and the crates of the workspace that it uses, for tests too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Crate {
-    /// Its package name.
     pub name: String,
-    /// Package names of what it uses.
     pub uses: Vec<String>,
 }
 
-/// The crates of the workspace.
 pub fn crates(metadata: &Metadata) -> Vec<Crate> {
     let members = metadata.workspace_packages();
     let own = |name: &str| members.iter().any(|m| m.name.as_str() == name);
@@ -117,7 +111,6 @@ pub fn crates(metadata: &Metadata) -> Vec<Crate> {
     members.iter().map(|m| Crate { name: m.name.to_string(), uses: uses(m) }).collect()
 }
 
-/// What breaks the layers.
 pub fn problems(crates: &[Crate]) -> Vec<String> {
     let layer = |name: &str| LAYERS.iter().position(|(_, names)| names.contains(&name));
     let mut problems = Vec::new();
@@ -129,9 +122,6 @@ pub fn problems(crates: &[Crate]) -> Vec<String> {
         let only = ONLY.iter().find(|(name, _)| *name == user.name).map(|(_, only)| *only);
         for used in &user.uses {
             let Some(theirs) = layer(used) else { continue };
-            if EXCEPTIONS.contains(&(user.name.as_str(), used.as_str())) {
-                continue;
-            }
             if theirs >= own {
                 problems.push(format!(
                     "{} (layer {}) uses {used} (layer {}), which does not lie below it",
@@ -140,11 +130,6 @@ pub fn problems(crates: &[Crate]) -> Vec<String> {
             } else if only.is_some_and(|only| !only.contains(&used.as_str())) {
                 problems.push(format!("{} uses {used}, which ONLY does not allow it", user.name));
             }
-        }
-    }
-    for (user, used) in EXCEPTIONS {
-        if !crates.iter().any(|c| c.name == *user && c.uses.iter().any(|u| u == used)) {
-            problems.push(format!("the exception {user} -> {used} is no longer needed"));
         }
     }
     problems

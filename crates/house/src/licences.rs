@@ -26,12 +26,9 @@ pub const ALLOWED: &[&str] = &[
     "Zlib",
 ];
 
-/// A package and the licence that it names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Licensed {
-    /// Name and version.
     pub package: String,
-    /// Its SPDX expression.
     pub expression: Option<String>,
 }
 
@@ -59,7 +56,6 @@ pub fn dependencies(metadata: &Metadata) -> Vec<Licensed> {
     .collect()
 }
 
-/// Packages that may not be passed on, or do not say.
 pub fn problems(packages: &[Licensed]) -> Vec<String> {
     packages.iter().filter_map(problem).collect()
 }

@@ -6,7 +6,6 @@ use crate::tree::File;
 /// Folders of the tree whose paths documents name.
 const FOLDERS: [&str; 5] = ["crates/", "docs/", "experiments/", "tools/", ".ci/"];
 
-/// Links and paths in `*.md` files that lead nowhere.
 pub fn problems(files: &[File]) -> Vec<String> {
     let mut problems = Vec::new();
     for file in files.iter().filter(|f| f.path.ends_with(".md")) {
@@ -114,7 +113,6 @@ fn fault(files: &[File], from: &File, target: &str) -> Option<String> {
     }
 }
 
-/// A path relative to a file, as a path from the root.
 fn resolve(from: &str, path: &str) -> Option<String> {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();

@@ -4,7 +4,6 @@ use crate::glossary::defined;
 use crate::tree::File;
 use std::collections::BTreeMap;
 
-/// Most definitions of one name.
 const MOST: usize = 3;
 
 /// Names with more definitions than that, and where these are; `allowed` has a name a line that may have them still.

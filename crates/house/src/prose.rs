@@ -10,7 +10,6 @@
 use crate::tree::File;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// Most words of a sentence.
 pub const MOST: usize = 30;
 
 /// Words of our dialect, and what English has in their place. Blanks count; `told ` in `untold ` is none.
@@ -42,13 +41,11 @@ pub struct Sentence {
 }
 
 impl Sentence {
-    /// How many words it has.
     pub fn words(&self) -> usize {
         let word = |w: &&str| w.chars().any(|c| c.is_alphanumeric() || c == '`');
         self.text.split_whitespace().filter(word).count()
     }
 
-    /// What is wrong with it.
     fn fault(&self) -> Option<String> {
         let words = self.words();
         let start: String = self.text.chars().take(60).collect();
@@ -74,7 +71,6 @@ pub fn problems(files: &[File], allowed: &str) -> Vec<String> {
     documents.filter_map(|file| too_many(file, of_markdown(&file.text), allowed)).collect()
 }
 
-/// The same of the strings of the source that users read.
 pub fn problems_of_strings(files: &[File], allowed: &str) -> Vec<String> {
     let sources = files.iter().filter(|f| is_product(&f.path));
     let sentences = |file: &File| {
@@ -102,7 +98,6 @@ fn is_document(path: &str) -> bool {
     path.ends_with(".md") && (path.starts_with("docs/") || path == "README.md") && !titles
 }
 
-/// The sentences of a document.
 pub fn of_markdown(text: &str) -> Vec<Sentence> {
     let (mut found, mut paragraph, mut begins) = (Vec::new(), String::new(), 1);
     let (mut in_code, mut after_blank) = (false, true);

@@ -2,13 +2,11 @@
 
 use crate::tree::File;
 
-/// Most lines of one source file.
 pub const LONGEST: usize = 1_000;
 
 /// Endings of files that people write and read as source.
 const SOURCE: [&str; 8] = [".rs", ".c", ".h", ".sh", ".py", ".js", ".css", ".html"];
 
-/// Source files that are too long.
 pub fn too_long(files: &[File]) -> Vec<String> {
     let sources = files.iter().filter(|f| SOURCE.iter().any(|ending| f.path.ends_with(ending)));
     sources

@@ -3,17 +3,13 @@
 use cargo_metadata::{Metadata, MetadataCommand};
 use std::path::{Path, PathBuf};
 
-/// A text file of the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// Its path from the root of the tree, with `/` between the parts.
     pub path: String,
-    /// Its text.
     pub text: String,
 }
 
 impl File {
-    /// A file for a made-up tree.
     pub fn new(path: &str, text: &str) -> Self {
         File { path: path.into(), text: text.into() }
     }

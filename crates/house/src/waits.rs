@@ -9,7 +9,7 @@ const CALLS: [&str; 4] = ["thread::sleep(", "sleep_until(", "recv_timeout(", "wa
 const WHERE: [&str; 2] = ["crates/lab/src/", "crates/experiment/src/"];
 
 /// Files that may, how often, and why; ARCHITECTURE.md tells it.
-const MAY: [(&str, usize, &str); 6] = [
+const MAY: [(&str, usize, &str); 5] = [
     ("crates/experiment/src/run/inside.rs", 1, "a guest's clock is wrong in its first ticks"),
     ("crates/experiment/src/run/mod.rs", 1, "what a person watches is drawn ten times a second"),
     ("crates/lab/src/build/mod.rs", 1, "what the kernel says by itself once a link carries"),
@@ -19,7 +19,6 @@ const MAY: [(&str, usize, &str); 6] = [
         2,
         "the head start of companions; an end to patience for last words",
     ),
-    ("crates/lab/src/guest/screen.rs", 1, "a guest is not told that a file of the host's changed"),
 ];
 
 /// Files in which something waits for a time instead of for the thing itself. Tests at a file's end are left out.

@@ -17,7 +17,6 @@ pub const CONFLICT: [&str; 2] = [concat!("<<<<", "<<< "), concat!(">>>>", ">>> "
 /// The one source that the lock file may name.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// Where such words stand.
 pub fn problems(files: &[File]) -> Vec<String> {
     let mut problems = Vec::new();
     for file in files {

@@ -1,8 +1,7 @@
 //! The real tree against every check.
 
 use quell_house::{
-    circles, glossary, kinds, layers, licences, links, names, prose, reads, sources, tree, waits,
-    words,
+    glossary, layers, licences, links, names, prose, reads, sources, tree, waits, words,
 };
 
 /// Fails with every problem on a line of its own.
@@ -61,11 +60,6 @@ fn a_file_that_a_person_names_is_read_up_to_an_end() {
 }
 
 #[test]
-fn files_of_a_crate_use_each_other_one_way_only() {
-    none("circles", &circles::problems(&files()));
-}
-
-#[test]
 fn a_word_of_the_glossary_is_one_type() {
     none("glossary", &glossary::problems(&files()));
 }
@@ -73,11 +67,6 @@ fn a_word_of_the_glossary_is_one_type() {
 #[test]
 fn a_type_name_has_three_meanings_at_most() {
     none("names", &names::problems(&files(), include_str!("names_to_mend.txt")));
-}
-
-#[test]
-fn a_kind_of_probe_or_load_is_told_of_in_its_own_file() {
-    none("kinds", &kinds::problems(&files()));
 }
 
 #[test]

@@ -13,7 +13,6 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How far a build is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BuildProgress {
     /// What is being done, in a word or two: `unpack`, `compile`.
@@ -36,12 +35,11 @@ impl std::fmt::Display for BuildProgress {
     }
 }
 
-/// Why no kernel was built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     #[error(
         "building a kernel needs {}; install with\n  {}",
-        .0.iter().map(|t| t.name).collect::<Vec<_>>().join(", "), install_line(.0)
+        .0.iter().map(|t| t.0).collect::<Vec<_>>().join(", "), install_line(.0)
     )]
     Tools(Vec<MissingTool>),
     #[error(
@@ -83,42 +81,35 @@ pub enum BuildError {
     Cancelled,
 }
 
-/// A program or library that building a kernel needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MissingTool {
-    pub name: &'static str,
-    /// The Debian package that has it.
-    pub package: &'static str,
-}
+/// A program or library that building a kernel needs, and the Debian package that has it.
+pub type MissingTool = (&'static str, &'static str);
 
 const PROGRAMS: [MissingTool; 10] = [
-    MissingTool { name: "make", package: "make" },
-    MissingTool { name: "gcc", package: "gcc" },
-    MissingTool { name: "ld", package: "binutils" },
-    MissingTool { name: "strip", package: "binutils" },
-    MissingTool { name: "flex", package: "flex" },
-    MissingTool { name: "bison", package: "bison" },
-    MissingTool { name: "bc", package: "bc" },
-    MissingTool { name: "perl", package: "perl" },
-    MissingTool { name: "tar", package: "tar" },
-    MissingTool { name: "xz", package: "xz-utils" },
+    ("make", "make"),
+    ("gcc", "gcc"),
+    ("ld", "binutils"),
+    ("strip", "binutils"),
+    ("flex", "flex"),
+    ("bison", "bison"),
+    ("bc", "bc"),
+    ("perl", "perl"),
+    ("tar", "tar"),
+    ("xz", "xz-utils"),
 ];
-
-const C_LIBRARY: MissingTool = MissingTool { name: "C library headers", package: "libc6-dev" };
 
 fn missing() -> Vec<MissingTool> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
     let mut missing = missing_in(&folders);
-    if !missing.iter().any(|t| t.name == "gcc") && !compiles() {
-        missing.push(C_LIBRARY);
+    if !missing.iter().any(|t| t.0 == "gcc") && !compiles() {
+        missing.push(("C library headers", "libc6-dev"));
     }
     missing
 }
 
 fn missing_in(folders: &[PathBuf]) -> Vec<MissingTool> {
     let there = |name: &str| folders.iter().any(|folder| is_program(&folder.join(name)));
-    PROGRAMS.into_iter().filter(|tool| !there(tool.name)).collect()
+    PROGRAMS.into_iter().filter(|tool| !there(tool.0)).collect()
 }
 
 fn is_program(path: &Path) -> bool {
@@ -135,9 +126,8 @@ fn compiles() -> bool {
     command.status().is_ok_and(|s| s.success())
 }
 
-/// The line that installs what is missing.
 fn install_line(missing: &[MissingTool]) -> String {
-    let mut packages: Vec<&str> = missing.iter().map(|t| t.package).collect();
+    let mut packages: Vec<&str> = missing.iter().map(|t| t.1).collect();
     packages.sort_unstable();
     packages.dedup();
     format!("sudo apt-get install -y --no-install-recommends {}", packages.join(" "))

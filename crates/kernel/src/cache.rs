@@ -121,7 +121,6 @@ fn version_in(name: &str) -> Option<String> {
     Some(word[..end].trim_matches('.').to_string())
 }
 
-/// The version in a tree's Makefile.
 fn tree_version(tree: &Path) -> Option<String> {
     let text = std::fs::read_to_string(tree.join("Makefile")).ok()?;
     let field = |name: &str| {
@@ -156,7 +155,6 @@ fn hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u64 {
     state
 }
 
-/// The folder of all kernels.
 pub(crate) fn folder(options: &KernelOptions) -> Option<PathBuf> {
     let cache = options.cache.clone().or_else(|| {
         cache_from(
@@ -276,13 +274,11 @@ pub(crate) fn newest(folder: &Path, series: Series) -> Option<Kernel> {
     whole.max_by_key(|(time, _)| *time).map(|(_, kernel)| kernel)
 }
 
-/// What is known of a kernel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Info {
     pub path: PathBuf,
     /// Its version, as it says itself.
     pub version: String,
-    /// Bytes.
     pub size: u64,
     /// CRC-32 of the file as it was built; nothing for a kernel that somebody named.
     pub crc32: Option<u32>,
@@ -293,7 +289,6 @@ pub struct Info {
     pub built: Option<Built>,
 }
 
-/// How a kernel was built.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Built {
     pub key: String,
@@ -304,7 +299,6 @@ pub struct Built {
     pub at_unix_s: u64,
     /// How long it took, in seconds.
     pub took_s: f64,
-    /// Files of edits that were applied.
     pub edits: Vec<String>,
     /// Options that were asked for and that this source has not.
     pub refused: Vec<String>,
@@ -333,7 +327,6 @@ impl std::fmt::Display for Info {
     }
 }
 
-/// Why there is no kernel to use.
 #[derive(Debug, thiserror::Error)]
 pub enum NotFound {
     #[error("there is no lab kernel{} in {} yet", of_series(*.series), .folder.display())]
@@ -393,7 +386,6 @@ pub(crate) fn whole(kernel: &Kernel) -> Result<(), NotFound> {
     Ok(())
 }
 
-/// What is known of a kernel that was found.
 pub fn info(kernel: &Kernel) -> Result<Info, NotFound> {
     if !kernel.cached {
         let ready = ready::inspect(&kernel.path)?;

@@ -16,7 +16,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Why the source can't be edited.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
     #[error("{file}, line {line}: {what}")]

@@ -13,7 +13,6 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// Why a job did not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
     #[error("starting {program}: {error}")]

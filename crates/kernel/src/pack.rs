@@ -20,7 +20,6 @@ use std::path::{Path, PathBuf};
 const LARGEST: u64 = 256 << 20;
 const LONGEST_KEY: usize = 100;
 
-/// Why a kernel could not be carried.
 #[derive(Debug, thiserror::Error)]
 pub enum CarryError {
     #[error(transparent)]
@@ -45,7 +44,6 @@ pub struct ImportedKernel {
     pub was_there: bool,
 }
 
-/// A built kernel as bytes for a file.
 pub fn export(kernel: &Kernel) -> Result<Vec<u8>, CarryError> {
     let named = || CarryError::Named(kernel.path.clone());
     if !kernel.cached {

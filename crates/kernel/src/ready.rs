@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// What a kernel says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ready {
     pub version: String,
@@ -16,7 +15,6 @@ pub struct Ready {
     pub seeded: bool,
 }
 
-/// Why a kernel can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum NotReady {
     #[error("the kernel {}: {error}", .path.display())]

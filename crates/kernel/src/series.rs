@@ -21,7 +21,6 @@ pub enum Series {
 }
 
 impl Series {
-    /// All of them, the usual first.
     pub const ALL: [Series; 2] = [Series::V6_1, Series::V6_12];
 
     pub fn name(self) -> &'static str {
@@ -44,7 +43,6 @@ impl Series {
         Self::ALL.into_iter().find(is).unwrap_or_default()
     }
 
-    /// Debian's package with its source.
     pub fn package(self) -> &'static str {
         match self {
             Series::V6_1 => "linux-source-6.1",
@@ -52,7 +50,6 @@ impl Series {
         }
     }
 
-    /// Where that package puts it.
     pub(crate) fn source(self) -> PathBuf {
         PathBuf::from(format!("/usr/src/{}.tar.xz", self.package()))
     }

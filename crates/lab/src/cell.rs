@@ -7,14 +7,12 @@ use quell_units::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What to build and what to do in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CellPlan {
     pub id: CellId,
     /// From this comes all randomness of the cell: the kernel's, the tasks', the keys'.
     pub seed: u64,
     /// The series of the guest kernel, as `6.12`; the usual one where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
     pub topology: Topology,
     pub sysctl: BTreeMap<String, String>,
@@ -64,7 +62,6 @@ pub struct PlacedQueue {
     pub tree: Tree,
 }
 
-/// Something that changes while it runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlacedChange {
     /// When, from the start of the measurement.

@@ -16,7 +16,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// A program to run on a host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HostProgram {
     pub host: String,
@@ -24,7 +23,6 @@ pub struct HostProgram {
     pub argv: Vec<String>,
 }
 
-/// What to run in which network.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecPlan {
     /// The network and its queues; its tasks are not carried out.
@@ -48,7 +46,6 @@ pub struct ExecPlan {
     pub environment: Vec<(String, String)>,
 }
 
-/// A piece of output of the main program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
     /// Whether it came from standard error.

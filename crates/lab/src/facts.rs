@@ -4,7 +4,6 @@ use crate::build::Built;
 use quell_model::{Event, Fact, Subject, When};
 use quell_netlink::{Stack, sysctl};
 
-/// Settings that decide how TCP and queues behave.
 const SETTINGS: [&str; 16] = [
     "net.core.default_qdisc",
     "net.core.netdev_max_backlog",

@@ -16,7 +16,6 @@ use quell_tc::{Action, Clsact, Filter, FilterKind, Handle, Ingress, Places, Step
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The device in the scratch namespace.
 const PROBE: &str = "probe";
 
 /// Everything that the plans need and this kernel has not, a line each. The caller needs the right to make a network namespace.
@@ -106,7 +105,6 @@ fn is_lacking(
     }
 }
 
-/// The kinds of tunnels in these plans.
 fn tunnels(plans: &[CellPlan]) -> Vec<TunnelKind> {
     let mut kinds = Vec::new();
     for tunnel in plans.iter().flat_map(|p| &p.topology.tunnel) {
@@ -117,14 +115,12 @@ fn tunnels(plans: &[CellPlan]) -> Vec<TunnelKind> {
     kinds
 }
 
-/// Whether a plan shapes what comes in at a device.
 fn needs_ifb(plan: &CellPlan) -> bool {
     let changed =
         plan.changes.iter().any(|c| matches!(&c.what, ChangeWhat::Queue(q) if q.incoming));
     changed || plan.queues.iter().any(|q| q.incoming)
 }
 
-/// Every tree that a plan will put in place.
 fn trees(plan: &CellPlan) -> Vec<Tree> {
     let links = plan.topology.link.iter().flat_map(|l| [&l.both, &l.up, &l.down]);
     let lines = links.flatten().cloned();
@@ -206,7 +202,6 @@ fn try_filter(index: u32, filter: &Filter, found: &mut BTreeMap<String, String>)
     }
 }
 
-/// What the kernel answered where it did not take a tree.
 fn refusal(index: u32, tree: &Tree) -> Option<NetlinkError> {
     let refused = Socket::open(Protocol::Route)
         .map_err(ApplyError::Left)

@@ -34,7 +34,6 @@ pub trait Journal {
 /// How long, after patience is over, what lies unheard is still taken, in nanoseconds of the cell's own clock.
 const UNHEARD_NS: u64 = 60_000_000_000;
 
-/// Why a cell was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum SuperviseError {
     #[error(transparent)]

@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use quell_sys::wait::Bell;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -32,11 +32,6 @@ pub fn listen_beside_terminal(stop: &Arc<Bell>) -> Result<(), Failure> {
     let ignored = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGINT, ignored).map_err(|e| failed(SIGINT, &e))?;
     listen_to(&[SIGTERM, SIGHUP], stop)
-}
-
-/// Rings the bell each time that the terminal's size changes.
-pub fn listen_for_size(changed: &Arc<Bell>) -> Result<(), Failure> {
-    ring_on(SIGWINCH, changed).map_err(|e| failed(SIGWINCH, &e))
 }
 
 fn listen_to(signals: &[i32], stop: &Arc<Bell>) -> Result<(), Failure> {

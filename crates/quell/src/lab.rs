@@ -5,7 +5,7 @@ use crate::interrupt;
 use crate::options::{Backend, Guest, words};
 use crate::run::carrier;
 use clap::Args;
-use quell_experiment::run::{Bells, lab_exec};
+use quell_experiment::run::lab_exec;
 use quell_experiment::spec::load_file;
 use quell_experiment::{prepare, text_of};
 use quell_lab::cell::CellPlan;
@@ -148,19 +148,16 @@ fn carry_out(lab: &LabPlace, wanted: LabCommand<'_>) -> Result<ExitCode, Failure
     };
     let carrier = carrier(lab.kernel, &lab.guest, std::slice::from_ref(&plan.cell))?;
     let real_time = lab.real_time || interactive;
-    let bell = || Bell::new().map(Arc::new).map_err(Failure::system);
-    let (stop, resized) = (bell()?, bell()?);
+    let stop = Bell::new().map(Arc::new).map_err(Failure::system)?;
     if interactive {
         interrupt::listen_beside_terminal(&stop)?;
-        interrupt::listen_for_size(&resized)?;
         if lab.kernel == Backend::Guest {
             eprintln!("{LOST}");
         }
     } else {
         interrupt::listen(&stop)?;
     }
-    let bells = Bells { stop: &stop, resized: &resized };
-    let code = lab_exec(&plan, &carrier, real_time, bells).map_err(Failure::system)?;
+    let code = lab_exec(&plan, &carrier, real_time, &stop).map_err(Failure::system)?;
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(255)))
 }
 

@@ -11,13 +11,13 @@
 //! and takes no other along. The end of the commands means `Stop`; when nobody reads the events any more, everything ends.
 
 mod outbox;
-mod work;
 
-use crate::kinds::Work;
+use crate::kinds::{self, Opening, Work, opens};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use outbox::Outbox;
+use quell_load::sample::{QueueSampler, SocketSampler};
 use quell_model::frame::{Decoder, FrameError};
-use quell_model::{Command, Event, Outcome, Task};
+use quell_model::{Command, Event, Outcome, Task, TaskKind};
 use quell_sys::SysError;
 use quell_sys::backlog::Backlog;
 use quell_sys::clock::monotonic_ns;
@@ -37,18 +37,14 @@ const FLUSH_NS: u64 = 1_000_000_000;
 /// Why an agent ended otherwise than by a `Stop` or the end of its commands.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// The commands can't be read.
     #[error("an agent could not read its commands: {0}")]
     Input(std::io::Error),
     #[error("an agent could not understand its commands: {0}")]
     Frame(#[from] FrameError),
-    /// Nobody takes the events.
     #[error("an agent could not hand on its events: {0}; whoever started it is gone")]
     Output(std::io::Error),
-    /// The kernel refused what every agent needs.
     #[error("an agent {0}")]
     System(#[from] SysError),
-    /// The commands came in an order that makes no sense.
     #[error("an agent was told to {0}")]
     Order(&'static str),
 }
@@ -156,7 +152,7 @@ impl Agent {
         let mut seen = BTreeSet::new();
         for task in tasks {
             let work = match seen.insert(task.id.clone()) {
-                true => guarded(|| work::prepare(&task)),
+                true => guarded(|| prepare(&task)),
                 false => Err("another task has the same id".to_owned()),
             };
             match work {
@@ -204,6 +200,25 @@ impl Agent {
             // It catches its own panics; and if it had not, there would be nothing to do but go on.
             let _ = thread.join();
         }
+    }
+}
+
+/// What a task needs is opened before the start, the rest happens after it. Reasons are for people.
+fn prepare(task: &Task) -> Result<Work, String> {
+    let opening = kinds::work(task).or_else(|| sampling(task));
+    opening.ok_or("no kind of probe or load knows what this task is")?()
+}
+
+/// What is watched beside probes and loads.
+fn sampling(task: &Task) -> Option<Opening<'_>> {
+    match &task.kind {
+        TaskKind::SampleQueues { devices, interval } => {
+            opens(|| QueueSampler::prepare(&task.host, devices, *interval), QueueSampler::run)
+        }
+        TaskKind::SampleSockets { interval } => {
+            opens(|| SocketSampler::prepare(*interval), SocketSampler::run)
+        }
+        _ => None,
     }
 }
 

@@ -23,7 +23,6 @@ pub(super) struct Outbox {
 #[derive(Debug)]
 struct Waiting {
     frames: Vec<u8>,
-    /// Number of the next event.
     sequence: u64,
 }
 

@@ -6,9 +6,9 @@ use crate::plan::PlanError;
 use quell_load::command::PreparedCommand;
 use quell_model::{Metric, Task, TaskKind};
 use quell_units::Span;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Program {
     pub name: String,
@@ -17,10 +17,8 @@ pub struct Program {
     /// for its IPv6 address.
     pub run: Vec<String>,
     /// When it starts, from the start of the measurement; absent, with the warm-up.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Span>,
     /// When it is ended; absent, at the end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<Span>,
 }
 

@@ -50,7 +50,6 @@ pub trait Kind {
         }
     }
 
-    /// Whether this is one of its streams.
     fn has_stream(&self, stream: &str) -> bool {
         let number = || stream.strip_prefix(self.name())?.strip_prefix('-')?.parse::<u32>().ok();
         stream == self.name()

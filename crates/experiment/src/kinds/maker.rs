@@ -14,7 +14,6 @@ const FIRST_PORT: u16 = 5201;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Small traffic that observes.
     Probe,
     Load,
 }
@@ -34,7 +33,6 @@ pub struct When {
     duration: Span,
 }
 
-/// The tasks of a cell so far, and what the next ones need.
 #[derive(Debug)]
 pub struct Maker<'a> {
     network: &'a Network,
@@ -121,7 +119,6 @@ impl<'a> Maker<'a> {
         Ok(Ipv6Addr::new(a, b, c, d, self.own_addresses, 0, 0, 1))
     }
 
-    /// A program's word with the addresses of the nodes that it names.
     pub fn fill_in(&self, word: &str) -> Result<String, PlanError> {
         Ok(self.network.fill_in(&self.id, word)?)
     }

@@ -31,7 +31,7 @@ pub use udp_load::UdpFlow;
 pub use udp_probe::UdpProbe;
 
 use quell_model::Task;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// What is known of a kind beside any one of it.
 pub struct Description {
@@ -54,7 +54,7 @@ pub struct Measured<'a> {
 macro_rules! kinds {
     ($(#[$about:meta])* pub enum $role:ident { $($word:literal => $kind:ident($what:ty): $line:literal,)* }) => {
         $(#[$about])*
-        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[derive(Debug, Clone, PartialEq, Deserialize)]
         #[serde(tag = "kind")]
         pub enum $role {
             $(#[doc = $line] #[serde(rename = $word)] $kind($what),)*
@@ -89,7 +89,6 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Small traffic that observes.
     pub enum Probe {
         "ping" => Ping(PingProbe): "round-trip time and loss by ICMP echo",
         "tcp-ping" => TcpPing(TcpPingProbe): "the time from a SYN to its answer: a connection, reset at once, or with `listens = false` a refusal",

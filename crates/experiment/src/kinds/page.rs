@@ -9,10 +9,9 @@ use quell_model::{Metric, Task, TaskKind};
 use quell_page::task::{BrowserTask, SiteTask};
 use quell_units::Span;
 use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer};
 
-/// Loads of the lab's own page in Chromium, one after the other.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PageProbe {
     pub name: String,
@@ -24,13 +23,11 @@ pub struct PageProbe {
     /// Whether the browser keeps from load to load what it may keep. The first load then fills its cache and is not counted.
     #[serde(default)]
     pub warm: bool,
-    /// How long a load may take.
     #[serde(default = "two_minutes")]
     pub timeout: Span,
     /// By which version of HTTP it comes: `"1.1"` or `"2"`.
     #[serde(default, deserialize_with = "version")]
     pub http: HttpVersion,
-    /// Over IPv6.
     #[serde(default)]
     pub ipv6: bool,
 }

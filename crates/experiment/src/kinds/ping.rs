@@ -10,25 +10,20 @@ use quell_model::task::PingStream;
 use quell_model::{Metric, Task, TaskKind};
 use quell_probe::{Prober, ping, plain};
 use quell_units::{Bytes, Span, Tos};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-/// ICMP echo from one host to another.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PingProbe {
     pub name: String,
     pub from: String,
     pub to: String,
-    /// Time between packets.
     #[serde(default = "fifth")]
     pub interval: Span,
-    /// ICMP payload.
     #[serde(default = "ping_size")]
     pub size: Bytes,
-    /// TOS byte or DSCP name.
     #[serde(default = "no_tos")]
     pub tos: Tos,
-    /// ICMPv6.
     #[serde(default)]
     pub ipv6: bool,
 }

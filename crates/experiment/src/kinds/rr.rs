@@ -7,10 +7,10 @@ use quell_model::task::{QuickAck, RrClient, RrPattern};
 use quell_model::{Metric, Task, TaskKind};
 use quell_rr::{ClientTask, ServerTask};
 use quell_units::{Bytes, Span};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// Request and response over TCP: the next call begins when the reply is there.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RrProbe {
     pub name: String,
@@ -32,9 +32,7 @@ pub struct RrProbe {
     #[serde(default)]
     pub one_write: bool,
     /// `TCP_QUICKACK` at both ends: once, or again after each receive.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quickack: Option<QuickAck>,
-    /// Over IPv6.
     #[serde(default)]
     pub ipv6: bool,
 }

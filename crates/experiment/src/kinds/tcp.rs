@@ -7,48 +7,36 @@ use quell_load::tcp::{Client, Server};
 use quell_model::task::{Direction, TcpClient};
 use quell_model::{Metric, Task, TaskKind};
 use quell_units::{Bytes, Rate, Span, Tos};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-/// TCP connections that carry as much as goes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TcpFlow {
     pub name: String,
     pub from: String,
     pub to: String,
-    /// How many connections at once.
     #[serde(default = "single")]
     pub connections: u32,
     /// Which way the data goes: `up` from the connecting host, or `down` to it.
     #[serde(default = "upward")]
     pub direction: Direction,
     /// Congestion control of the sending end: `cubic`, `reno`, `bbr` …
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
-    /// TOS byte or DSCP name.
     #[serde(default = "no_tos")]
     pub tos: Tos,
     /// Whether both hosts use ECN (RFC 3168).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing: Option<Rate>,
     /// Socket buffer of the receiving end, which fixes the window; absent, the kernel tunes it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Bytes>,
     /// Maximum segment size in bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mss: Option<u32>,
     /// Each connection ends after this many bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Bytes>,
     /// When it starts, from the start of the measurement; absent, with the warm-up.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Span>,
     /// How long it lasts; absent, to the end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<Span>,
-    /// Over IPv6.
     #[serde(default)]
     pub ipv6: bool,
     /// Each connection comes from an IPv6 address of its own, as those of a host that takes a new one now and then (RFC 8981).

@@ -9,25 +9,21 @@ use quell_model::task::TcpPingStream;
 use quell_model::{Metric, Task, TaskKind};
 use quell_probe::{Listener, Prober, plain, tcp};
 use quell_units::{Span, Tos};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-/// TCP connects from one host to another.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TcpPingProbe {
     pub name: String,
     pub from: String,
     pub to: String,
-    /// Time between attempts.
     #[serde(default = "fifth")]
     pub interval: Span,
     /// Whether somebody listens there. Where nobody does the host answers too, with a refusal.
     #[serde(default = "yes")]
     pub listens: bool,
-    /// TOS byte or DSCP name.
     #[serde(default = "no_tos")]
     pub tos: Tos,
-    /// Over IPv6.
     #[serde(default)]
     pub ipv6: bool,
 }

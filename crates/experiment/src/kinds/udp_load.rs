@@ -10,33 +10,26 @@ use quell_load::udp::Sender;
 use quell_model::task::{OnOff, UdpSend};
 use quell_model::{Metric, Task, TaskKind};
 use quell_units::{Bytes, Rate, Span, Tos};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct UdpFlow {
     pub name: String,
     pub from: String,
     pub to: String,
     pub rate: Rate,
-    /// UDP payload of each packet.
     pub size: Bytes,
-    /// TOS byte or DSCP name.
     #[serde(default = "no_tos")]
     pub tos: Tos,
     /// Sends for this long …
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Span>,
     /// … then is silent for this long, and so on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off: Option<Span>,
     /// When it starts, from the start of the measurement; absent, with the warm-up.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Span>,
     /// How long it lasts; absent, to the end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<Span>,
-    /// Over IPv6.
     #[serde(default)]
     pub ipv6: bool,
 }

@@ -9,21 +9,18 @@ use quell_model::task::UdpEcho;
 use quell_model::{Metric, Task, TaskKind};
 use quell_probe::{Prober, Reflector, udp};
 use quell_units::{Bytes, Rate, Tos};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct UdpProbe {
     pub name: String,
     pub from: String,
     pub to: String,
     pub rate: Rate,
-    /// UDP payload of each packet.
     pub size: Bytes,
-    /// TOS byte or DSCP name.
     #[serde(default = "no_tos")]
     pub tos: Tos,
-    /// Over IPv6.
     #[serde(default)]
     pub ipv6: bool,
 }

@@ -2,26 +2,36 @@
 //!
 //! Pure: the same experiment and seed give the same plans.
 
-mod error;
 mod shapers;
-mod tasks;
 mod waits;
 
-pub use error::PlanError;
 pub use shapers::{NotBelow, not_below};
 
-use crate::kinds::Probe;
+use crate::kinds::{Maker, Probe, Role};
 use crate::spec::{
     Experiment, ProbesRun, QueueAt, QueueDirection, Route, Scenario, Serves, TimedChange,
 };
 use quell_lab::cell::{CellPlan, ChangeWhat, PlacedChange, PlacedQueue, RouteSettings};
-use quell_lab::topology::{Interface, Network};
+use quell_lab::topology::{Interface, Network, TopologyError};
 use quell_model::{CellId, Task, TaskKind};
-use quell_policy::{Host, Tell};
+use quell_policy::{Host, PolicyError, Tell};
 use quell_stats::rng::Rng;
 use quell_tc::{Ingress, Tree};
+use quell_units::Span;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PlanError {
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    #[error("queue `{queue}`: {error}")]
+    Policy { queue: String, error: PolicyError },
+    #[error("queue `{queue}`: {error}")]
+    Tree { queue: String, error: String },
+    #[error("{0}")]
+    Other(String),
+}
 
 /// Every cell of the experiment, in the order in which they are shown: scenarios, then probes, then repeats.
 pub fn plan(experiment: &Experiment) -> Result<Vec<CellPlan>, PlanError> {
@@ -76,7 +86,7 @@ fn cell(
     }
     changes.sort_by_key(|c| c.at);
     lines(experiment, network, &changes)?;
-    let mut tasks = tasks::tasks(
+    let mut tasks = tasks(
         experiment,
         network,
         scenario,
@@ -377,4 +387,32 @@ fn sampling(experiment: &Experiment, network: &Network, queues: &[PlacedQueue]) 
             },
         })
         .collect()
+}
+
+/// All tasks of a cell. `linger` is how long a packet may be under way: probes wait so long for replies, UDP loads for what they sent
+/// last.
+fn tasks(
+    experiment: &Experiment,
+    network: &Network,
+    scenario: &Scenario,
+    probes: &[&Probe],
+    linger: Span,
+    seed: u64,
+) -> Result<Vec<Task>, PlanError> {
+    let mut maker = Maker::new(network, experiment.warm_up, experiment.duration, linger, seed);
+    for name in &scenario.loads {
+        let load = experiment.load.iter().find(|l| l.name() == name).ok_or_else(|| {
+            PlanError::Other(format!(
+                "scenario `{}` names the load `{name}`, which is not there",
+                scenario.name
+            ))
+        })?;
+        maker.begin(Role::Load, name);
+        load.plan(&mut maker)?;
+    }
+    for probe in probes {
+        maker.begin(Role::Probe, probe.name());
+        probe.plan(&mut maker)?;
+    }
+    Ok(maker.tasks())
 }

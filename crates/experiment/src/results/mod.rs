@@ -6,19 +6,17 @@
 //! ```
 
 mod capacity;
-mod factor;
 mod swept;
 
 use crate::judge::judge;
 use crate::spec::{Experiment, load_file};
 pub use capacity::capacities;
-pub use factor::value_of;
 use quell_report::figures::Capacity;
 use quell_report::figures::sweep::Sweep;
 use quell_report::{Results, html};
 use quell_store::Run;
 use std::collections::BTreeMap;
-pub use swept::swept;
+pub use swept::{swept, value_of};
 
 /// A run with its results, its claims checked against them.
 pub struct JudgedRun {
@@ -57,7 +55,7 @@ impl JudgedRun {
         published.retain(|name, _| run.manifest.cells.iter().any(|c| c.id.scenario == *name));
         let columns = experiment.published_columns().into_iter().map(str::to_owned);
         let published_columns = columns.filter(|_| !published.is_empty()).collect();
-        let kernel_changes = factor::kernels(&run, &results, &experiment);
+        let kernel_changes = swept::kernels(&run, &results, &experiment);
         let swept = swept(&experiment, &run.manifest);
         let capacities = capacities(&run.manifest.experiment_text, &experiment);
         run.manifest.expectations =

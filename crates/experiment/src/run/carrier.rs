@@ -29,7 +29,6 @@ pub const HOST_INIT: &str = "host-init";
 /// The hidden command of the first process in a guest.
 pub const GUEST_INIT: &str = "guest-init";
 
-/// Why a cell failed that was ended from outside.
 pub const STOPPED: &str = "it was stopped";
 
 #[derive(Debug, Clone)]

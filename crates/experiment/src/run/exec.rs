@@ -10,13 +10,13 @@ use super::carrier::{self, Carrier, STOPPED};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
 use quell_lab::exec::{ExecPlan, Output, exec};
-use quell_lab::guest::{self, Clock, Console, GuestExit, GuestSpec, screen};
+use quell_lab::guest::{self, Clock, Console, GuestExit, GuestSpec};
 use quell_sys::wait::{Bell, came, readable};
 use quell_sys::{pidfd, wait};
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -29,14 +29,6 @@ const TERMINAL: &str = "/dev/tty0";
 /// File that the folder of a program has instead of a cell's `plan.json`.
 pub(super) const PLAN: &str = "exec.json";
 
-/// What whoever runs a program may ring while it runs.
-#[derive(Debug, Clone, Copy)]
-pub struct Bells<'a> {
-    pub stop: &'a Bell,
-    /// The size of our terminal has changed.
-    pub resized: &'a Bell,
-}
-
 /// What a program is said to have ended with whose output nobody reads any more: as a shell says it of one that SIGPIPE ended.
 const UNREAD: i32 = 128 + nix::libc::SIGPIPE;
 
@@ -45,7 +37,7 @@ pub fn lab_exec(
     plan: &ExecPlan,
     carrier: &Carrier,
     real_time: bool,
-    bells: Bells<'_>,
+    stop: &Bell,
 ) -> Result<i32, String> {
     let folder = ExecFolder::new()?;
     let text = serde_json::to_vec(plan).map_err(|e| e.to_string())?;
@@ -77,9 +69,7 @@ pub fn lab_exec(
                 console: if plan.interactive { Console::Inherit } else { Console::Null },
             };
             let mut guest = guest::boot(spec).map_err(|e| e.to_string())?;
-            let mut screen = plan.interactive.then(|| screen::SizeWatch::new(&folder.0));
-            let resized = &mut || screen.iter_mut().for_each(screen::SizeWatch::look);
-            let end = until_end(&folder.0, &guest, bells, resized);
+            let end = until_end(&folder.0, &guest, stop);
             match end {
                 Ok(ProcessEnd::Ended) => match guest.wait().map_err(|e| e.to_string())? {
                     GuestExit::Clean => {}
@@ -89,7 +79,7 @@ pub fn lab_exec(
             }
             end?
         }
-        Carrier::Host => on_host(plan, &folder.0, bells)?,
+        Carrier::Host => on_host(plan, &folder.0, stop)?,
     };
     match end {
         ProcessEnd::Stopped => return Err(STOPPED.into()),
@@ -105,7 +95,7 @@ pub fn lab_exec(
     }
 }
 
-fn on_host(plan: &ExecPlan, folder: &Path, bells: Bells<'_>) -> Result<ProcessEnd, String> {
+fn on_host(plan: &ExecPlan, folder: &Path, stop: &Bell) -> Result<ProcessEnd, String> {
     let mut child = Command::new(carrier::own_program()?)
         .arg(carrier::HOST_CELL)
         .arg(folder)
@@ -114,7 +104,7 @@ fn on_host(plan: &ExecPlan, folder: &Path, bells: Bells<'_>) -> Result<ProcessEn
         .map_err(|e| format!("starting the lab: {e}"))?;
     let end = pidfd::open(child.id())
         .map_err(|e| format!("waiting for the lab: {e}"))
-        .and_then(|process| until_end(folder, &process, bells, &mut || {}));
+        .and_then(|process| until_end(folder, &process, stop));
     if !matches!(end, Ok(ProcessEnd::Ended)) {
         // The kernel ends everything in the namespaces with their first process.
         let _ = child.kill();
@@ -132,29 +122,20 @@ enum ProcessEnd {
 }
 
 /// Copies what comes out until `process`, a descriptor that is readable then, has ended.
-fn until_end(
-    folder: &Path,
-    process: &impl AsFd,
-    bells: Bells<'_>,
-    resized: &mut dyn FnMut(),
-) -> Result<ProcessEnd, String> {
+fn until_end(folder: &Path, process: &impl AsFd, stop: &Bell) -> Result<ProcessEnd, String> {
     let mut tail = Tail::open(folder)?;
     loop {
         // The files may have grown since they were opened, and before they were watched.
         if !tail.copy()? {
             return Ok(ProcessEnd::Unread);
         }
-        let mut fds =
-            [readable(process), readable(bells.stop), readable(bells.resized), readable(&tail)];
+        let mut fds = [readable(process), readable(stop), readable(&tail)];
         wait::wait(&mut fds).map_err(|e| e.to_string())?;
-        let [ended, stop, size, _] = fds.each_ref().map(came);
-        if size && bells.resized.silence() {
-            resized();
-        }
+        let [ended, stops, _] = fds.each_ref().map(came);
         if ended {
             return Ok(if tail.copy()? { ProcessEnd::Ended } else { ProcessEnd::Unread });
         }
-        if stop {
+        if stops {
             return Ok(ProcessEnd::Stopped);
         }
     }
@@ -187,9 +168,6 @@ pub(super) fn carry_out(folder: &Path, in_guest: bool) -> Result<(), String> {
     let mut plan: ExecPlan = serde_json::from_slice(&text).map_err(|e| format!("{PLAN}: {e}"))?;
     if in_guest {
         plan.terminal = Some(TERMINAL.into());
-        if plan.interactive {
-            screen::follow(folder, TERMINAL);
-        }
         // For the prompt; a guest has no other use for its name.
         let _ = nix::unistd::sethostname(&plan.main.host);
     }
@@ -294,17 +272,9 @@ struct ExecFolder(PathBuf);
 
 impl ExecFolder {
     fn new() -> Result<Self, String> {
-        let base = std::env::temp_dir();
-        for number in 0..1000u32 {
-            let path = base.join(format!("quell-lab-{}-{number}", std::process::id()));
-            // A link that somebody put there is a name that is taken.
-            match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(ExecFolder(path)),
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(format!("making {}: {error}", path.display())),
-            }
-        }
-        Err(format!("no free name for a folder in {}", base.display()))
+        let template = std::env::temp_dir().join("quell-lab-XXXXXX");
+        let made = nix::unistd::mkdtemp(&template);
+        made.map(ExecFolder).map_err(|e| format!("making {}: {}", template.display(), e.desc()))
     }
 }
 

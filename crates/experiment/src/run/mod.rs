@@ -15,7 +15,7 @@ pub mod lacking;
 mod watch;
 
 pub use carrier::{Carrier, GUEST_INIT, GuestKernel, GuestOptions, STOPPED, host_lacking};
-pub use exec::{Bells, lab_exec};
+pub use exec::lab_exec;
 pub use inside::{guest_init, host_cell, host_init, host_lacks};
 pub use watch::RunProgress;
 
@@ -35,9 +35,7 @@ use std::time::{Duration, Instant, SystemTime};
 pub struct Options {
     pub base: PathBuf,
     pub carrier: Carrier,
-    /// Cells side by side.
     pub jobs: usize,
-    /// The experiment's text as it is run.
     pub text: String,
     pub changes: Vec<String>,
     pub version: String,
@@ -50,20 +48,16 @@ pub struct Finished {
     pub stopped: bool,
 }
 
-/// Why a run could not be made. Cells that fail are no such reason; the manifest tells of them.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The run folder can't be written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The run can't be finished: its tables have no room.
     #[error("{error}\nwhat was measured until then is shown by `quell show {}`", folder.display())]
     Finish {
         folder: PathBuf,
         /// What can't be written, and what to do.
         error: StoreError,
     },
-    /// The cell's working folder can't be written.
     #[error("{}: {error}", path.display())]
     Folder { path: PathBuf, error: std::io::Error },
 }

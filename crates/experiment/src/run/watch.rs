@@ -9,7 +9,6 @@ use quell_store::JournalReader;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How far a run came.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunProgress {
     pub ended: usize,
@@ -20,7 +19,6 @@ pub struct RunProgress {
     pub scenarios: Vec<(String, f64)>,
     /// How long it takes still, as far as can be told.
     pub left: Option<Duration>,
-    /// How long it took so far.
     pub elapsed: Duration,
 }
 

@@ -9,14 +9,12 @@ use quell_lab::kernel::Series;
 use quell_model::CellId;
 use std::collections::BTreeSet;
 
-/// Why an experiment is refused; each problem by itself.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", problems.iter().map(|p| &*p.text).collect::<Vec<_>>().join("\n"))]
 pub struct CheckError {
     pub problems: Vec<Problem>,
 }
 
-/// Something that does not fit together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub text: String,

@@ -4,13 +4,10 @@ use super::{Experiment, derived, error_line};
 use crate::nearest;
 use std::path::{Path, PathBuf};
 
-/// Largest file that is read. The built-in ones have some 4 kB.
 const LARGEST: u64 = 1 << 20;
 
-/// Why an experiment can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The file can't be opened or read.
     #[error("experiment file {}: {}", path.display(), words(error))]
     File { path: PathBuf, error: std::io::Error },
     #[error("experiment file {}: too large for an experiment; it may have {LARGEST} bytes", path.display())]
@@ -31,7 +28,6 @@ pub enum ReadError {
     },
 }
 
-/// Reads a file whole, unless it is far too large.
 pub fn read_file(path: &Path) -> Result<String, ReadError> {
     let failed = |error| ReadError::File { path: path.into(), error };
     let file = quell_sys::input::Input::open(path).map_err(failed)?;

@@ -14,7 +14,6 @@ mod claims;
 mod derived;
 mod error_line;
 pub mod load_file;
-mod published;
 pub mod set;
 
 use crate::kinds::{Load, Measured, Probe};
@@ -22,10 +21,10 @@ use quell_lab::topology::{Interface, Line, Topology};
 use quell_policy::Policy;
 use quell_tc::{Filter, Queue};
 use quell_units::Span;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Experiment {
     /// Short name: letters, digits and dashes. Names the run's folder.
@@ -54,13 +53,12 @@ pub struct Experiment {
     #[serde(default)]
     pub sysctl: BTreeMap<String, String>,
     /// Fields by their paths, each at several values: every scenario is run at each of them.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default)]
     pub sweep: BTreeMap<String, Vec<toml::Value>>,
     /// Guest kernels by their series, as `6.1`: every scenario is run on each of them. The usual one where absent.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub kernels: Vec<String>,
     /// What carries the traffic unless it is said otherwise; a guest kernel in virtual time where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<WhoseKernel>,
     #[serde(default)]
     pub load: Vec<Load>,
@@ -84,9 +82,39 @@ impl Experiment {
     pub fn find(&self, name: &str) -> Option<Measured<'_>> {
         self.measured().find(|it| it.kind.name() == name)
     }
+
+    /// What the published figures are, in the order in which they are shown.
+    pub fn published_columns(&self) -> Vec<&str> {
+        let mut columns: Vec<&str> = Vec::new();
+        for key in self.scenario.iter().flat_map(|s| s.published.keys()) {
+            if !columns.contains(&key.as_str()) {
+                columns.push(key);
+            }
+        }
+        let place = |c: &str| PUBLISHED.iter().position(|p| *p == c).unwrap_or(PUBLISHED.len());
+        columns.sort_by_key(|c| (place(c), *c));
+        columns
+    }
+
+    /// What others published for each scenario, in a line: the values of [`Experiment::published_columns`].
+    pub fn published(&self) -> BTreeMap<String, String> {
+        let columns = self.published_columns();
+        let line = |values: &BTreeMap<String, String>| {
+            let values = columns.iter().map(|c| values.get(*c).map_or("–", String::as_str));
+            values.collect::<Vec<_>>().join(", ")
+        };
+        self.scenario
+            .iter()
+            .filter(|s| !s.published.is_empty())
+            .map(|s| (s.name.clone(), line(&s.published)))
+            .collect()
+    }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Columns of published figures in the order of our own; others come after them by name.
+const PUBLISHED: [&str; 4] = ["loss", "jitter", "ping", "tcp"];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhoseKernel {
     /// The lab's, in virtual time.
@@ -111,17 +139,16 @@ fn fifth() -> Span {
     Span::from_millis(200)
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProbesRun {
     /// Each probe has the network, and the scenario's loads, to itself.
     #[default]
     Apart,
-    /// All probes at once.
     Together,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct QueueAt {
     pub name: String,
@@ -133,16 +160,14 @@ pub struct QueueAt {
     /// Whose hosts a policy is fair to: those behind the interface, or those ahead of it, where the interface leads to the hosts.
     #[serde(default)]
     pub serves: Serves,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
     /// … or filters with actions for what comes in, without a queue …
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub filter: Vec<Filter>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Serves {
     /// Those whose packets leave by the interface: it leads to the internet.
@@ -151,8 +176,7 @@ pub enum Serves {
     Ahead,
 }
 
-/// Which packets of an interface a queue serves.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum QueueDirection {
     #[default]
@@ -160,14 +184,13 @@ pub enum QueueDirection {
     In,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Scenario {
     pub name: String,
     #[serde(default)]
     pub title: String,
     /// The scenario that this one changes, and is shown beside; of `NAME-shaped` it is `NAME` anyway.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<String>,
     #[serde(default)]
     pub loads: Vec<String>,
@@ -177,7 +200,7 @@ pub struct Scenario {
     #[serde(default)]
     pub sysctl: BTreeMap<String, BTreeMap<String, String>>,
     /// What hosts' TCP takes from their routes, as `{ on = "server", to = "client", quickack = true }`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub routes: Vec<Route>,
     /// Whether it is left out, and said to be, where the running kernel lacks what it needs.
     #[serde(default)]
@@ -187,37 +210,28 @@ pub struct Scenario {
     pub published: BTreeMap<String, String>,
 }
 
-/// Settings of a host's route to a node.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Route {
     pub on: String,
     pub to: String,
     /// Whether the host acknowledges each segment at once (`RTAX_QUICKACK`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quickack: Option<bool>,
     /// Least time until the host sends an unacknowledged segment again, in whole milliseconds (`RTAX_RTO_MIN`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rto_min: Option<Span>,
 }
 
-/// Something that changes while it runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TimedChange {
     pub at: Span,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub scenarios: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
     /// … from its first end to its second; what is not given stays …
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up: Option<Line>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down: Option<Line>,
     /// Or: the interface whose queue is replaced …
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Interface>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
 }

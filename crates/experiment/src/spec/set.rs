@@ -11,7 +11,6 @@ use super::error_line::one_line;
 use crate::nearest;
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 
-/// Why a field can't be set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("--set {}: {}", one_line(.change), one_line(.why))]
 pub struct SetError {

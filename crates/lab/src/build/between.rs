@@ -24,7 +24,6 @@ use quell_sys::netns::NetNs;
 use quell_tc::{Action, Filter, Ingress, Matchall, Tree};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// How errors call it.
 const PLACE: &str = "between the nodes";
 
 /// The namespace with the middles of lines.

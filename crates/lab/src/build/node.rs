@@ -9,7 +9,6 @@ use quell_sys::SysError;
 use quell_sys::netns::NetNs;
 use quell_sys::wait::{self, Alarm, came, readable};
 
-/// Why a network could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     #[error("node `{node}`: {error}")]
@@ -22,7 +21,6 @@ pub enum BuildError {
     Plan(String),
 }
 
-/// Why a tree is not on a device.
 #[derive(Debug, thiserror::Error)]
 pub enum PutError {
     #[error(transparent)]

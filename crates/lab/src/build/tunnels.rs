@@ -110,14 +110,12 @@ fn end(
 //   private keys ──► both interfaces ──► public keys, which the kernel computes ──► each other's peer
 //   network built ──► keepalive on ──► handshake ──► keepalive off ──► what is measured finds a session
 
-/// The port that WireGuard listens on.
 const PORT: u16 = 51820;
 
 /// Longest wait for a handshake, in nanoseconds: a lost one is tried again after 5 s and a little (`REKEY_TIMEOUT`,
 /// drivers/net/wireguard/messages.h), twice in this time. A path that carries nothing at all is no reason not to begin.
 const PATIENCE_NS: u64 = 11_500_000_000;
 
-/// Makes the two ends each other's peer.
 fn join(
     network: &Network,
     spaces: &[NetNs],
@@ -201,7 +199,6 @@ fn has_session(network: &Network, spaces: &[NetNs], tunnel: &Tunnel) -> Result<b
     Ok(true)
 }
 
-/// Turns the first end's keepalive on or off.
 fn keepalive(
     network: &Network,
     spaces: &[NetNs],
@@ -221,7 +218,6 @@ fn node(network: &Network, name: &str) -> Result<usize, BuildError> {
     network.find("tunnel", name).map_err(|e| BuildError::Plan(e.to_string()))
 }
 
-/// Does something with a node's WireGuard device, which it gets by its index.
 fn at<T: Send>(
     network: &Network,
     spaces: &[NetNs],

@@ -16,7 +16,6 @@ pub const OWN: [&str; 5] = [SHARED, "/dev", "/proc", "/run", "/sys"];
 /// The file in the shared folder in which the program says how it went.
 pub(super) const END: &str = "end";
 
-/// Why a guest could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
     #[error("mounting {what} on {at} in the guest: {errno}")]

@@ -17,7 +17,6 @@
 
 mod boot;
 pub mod init;
-pub mod screen;
 mod watch;
 
 pub use boot::boot;
@@ -26,7 +25,6 @@ pub use watch::{Guest, GuestExit};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What time is in a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
     /// It jumps to the next event when everybody waits. What a program computes takes no time, so one that spins until time
@@ -66,7 +64,6 @@ pub struct GuestSpec {
     pub console: Console,
 }
 
-/// Why a guest did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
     #[error("the guest's {part} {}: {error}", .path.display())]

@@ -104,7 +104,6 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// The kernel process.
     pub fn pid(&self) -> i32 {
         self.pid
     }
@@ -143,7 +142,6 @@ fn lost() -> io::Error {
     io::Error::other("nobody watches over the guest any more")
 }
 
-/// Starts the kernel process from a thread that watches over it.
 pub(super) fn start(
     command: Command,
     kernel: PathBuf,

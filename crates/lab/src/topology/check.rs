@@ -10,7 +10,6 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// Transmit queues that a device may have: more than most machines have CPUs serve nobody.
 const TX_QUEUES: std::ops::RangeInclusive<u16> = 1..=64;
 
-/// Why a topology can't be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
     #[error("the {what} name `{name}` can't be used: {why}")]

@@ -41,7 +41,6 @@ pub struct Node {
 /// A node's end of a link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Port {
-    /// The link's index.
     pub wire: usize,
     pub device: String,
     /// The node on the other end.
@@ -70,12 +69,10 @@ pub struct Wire {
 }
 
 impl Network {
-    /// The IPv4 address of a node.
     pub fn v4(&self, node: usize) -> Option<Ipv4Addr> {
         self.nodes[node].ports.first().map(|p| p.v4)
     }
 
-    /// The IPv6 address of a node.
     pub fn v6(&self, node: usize) -> Option<Ipv6Addr> {
         self.nodes[node].ports.first().map(|p| p.v6)
     }

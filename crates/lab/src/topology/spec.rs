@@ -18,7 +18,6 @@ use quell_tc::Queue;
 use quell_units::{Buffer, Rate, Ratio, Span};
 use serde::{Deserialize, Serialize};
 
-/// Hosts, routers and what joins them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Topology {
@@ -41,25 +40,18 @@ pub struct Topology {
 pub struct Link {
     /// The link's name, and that of its device on both ends.
     pub name: String,
-    /// The two nodes that it joins.
     pub ends: [String; 2],
     /// Both directions alike; `up` and `down` must then be absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub both: Option<Line>,
     /// From the first end to the second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up: Option<Line>,
     /// From the second end to the first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down: Option<Line>,
     /// Largest IP packet in bytes; 1500 where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
     /// IP packets larger than this vanish on the way, and nobody is told: a path MTU black hole (RFC 2923, section 2.1).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub swallows_above: Option<u32>,
     /// Transmit queues of its devices, as a network card has them; one where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tx_queues: Option<u16>,
 }
 
@@ -76,7 +68,6 @@ pub struct Line {
     /// Delay varies uniformly by up to this much either way; packets that overtake are reordered, as in netem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Span>,
-    /// Share of packets lost at random.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Ratio>,
     /// Share of packets marked CE at random (RFC 3168); those that can't be marked are dropped, as in netem.
@@ -85,7 +76,6 @@ pub struct Line {
     /// Share of packets that skip the delay and so overtake others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reorder: Option<Ratio>,
-    /// Share of packets sent twice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicate: Option<Ratio>,
     /// What waits in front of a link that is busy, beside the packet that is on it: `100p` or `256kB`. Only with a rate; 100 packets where absent.
@@ -113,7 +103,6 @@ pub struct Tunnel {
     /// The tunnel's name, and that of its device on both ends.
     pub name: String,
     pub kind: TunnelKind,
-    /// The two nodes where it begins and ends.
     pub ends: [String; 2],
     /// Hosts behind the first end whose traffic takes the tunnel; all that are behind it where empty.
     #[serde(default)]
@@ -122,7 +111,6 @@ pub struct Tunnel {
     #[serde(default)]
     pub to: Vec<String>,
     /// Largest inner packet in bytes; the kernel's own sum where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
 }
 
@@ -156,12 +144,10 @@ impl TunnelKind {
         (self == other && self != TunnelKind::WireGuard) || (over_v6(self) && over_v6(other))
     }
 
-    /// Whether IPv4 packets fit in.
     pub fn carries_v4(self) -> bool {
         !matches!(self, TunnelKind::SixInFour | TunnelKind::SixInSix)
     }
 
-    /// Whether IPv6 packets fit in.
     pub fn carries_v6(self) -> bool {
         !matches!(self, TunnelKind::Ipip | TunnelKind::FourInSix)
     }

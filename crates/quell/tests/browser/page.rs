@@ -222,23 +222,6 @@ fn a_page_is_loaded_cold_and_warm_and_each_load_tells_its_requests() {
 }
 
 #[test]
-fn its_table_and_waterfall_fit_the_screen() {
-    if lacks_chromium() {
-        return;
-    }
-    let (folder, site) = (TestFolder::new(), Site::new());
-    let url = site.url("/");
-    let said = folder.quell(&["page", &url, "-c", "2", "--waterfall", "--no-scripts"]);
-    assert_eq!(said.code, Some(0), "{}", said.error);
-    for line in said.out.lines().filter(|line| !line.contains(&url)) {
-        assert!(line.chars().count() <= 100, "{line}");
-    }
-    for part in ["mean cold", "sd cold", "a.css", "3.svg", "receive"] {
-        assert!(said.out.contains(part), "{part}: {}", said.out);
-    }
-}
-
-#[test]
 fn a_page_that_never_ends_is_given_up_and_what_came_is_told() {
     if lacks_chromium() {
         return;
@@ -429,47 +412,6 @@ fn over_quic_a_page_comes_by_http_3_and_its_one_connection_is_told_once() {
     let text = text.expect("the page comes").fine();
     let row = text.lines().find(|line| line.starts_with("   1 cold")).expect("a load");
     assert!(row.ends_with(" h3") && text.contains("by HTTP/3 alone"), "{text}");
-}
-
-#[test]
-fn a_version_of_http_that_the_server_does_not_have_is_said() {
-    if lacks_chromium() {
-        return;
-    }
-    let (folder, served) = (TestFolder::new(), Served::new(&["--web"]));
-    let url = format!("https://127.0.0.1:{}/.well-known/nq", served.at.port());
-    let page = |url: &str, http: &str| {
-        let arguments = ["page", url, "-c", "1", "--no-scripts", "--insecure", "--http", http];
-        folder.quell(&arguments)
-    };
-    // It speaks HTTP/2 over TLS, and nothing else.
-    let two = page(&url, "2").fine();
-    assert!(two.lines().any(|line| line.ends_with(" h2")), "{two}");
-    let three = page(&url, "3");
-    assert_eq!(three.code, Some(1), "{}", three.error);
-    let words = three.out.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("without --http 3"), "{words}");
-    assert_eq!(page(&url, "1.1").code, Some(1));
-    // Over TLS of Quell's page in the lab there is HTTP/1.1 alone.
-    let server = SiteServer::prepare((Ipv4Addr::LOCALHOST, 0).into(), 7, HttpVersion::One)
-        .expect("it listens");
-    let url = format!("https://127.0.0.1:{}/style-1.css", server.port());
-    let stop = Bell::new().expect("a bell");
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| server.run(&stop));
-        let (one, two) = (page(&url, "1.1"), page(&url, "2"));
-        stop.ring();
-        thread.join().expect("it ends").expect("it served");
-        assert!(one.fine().lines().any(|line| line.ends_with(" h1")));
-        assert_eq!(two.code, Some(1), "{}", two.error);
-        let words = two.out.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words.contains("came by http/1.1 and not by HTTP/2"), "{words}");
-    });
-    // Without TLS there is no way to ask for the others.
-    let said = folder.quell(&["page", "http://127.0.0.1:9/", "--http", "3"]).refused(2);
-    assert!(said.contains("TLS alone"), "{said}");
-    let said = folder.quell(&["page", "https://127.0.0.1:9/", "--http", "4"]).refused(2);
-    assert!(said.contains("1.1, 2 or 3"), "{said}");
 }
 
 #[test]

@@ -275,33 +275,6 @@ fn without_a_mouse_a_measurement_is_begun_watched_stopped_begun_again_and_forgot
 }
 
 #[test]
-fn a_greeting_that_comes_late_is_not_spoken_over_the_test_that_was_begun_and_stopped_before() {
-    if lacks_chromium() {
-        return;
-    }
-    let served = Served::new(&["--web", "--max-rate", "50Mbit"]);
-    let mut tab = Tab::new((1280, 900), &BrowserOptions::default());
-    // What the server says to the page as a greeting is on its way until `greet` is called.
-    let late = "const asked = window.fetch;
-         const until = new Promise(done => { window.greet = done; });
-         window.fetch = (...what) => {
-             const answer = asked(...what);
-             return String(what[0]).endsWith('/web/hello') ? until.then(() => answer) : answer;
-         };";
-    tab.call("Page.addScriptToEvaluateOnNewDocument", json!({ "source": late }));
-    tab.go(&format!("http://{}/", served.at), READY);
-    tab.run("document.getElementById('start').disabled = false; document.getElementById('start').click()");
-    tab.until("!document.getElementById('stop').hidden");
-    tab.run("document.getElementById('stop').click()");
-    tab.until("document.body.dataset.state === 'failed'");
-    assert_eq!(tab.text("#status"), "Stopped.");
-    // All that follows from the greeting is done when this has been asked and heard.
-    tab.value("(greet(), fetch('/web/hello').then(answer => answer.text()))");
-    tab.painted();
-    assert_eq!(tab.text("#status"), "Stopped.");
-}
-
-#[test]
 fn behind_one_address_a_page_too_many_says_so_and_begins_by_itself() {
     if lacks_chromium() {
         return;
@@ -430,51 +403,6 @@ fn on_a_known_line_the_page_tells_its_rates_and_the_length_of_its_queues() {
 }
 
 #[test]
-#[ignore = "a figure for docs/bench.md, of a quiet machine"]
-fn beside_requests_as_librespeed_makes_them() {
-    const XHR: &str = "(async () => {
-        const control = await fetch('/web/test', { headers: { 'X-Quell': '1' } });
-        const reader = control.body.getReader();
-        const decoder = new TextDecoder();
-        let test = null;
-        while (!test) test = /\"test\":\"([0-9a-f]+)\"/.exec(decoder.decode((await reader.read()).value))?.[1];
-        (async () => { while (!(await reader.read()).done); })();
-        let bytes = 0, on = true;
-        const all = [];
-        const stream = () => {
-            const xhr = new XMLHttpRequest();
-            all.push(xhr);
-            let before = 0;
-            xhr.onprogress = e => { bytes += e.loaded - before; before = e.loaded; };
-            xhr.onload = () => { if (on) stream(); };
-            xhr.open('GET', `/web/down?t=${test}&bytes=104857600`);
-            xhr.setRequestHeader('X-Quell', '1');
-            xhr.responseType = 'arraybuffer';
-            xhr.send();
-        };
-        for (let n = 0; n < 5; n += 1) stream();
-        await new Promise(done => setTimeout(done, 2000));
-        const [from, at] = [bytes, performance.now()];
-        await new Promise(done => setTimeout(done, 6000));
-        const mbit = (bytes - from) * 8 / (performance.now() - at) / 1000;
-        on = false;
-        all.forEach(xhr => xhr.abort());
-        await reader.cancel();
-        return mbit;
-    })()";
-    let served = Served::new(&["--web"]);
-    let mut tab = opened(&format!("http://{}/", served.at), (1280, 900));
-    for _ in 0..3 {
-        let ours = number(&tab.measure(), "down");
-        let theirs = tab.value(XHR).as_f64().expect("a rate");
-        println!(
-            "page {ours:.0} Mbit/s, XMLHttpRequest {theirs:.0} Mbit/s, ratio {:.2}",
-            ours / theirs
-        );
-    }
-}
-
-#[test]
 fn over_tls_rpm_puts_its_probes_into_the_loaded_connections_and_believes_whom_it_is_told() {
     let served = Served::new(&["--web", "--max-rate", "50Mbit"]);
     let url = format!("https://{}", served.at);
@@ -551,36 +479,6 @@ fn a_server_shows_the_certificate_that_it_is_given_and_a_client_believes_its_fil
     assert!(bad.contains("PEM"), "{bad}");
     let bad = refused(&["flow", "--rpm", &url, "--ca", &neither], 2);
     assert!(bad.contains("PEM"), "{bad}");
-}
-
-#[test]
-fn rpm_finds_what_a_limited_server_carries_and_says_whom_it_can_not_measure() {
-    let served = Served::new(&["--web", "--max-rate", "50Mbit"]);
-    let at = served.at.to_string();
-    let asked = ["flow", "--rpm", &format!("http://{at}"), "--time", "6", "--json"];
-    let told = told(&said(program(&asked), &asked));
-    for way in ["down", "up"] {
-        let bits = told[way]["bits_per_second"].as_f64();
-        assert!(bits.is_some_and(|bits| (1e5..56e6).contains(&bits)), "{told:#}");
-        assert!(told[way]["foreign_probes"].as_u64() > Some(0), "{told:#}");
-    }
-    assert!(told["rpm"].as_f64() > Some(0.0), "{told:#}");
-
-    let refused = |arguments: &[&str], code| said(program(arguments), arguments).refused(code);
-    let page = refused(&["flow", "--rpm", "http://127.0.0.1:1/some/page"], 2);
-    assert!(page.contains("name the host alone"), "{page}");
-    // Where a run can't be kept that is told before anything is asked: nobody listens there.
-    let folder = TestFolder::new();
-    folder.write("file", "");
-    let below = folder.path("file/runs").display().to_string();
-    let kept = refused(&["flow", "--rpm", "127.0.0.1:1", "--save", "--out", &below], 3);
-    assert!(kept.contains("could not write to") && kept.contains("--out"), "{kept}");
-    let plain = Served::new(&[]);
-    let none = refused(&["flow", "--rpm", &plain.at.to_string()], 3);
-    assert!(none.contains("quell serve --web"), "{none}");
-    let secret = Served::new(&["--web"]);
-    let foreign = refused(&["flow", "--rpm", &format!("{}", secret.at), "--time", "2"], 2);
-    assert!(foreign.contains("for 4 to 120 s"), "{foreign}");
 }
 
 /// 20 ms there and back, 10 Mbit/s up and 50 down, and for each connection a queue of its own that is kept short.

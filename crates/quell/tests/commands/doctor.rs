@@ -80,24 +80,6 @@ fn a_host_without_a_server_says_so_at_once_and_a_silent_one_is_told_of_while_it_
 }
 
 #[test]
-fn an_echo_of_our_own_packets_is_no_answer() {
-    let echo = UdpSocket::bind("127.0.0.1:0").expect("a port");
-    let address = echo.local_addr().expect("it has one");
-    let thread = std::thread::spawn(move || {
-        let mut bytes = [0; 2_000];
-        // Until it is told to end.
-        while let Ok((count @ 1.., from)) = echo.recv_from(&mut bytes) {
-            echo.send_to(&bytes[..count], from).expect("it is on loopback");
-        }
-    });
-    let (said, _) = unanswered(&address.to_string());
-    says(&said, &["no answer to 20 packets of each of 20 flows", "quell serve --bind"]);
-    let end = UdpSocket::bind("127.0.0.1:0").expect("a port");
-    end.send_to(&[], address).expect("it is on loopback");
-    thread.join().expect("it ends");
-}
-
-#[test]
 fn each_check_that_was_asked_for_has_an_outcome() {
     let begun = Instant::now();
     let said = doctor(&["--json", "--only", "listen-overflow,ecn-bleached,delayed-ack"]);

@@ -2,37 +2,9 @@
 
 use crate::support::left_out;
 use crate::support::{TestFolder, nothing_at, program, said, says};
+use quell_experiment::builtin;
 
 const BASE: &str = include_str!("../support/base.toml");
-
-/// The built-in experiments.
-const BUILT_IN: [&str; 25] = [
-    "home-link",
-    "home-link-pages",
-    "rrul",
-    "congestion-controls",
-    "window-bdp",
-    "mtu-blackhole",
-    "small-messages",
-    "ecn-band",
-    "sfq-perturb",
-    "host-shares",
-    "tunnel-flows",
-    "tos-hash",
-    "shape-cost",
-    "rrul_be",
-    "rrul_cs8",
-    "rrul46",
-    "rtt_fair",
-    "tcp_nup",
-    "tcp_ndown",
-    "tcp_upload",
-    "tcp_download",
-    "cubic_bbr",
-    "bursts",
-    "voip",
-    "http",
-];
 
 /// A folder with a right experiment in it.
 fn dir() -> TestFolder {
@@ -149,31 +121,6 @@ fn a_file_that_is_no_experiment_is_refused_at_once() {
 }
 
 #[test]
-fn a_file_that_may_not_be_read_is_refused() {
-    use std::os::unix::fs::PermissionsExt;
-    use std::os::unix::process::CommandExt;
-    let dir = dir();
-    let set = |name: &str, mode: u32| {
-        std::fs::set_permissions(dir.path(name), std::fs::Permissions::from_mode(mode))
-            .expect("its owner can change the mode");
-    };
-    set("my.toml", 0o000);
-    set(".", 0o755);
-    let mut command = dir.command(&["lab", "check", "my.toml"]);
-    if nix::unistd::geteuid().is_root() {
-        // Root reads everything; nobody does not, nor finds a program that lies in a home which only root may enter.
-        let copy = dir.path("quell");
-        // By another process: a program of another test that is started just then would hold the copy open for writing, and it would be
-        // busy.
-        let cp = std::process::Command::new("cp").arg(command.get_program()).arg(&copy).status();
-        assert!(cp.expect("cp is on every system").success());
-        command = std::process::Command::new(copy);
-        command.args(["lab", "check", "my.toml"]).current_dir(dir.path(".")).uid(65_534);
-    }
-    says(&said(command, &["lab", "check", "my.toml"]).refused(2), &["my.toml", "may not read"]);
-}
-
-#[test]
 fn an_unknown_experiment_is_told_from_the_near_one() {
     let dir = TestFolder::new();
     for (name, words) in [
@@ -268,23 +215,6 @@ fn a_change_is_not_blamed_for_what_is_wrong_in_the_file() {
 }
 
 #[test]
-fn changes_that_are_right_only_together_are_taken_together() {
-    let changes = [
-        "--set",
-        "probe.ping.kind=udp",
-        "--set",
-        "probe.ping.rate=9kbit",
-        "--set",
-        "probe.ping.size=100",
-    ];
-    says(&dir().run("my.toml", &changes).refused(3), &["no-such-kernel"]);
-    says(
-        &dir().run("my.toml", &changes[..2]).refused(2),
-        &["probe.ping.kind=udp", "missing field `rate`"],
-    );
-}
-
-#[test]
 fn options_that_can_not_be_meant_are_refused() {
     let dir = dir();
     for (options, words) in [
@@ -340,32 +270,6 @@ fn a_lab_needs_hosts_and_programs_that_are_there() {
 }
 
 #[test]
-fn a_name_in_braces_that_no_node_has_is_refused_with_the_right_one() {
-    let dir = dir();
-    let said = dir.quell(&["lab", "exec", "home-link", "b", "--", "ping", "{sever}"]).refused(2);
-    says(&said, &["`sever`", "did you mean `server`?", "doubled braces"]);
-    let with = ["lab", "exec", "home-link", "b", "--with", "server: x {sever}", "--", "true"];
-    says(&dir.quell(&with).refused(2), &["--with", "did you mean `server`?"]);
-}
-
-#[test]
-fn a_check_takes_changes_and_shows_the_queues_of_the_timeline_too() {
-    let dir = dir();
-    dir.write(
-        "timed.toml",
-        format!(
-            "{BASE}\n[[timeline]]\nat = \"1s\"\non = \"router:wan\"\nqueue = {{ kind = \"fq_codel\" }}\n"
-        ),
-    );
-    let told = dir.quell(&["lab", "check", "timed.toml", "--tc"]).fine();
-    says(&told, &["router:wan at 1s", "fq_codel", "at most"]);
-    let error = dir.quell(&["lab", "check", "my.toml", "--set", "duratoin=5s"]).refused(2);
-    says(&error, &["with duratoin=5s", "did you mean `duration`?"]);
-    let changed = dir.quell(&["lab", "check", "my.toml", "--set", "repeat=3"]).fine();
-    assert_ne!(changed, dir.quell(&["lab", "check", "my.toml"]).fine());
-}
-
-#[test]
 fn a_slower_line_leaves_no_shaper_above_it_in_silence_and_no_figures_of_another_line() {
     let dir = dir();
     let slower = ["lab", "check", "home-link", "--set", "topology.link.dsl.up.rate=1Mbit"];
@@ -392,15 +296,6 @@ fn a_slower_line_leaves_no_shaper_above_it_in_silence_and_no_figures_of_another_
 }
 
 #[test]
-fn a_seed_is_a_whole_number() {
-    let dir = dir();
-    for seed in ["-1", "1.5", "x"] {
-        let error = dir.quell(&["run", "my.toml", "--seed", seed]).refused(2);
-        says(&error, &[seed, "--seed", "whole number from 0"]);
-    }
-}
-
-#[test]
 fn what_was_never_run_can_not_be_shown() {
     let dir = TestFolder::new();
     for command in ["show", "open", "plot"] {
@@ -414,17 +309,6 @@ fn what_was_never_run_can_not_be_shown() {
     let damaged = dir.quell(&["show", "20261121T101503-x"]);
     assert!(damaged.code == Some(2) || damaged.code == Some(3), "{}", damaged.error);
     says(&damaged.error, &["20261121T101503-x", "manifest.json"]);
-}
-
-#[test]
-fn a_figure_of_no_run_or_into_no_picture_is_refused() {
-    let dir = TestFolder::new();
-    let plot = |more: &[&str]| dir.quell(&[&["plot", "--figure"], more].concat()).refused(2);
-    says(&plot(&["rtt-cdf"]), &["no run in runs"]);
-    says(&plot(&["rtt-cdf", "-o", "x.gif"]), &["x.gif", ".png, .svg or .pdf"]);
-    says(&plot(&["rtt-cdf", "-o", "x"]), &[".png, .svg or .pdf"]);
-    says(&plot(&["rtt-cdf", "-o", "x.png"]), &["no run in runs"]);
-    assert_eq!(dir.names(), [""; 0], "nothing is made");
 }
 
 // ── what is printed ─────────────────────────────────────────────────────────────────────────────────────────
@@ -471,45 +355,6 @@ fn help_fits_a_terminal_and_shows_how() {
     says(&dir.quell(&["--version"]).fine(), &["quell 0."]);
 }
 
-/// Help for a terminal of so many columns.
-fn help_in(columns: usize, command: &[String]) -> String {
-    let mut words: Vec<&str> = command.iter().map(String::as_str).collect();
-    words.push("--help");
-    let mut help = program(&words);
-    help.env("COLUMNS", columns.to_string());
-    said(help, &words).fine()
-}
-
-#[test]
-fn examples_keep_their_lines_and_sentences_go_on_to_the_edge() {
-    let dir = TestFolder::new();
-    let examples = |text: &str| -> Vec<String> {
-        let part = text.split_once("\nExample").map_or("", |(_, rest)| rest);
-        part.lines().filter(|l| l.starts_with("  ")).map(str::to_owned).collect()
-    };
-    let mut seen = 0;
-    for command in all_commands(&dir, &[]) {
-        let (wide, narrow) = (help_in(100, &command), help_in(80, &command));
-        assert_eq!(examples(&wide), examples(&narrow), "{command:?}");
-        seen += examples(&wide).len();
-        for (columns, text) in [(100, wide), (80, narrow)] {
-            for (line, next) in text.lines().zip(text.lines().skip(1)) {
-                assert!(line.chars().count() <= columns, "{command:?}, {columns}: {line}");
-                let is_prose = |l: &str| !l.is_empty() && !l.starts_with(' ') && !l.ends_with(':');
-                let Some(word) = next.split_whitespace().next().filter(|_| is_prose(next)) else {
-                    continue;
-                };
-                let would_take = line.chars().count() + 1 + word.chars().count();
-                assert!(
-                    !is_prose(line) || would_take > columns,
-                    "{command:?}, {columns}: broken short: {line}"
-                );
-            }
-        }
-    }
-    assert!(seen > 30, "they are found: {seen}");
-}
-
 #[test]
 fn every_built_in_experiment_is_named_and_can_be_copied() {
     let dir = TestFolder::new();
@@ -521,8 +366,8 @@ fn every_built_in_experiment_is_named_and_can_be_copied() {
         .iter()
         .map(|row| row["name"].as_str().expect("each has a name"))
         .collect();
-    assert_eq!(names, BUILT_IN);
-    for (name, row) in BUILT_IN.iter().zip(rows.as_array().expect("a list")) {
+    assert_eq!(names, builtin::ALL.map(|(name, _)| name));
+    for (name, row) in names.iter().zip(rows.as_array().expect("a list")) {
         says(&list, &[name, row["title"].as_str().expect("each has a title")]);
         assert!(row["scenarios"].as_array().is_some_and(|s| !s.is_empty()), "{row}");
         let text = dir.quell(&["lab", "show", name]).fine();

@@ -1,11 +1,9 @@
 //! `quell data export`: a run as other programs read it; real Flent (Debian's package `flent`, 2.1.1) among them, where it is installed.
 
-use crate::support::left_out;
 use crate::support::{TestFolder, says};
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 use std::io::Read;
-use std::process::{Command, Stdio};
 
 /// A minute of two uploads, a download and two pings, of which one in ten is lost; a file as Flent writes it.
 fn home(dir: &TestFolder) -> String {
@@ -87,19 +85,6 @@ fn a_terminal_is_shown_what_a_file_gets_byte_for_byte_and_no_name_commands_it() 
 }
 
 #[test]
-fn a_policy_of_another_program_commands_no_terminal_either() {
-    let dir = TestFolder::new();
-    let name = "na\u{202e}\u{9b}2Jme";
-    let columns = "Circuit ID,Circuit Name,Device ID,Device Name,IPv4,IPv6,Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps";
-    dir.write("list.csv", format!("{columns}\n1,{name},1,dev,10.0.0.1,,1,1,10,10\n"));
-    let asked = ["shape", "import", "libreqos", "list.csv"];
-    assert!(dir.quell(&asked).fine().contains(name), "a pipe gets the name as it is");
-    let (code, shown) = on_a_terminal(&dir, &asked);
-    assert_eq!(code, Some(0), "{shown}");
-    says(&shown, &["na\\u{202e}\\x9b2Jme"]);
-}
-
-#[test]
 fn a_file_for_flent_has_rates_and_round_trips_on_its_grid_and_packet_by_packet() {
     let dir = TestFolder::new();
     home(&dir);
@@ -160,41 +145,6 @@ fn what_went_out_to_flent_comes_back_the_same() {
     let apart =
         goodput(&find(&first, "TCP download::1")) - goodput(&find(&second, "TCP download BE::1"));
     assert!(apart.abs() < 0.05, "{apart}");
-}
-
-#[test]
-fn flent_itself_opens_the_file() {
-    let version = Command::new("flent").arg("--version").stdin(Stdio::null()).output();
-    if version.is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound) {
-        left_out::for_want_of("there is no flent on this machine (package flent)");
-        return;
-    }
-    let dir = TestFolder::new();
-    home(&dir);
-    dir.quell(&["data", "export", "flent", "home", "-o", "out.flent.gz"]).fine();
-    let flent = |format: &str| {
-        let said = Command::new("flent")
-            .args(["-f", format, "out.flent.gz"])
-            .current_dir(dir.path("."))
-            .env("HOME", dir.path("."))
-            .stdin(Stdio::null())
-            .output()
-            .expect("it was there just now");
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-        let (out, error) = (text(said.stdout), text(said.stderr));
-        assert!(said.status.success() && !error.contains("ERROR"), "{out}{error}");
-        out
-    };
-    let summary = flent("summary");
-    let line = |name: &str| summary.lines().find(|l| l.trim_start().starts_with(name)).expect(name);
-    // Mean, median, 99th percentile and number of values, as Flent itself reckons them.
-    says(line("Ping (ms) ICMP"), &["21.00"]);
-    says(line("TCP upload sum"), &["5.00"]);
-    says(line("TCP totals"), &["21.00"]);
-    says(line("TCP download BE::1"), &["16.00", "Mbits/s"]);
-    let csv = flent("csv");
-    let steps = csv.lines().filter(|l| l.starts_with(|c: char| c.is_ascii_digit()));
-    assert_eq!(steps.count(), 300, "one for each step");
 }
 
 #[test]

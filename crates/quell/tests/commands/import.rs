@@ -1,7 +1,6 @@
 //! `quell data import`: what other programs measured, as a run: ping-exp years ago, Flent, irtt, iperf3; and a pickle that would run a program.
 
-use crate::drawn::{Drawn, near};
-use crate::support::{TestFolder, left_out, says};
+use crate::support::{TestFolder, says};
 use serde_json::Value;
 
 const OLD: &[u8] = include_bytes!("../../../foreign/tests/data/pingexp/python2-0.pickle");
@@ -67,25 +66,6 @@ fn an_old_measurement_becomes_a_run_that_is_shown_plotted_and_viewed() {
     dir.quell(&["open", "--no-open", "vpn"]).fine();
     let page = dir.quell(&["open", "vpn", "-o", "-"]).fine();
     says(&page, &["<canvas", "ping-exp, from vpn.pickle"]);
-}
-
-#[test]
-fn what_is_imported_twice_is_there_twice() {
-    let dir = TestFolder::new();
-    dir.write("a.pickle", OLD);
-    for _ in 0..2 {
-        dir.quell(&["data", "import", "a.pickle", "--out", "kept"]).fine();
-    }
-    says(
-        &dir.quell(&["show", "--list", "--out", "kept"]).fine(),
-        &["20091110T230000-a", "20091110T230000-a-2"],
-    );
-    // A name with dots is one that can be typed; what the file does not say is left out.
-    dir.write("a.b.c.pickle", OLD);
-    dir.quell(&["data", "import", "a.b.c.pickle"]).fine();
-    let shown = dir.quell(&["show", "a-b-c"]).fine();
-    says(&shown, &["20091110T230000-a-b-c · "]);
-    assert!(!shown.contains("seed") && !shown.contains("unknown"), "{shown}");
 }
 
 #[test]
@@ -212,40 +192,4 @@ fn a_file_that_is_refused_keeps_no_other_out() {
     );
     says(&dir.quell(&["data", "import", "missing"]).refused(2), &["missing", "No such file"]);
     says(&dir.quell(&["data", "import"]).refused(2), &["Usage"]);
-}
-
-/// By what real Flent makes of what `ss` prints, where it is installed.
-#[test]
-fn a_socket_of_flents_is_drawn_as_any_sender() {
-    let dir = TestFolder::new();
-    let mut python = std::process::Command::new("python3");
-    python.args(["-c", include_str!("../support/flent_sockets.py")]).current_dir(dir.path("."));
-    let made = python.env("HOME", dir.path(".")).stdin(std::process::Stdio::null()).output();
-    if !dir.path("sockets.flent.gz").exists() {
-        let said = made.map(|made| String::from_utf8_lossy(&made.stdout).into_owned());
-        assert!(said.as_ref().is_ok_and(|said| said.contains("not installed")), "{said:?}");
-        left_out::for_want_of("flent is not installed (Debian's package flent)");
-        return;
-    }
-    let told = dir.quell(&["data", "import", "sockets.flent.gz"]).fine();
-    says(&told, &["TCP upload::1: up, 5.00 MB in 5.0 s", "window, round trip and rates"]);
-    // A row of the sender: window, microseconds, bytes a second; what was sent again is not told.
-    let table = dir.quell(&["data", "export", "csv", "sockets", "--table", "flows"]).fine();
-    let rows: Vec<&str> = table.lines().filter(|l| l.contains(",sender,")).collect();
-    assert_eq!(rows.len(), 5, "{table}");
-    says(rows[1], &["1500000000,tcp_nup,", ",1500000,0,,11,21500,0,1225000,1562500,"]);
-    let show = dir.quell(&["show", "sockets", "--json"]).fine();
-    let row = row(&serde_json::from_str(&show).expect("JSON"), "TCP upload::1");
-    assert_eq!((&row["retransmits"], row["goodput_mbps"].as_f64()), (&Value::Null, Some(8.0)));
-    dir.quell(&["plot", "sockets", "--figure", "tcp", "-o", "tcp.svg"]).fine();
-    let drawn = std::fs::read_to_string(dir.path("tcp.svg")).expect("it was written");
-    let drawn = Drawn::of(&drawn);
-    assert!(drawn.says("Congestion window (segments)"));
-    let at = |value: fn(f64) -> f64| -> Vec<(f64, f64)> {
-        (0..5).map(|n| (f64::from(n) + 0.5, value(f64::from(n)))).collect()
-    };
-    let wanted = [at(|n| 10.0 + n), at(|n| 20.5 + n), at(|_| 12.5), at(|_| 9.8)];
-    for (panel, wanted) in drawn.panels.iter().zip(wanted) {
-        near(&panel.lines[0].1, &wanted, (0.01, 0.1));
-    }
 }

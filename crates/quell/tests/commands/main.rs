@@ -12,7 +12,6 @@ mod habits;
 mod import;
 mod kernels;
 mod measured;
-mod mutations;
 mod pages_shown;
 mod ping;
 mod plot;

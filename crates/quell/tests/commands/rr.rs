@@ -2,7 +2,6 @@
 
 use crate::server::Served;
 use crate::support::{program, said, says};
-use crate::terminal::terminal;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{Read, Write, copy};
@@ -93,15 +92,6 @@ fn who_is_told_to_end_says_what_was_measured_until_then() {
 }
 
 #[test]
-fn who_is_told_to_end_before_anything_was_measured_says_so() {
-    for signal in [Signal::SIGINT, Signal::SIGTERM] {
-        let output = stopped_by(signal, 0, false);
-        assert_eq!(output.status.code(), Some(1), "{signal}");
-        says(&String::from_utf8_lossy(&output.stderr), &["nothing was measured"]);
-    }
-}
-
-#[test]
 fn what_can_not_be_is_refused_with_advice() {
     for (arguments, words) in [
         (&["rr"][..], &["HOST"][..]),
@@ -121,31 +111,4 @@ fn what_can_not_be_is_refused_with_advice() {
         &said(program(&arguments), &arguments).refused(3),
         &[&at, "ECONNREFUSED", "nobody listens"],
     );
-}
-
-#[test]
-fn who_watches_a_terminal_sees_how_far_it_is() {
-    let served = Served::new(&[]);
-    let at = served.at.to_string();
-    let (mut ours, theirs) = terminal(24, 100);
-    let mut command = program(&["rr", &at, "--sizes", "64,128", "--calls", "20"]);
-    command.env("TERM", "xterm").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(theirs);
-    let child = command.spawn().expect("it starts");
-    drop(command);
-    let (mut drawn, mut some) = (Vec::new(), [0; 4096]);
-    // Where nobody is left at the other end it gives EIO.
-    while let Ok(got @ 1..) = ours.read(&mut some) {
-        drawn.extend_from_slice(&some[..got]);
-    }
-    let ended = child.wait_with_output().expect("it ends");
-    let drawn = String::from_utf8_lossy(&drawn);
-    // The first call is drawn at once; the bar is gone before the table is printed.
-    says(&drawn, &["of 40 calls", "of 64 bytes"]);
-    assert!(
-        !String::from_utf8_lossy(&ended.stdout).contains("of 40 calls"),
-        "the result stands alone"
-    );
-    // In a pipe nobody watches.
-    let piped = said(program(&["rr", &at, "--sizes", "64", "--calls", "20"]), &[]);
-    assert!(!piped.error.contains("calls  "), "{}", piped.error);
 }

@@ -6,7 +6,6 @@
 
 use crate::support::cable::{Cable, THEIRS, wide};
 use crate::support::{TestFolder, said, says};
-use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MsFlags, mount};
 use nix::sched::CloneFlags;
 use quell_netlink::Stack;
@@ -52,24 +51,6 @@ fn what_somebody_took_away_is_not_said_to_be_in_force() {
 }
 
 #[test]
-fn while_quell_changes_something_nobody_is_told_to_mend_it() {
-    let cable = Cable::new();
-    let apply = ["apply", "--dev", "a0", "--tree", "t.toml"];
-    cable.dir.write("t.toml", wide(60, "1Mbit"));
-    cable.shape(&apply).fine();
-    // Somebody who is at it for longer than anybody waits is named, whatever is there meanwhile.
-    cable.put("[queue]\nkind = \"pfifo\"\nhandle = \"9:\"\nlimit = 7\n");
-    let lock = cable.logs(".lock").remove(0);
-    let lock = std::fs::File::options().write(true).open(cable.dir.path("state").join(lock));
-    let held = Flock::lock(lock.unwrap(), FlockArg::LockExclusive).map_err(|(_, e)| e).unwrap();
-    let out = cable.shape(&["status", "--json"]).fine();
-    says(&out, &["\"in_order\": true", "\"changing\": \"`quell shape apply` (process "]);
-    says(&cable.shape(&["status"]).fine(), &["being changed just now by `quell shape apply`"]);
-    drop(held);
-    assert_eq!(cable.shape(&["status"]).code, Some(1), "nobody is at it any more");
-}
-
-#[test]
 fn what_is_applied_is_in_force_and_off_brings_back_what_was_there() {
     let cable = Cable::new();
     let theirs = cable.put(THEIRS);
@@ -94,37 +75,6 @@ fn what_is_applied_is_in_force_and_off_brings_back_what_was_there() {
     says(&cable.shape(&["off", "--dev", "a0"]).refused(1), &["nothing on a0 was made by Quell"]);
     cable.until_no_watchdog_lives();
     assert_eq!(cable.logs(".undo"), [""; 0]);
-}
-
-/// Things without what the kernel makes up: the hash table of a u32 filter that is made again has another number.
-fn named_apart(things: Vec<Thing>) -> Vec<Thing> {
-    let one = |thing| match thing {
-        Thing::Seen(mut seen) => {
-            if let Place::Filter { handle, .. } = &mut seen.place {
-                *handle &= 0xfff;
-            }
-            Thing::Seen(seen)
-        }
-        other => other,
-    };
-    things.into_iter().map(one).collect()
-}
-
-#[test]
-fn of_a_filter_on_the_way_in_no_empty_table_is_left() {
-    let cable = Cable::new();
-    let theirs = cable.put(
-        "ingress = { filter = [{ kind = \"u32\", prio = 7, match = \"u32 0 0 at 0\", action = { redirect = \"lo\" } }] }",
-    );
-    let line = ["--line", "10/50", "--policy", "tiers", "--replace"];
-    cable.shape(&[&["apply", "--dev", "a0"], &line[..]].concat()).fine();
-    cable.shape(&["off", "--dev", "a0"]).fine();
-    assert_eq!(named_apart(cable.things()), named_apart(theirs));
-    // A priority that is left over could not be had by a filter of another protocol.
-    let beside = "ingress = { filter = [
-        { kind = \"u32\", prio = 7, match = \"u32 0 0 at 0\", action = { redirect = \"lo\" } },
-        { kind = \"u32\", prio = 1, protocol = \"ip\", match = \"u32 0 0 at 0\", action = { redirect = \"lo\" } }] }";
-    cable.put(beside);
 }
 
 #[test]
@@ -299,25 +249,6 @@ fn on_a_full_disk_queues_still_go_off() {
         };
         scope.spawn(work).join().unwrap();
     });
-}
-
-#[test]
-fn a_huge_line_in_a_file_does_not_become_a_huge_message() {
-    let cable = Cable::new();
-    let long = "x".repeat(1 << 20);
-    cable.dir.write("a.toml", format!("{long} = 1\n"));
-    cable.dir.write("b.toml", format!("line = \"{long}\"\n"));
-    cable.dir.write("c", format!("config queue\n{long}\n"));
-    cable.dir.write("d", format!("Circuit ID,{long}\n"));
-    for command in [
-        &["shape", "plan", "--dev", "a0", "--file", "a.toml"][..],
-        &["shape", "plan", "--dev", "a0", "--file", "b.toml"],
-        &["shape", "import", "sqm", "c"],
-        &["shape", "import", "libreqos", "d"],
-    ] {
-        let said = cable.here.run(|| cable.dir.quell(command)).unwrap().refused(2);
-        assert!(said.len() < 2000, "{} characters", said.len());
-    }
 }
 
 #[test]

@@ -4,8 +4,8 @@
 //!   here: a0 ══════ b0 :there        quell show --list here; packets of subscribers leave by a0, with whatever source
 //! ```
 
-use crate::support::left_out;
-use crate::support::{Said, TestFolder, said, says};
+use crate::support::cable;
+use crate::support::{Said, left_out, said, says};
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{
@@ -15,22 +15,24 @@ use nix::sys::socket::{
 use nix::unistd::Pid;
 use quell_netlink::address::NewAddress;
 use quell_netlink::core::{Protocol, Socket};
-use quell_netlink::link::VethEnd;
 use quell_netlink::{Stack, tc};
 use quell_sys::clock::{monotonic_ns, sleep_until};
-use quell_sys::netns::NetNs;
 use quell_tc::observed::{ObservedQdisc, Snapshot, Stats};
 use quell_tc::{ClassKind, HtbClass};
 use serde_json::Value;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 use std::time::Instant;
 
-/// A cable with addresses, and a folder for the logs.
-struct Cable {
-    here: NetNs,
-    _there: NetNs,
-    dir: TestFolder,
+/// A cable with addresses.
+struct Cable(cable::Cable);
+
+impl std::ops::Deref for Cable {
+    type Target = cable::Cable;
+
+    fn deref(&self) -> &cable::Cable {
+        &self.0
+    }
 }
 
 const FAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
@@ -38,41 +40,23 @@ const FAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 impl Cable {
     /// None where the kernel lets nobody load BPF programs, which is said.
     fn new() -> Option<Self> {
-        can().then(Cable::anywhere)
-    }
-
-    fn anywhere() -> Self {
-        let (here, there) = (NetNs::new().unwrap(), NetNs::new().unwrap());
-        let end = |name: &str| name.parse().unwrap();
-        here.run(|| {
-            let mut stack = Stack::open().unwrap();
-            let a = VethEnd::new(end("a0"));
-            let b = VethEnd { namespace: Some(there.as_fd()), ..VethEnd::new(end("b0")) };
-            stack.create_veth(&a, &b).unwrap();
-            let index = stack.index_of(&end("a0")).unwrap();
-            stack.up(index).unwrap();
-            stack.add_address(index, &NewAddress::new("192.0.2.1/24".parse().unwrap())).unwrap();
-            let lo = stack.index_of(&end("lo")).unwrap();
-            stack.up(lo).unwrap();
+        can().then(|| {
+            let cable = cable::Cable::new();
+            for (end, name, address) in
+                [(&cable.here, "a0", "192.0.2.1/24"), (&cable.there, "b0", "192.0.2.2/24")]
+            {
+                let set = || {
+                    let mut stack = Stack::open().unwrap();
+                    let index = stack.index_of(&name.parse().unwrap()).unwrap();
+                    stack.up(index).unwrap();
+                    stack.add_address(index, &NewAddress::new(address.parse().unwrap())).unwrap();
+                    let lo = stack.index_of(&"lo".parse().unwrap()).unwrap();
+                    stack.up(lo).unwrap();
+                };
+                end.run(set).unwrap();
+            }
+            Cable(cable)
         })
-        .unwrap();
-        there
-            .run(|| {
-                let mut stack = Stack::open().unwrap();
-                let index = stack.index_of(&end("b0")).unwrap();
-                stack.up(index).unwrap();
-                stack
-                    .add_address(index, &NewAddress::new("192.0.2.2/24".parse().unwrap()))
-                    .unwrap();
-            })
-            .unwrap();
-        Cable { here, _there: there, dir: TestFolder::new() }
-    }
-
-    /// Calls `quell shape`, in the namespace, with the test's folder for logs.
-    fn shape(&self, arguments: &[&str]) -> Said {
-        let all = [&["shape"], arguments, &["--state", "state"]].concat();
-        self.here.run(|| said(self.dir.command(&all), &all)).unwrap()
     }
 
     fn apply(&self, more: &[&str]) -> Said {
@@ -143,16 +127,10 @@ impl Cable {
     /// Kills the one who makes classes, and waits until the kernel has let his lock go.
     fn kill_holder(&self) {
         kill(Pid::from_raw(self.holder().expect("there is one")), Signal::SIGKILL).unwrap();
-        for name in self.files(".hold") {
+        for name in self.logs(".hold") {
             let file = std::fs::File::open(self.dir.path("state").join(name)).unwrap();
             drop(Flock::lock(file, FlockArg::LockShared).map_err(|(_, errno)| errno).unwrap());
         }
-    }
-
-    fn files(&self, ending: &str) -> Vec<String> {
-        let Ok(entries) = std::fs::read_dir(self.dir.path("state")) else { return Vec::new() };
-        let names = entries.map(|e| e.unwrap().file_name().to_string_lossy().into_owned());
-        names.filter(|name| name.ends_with(ending)).collect()
     }
 }
 
@@ -223,38 +201,8 @@ fn who_shows_up_has_his_rates_both_ways_and_who_does_not_costs_nothing() {
     cable.shape(&["off", "--dev", "a0"]).fine();
     let left = cable.on("a0");
     assert!(left.qdiscs.iter().all(|queue| !queue.is_made()) && left.filters.is_empty());
-    assert_eq!(cable.files(".hold"), [""; 0]);
-    assert_eq!(cable.files(".undo"), [""; 0]);
-}
-
-#[test]
-fn one_more_ceiling_is_no_step_for_who_is_not_there_and_one_class_for_who_is() {
-    let Some(cable) = Cable::new() else { return };
-    cable.dir.write("p.toml", policy(300, &[], ""));
-    cable.apply(&[]).fine();
-    cable.sends([10, 0, 0, 7]);
-    cable.until("s7 has its classes", |c| c.here("i-a0") == [40]);
-    cable.dir.write("p.toml", policy(300, &[(9, 6)], ""));
-    let json = |out: String| serde_json::from_str::<Value>(&out).unwrap()["steps"].clone();
-    let steps = json(cable.apply(&["--json"]).fine());
-    assert_eq!(steps[0], "a0: other figures, of subscribers who are not here");
-    assert_eq!(steps.as_array().map(Vec::len), Some(1));
-    assert_eq!(json(cable.apply(&["--json"]).fine()), Value::Array(vec![]), "it is known now");
-    cable.sends([10, 0, 0, 9]);
-    cable.until("s9 has its new rates", |c| c.here("i-a0") == [12, 40]);
-    cable.dir.write("p.toml", policy(300, &[(9, 6), (7, 3)], ""));
-    let steps = json(cable.apply(&["--json"]).fine());
-    let steps: Vec<&str> = steps.as_array().unwrap().iter().filter_map(Value::as_str).collect();
-    assert_eq!(steps.len(), 2, "{steps:?}");
-    assert!(steps.iter().all(|step| step.contains("change htb class")), "{steps:?}");
-    assert_eq!((cable.here("a0"), cable.here("i-a0")), (vec![3, 6], vec![6, 12]));
-    // Who is named no more has no class.
-    cable.dir.write("p.toml", policy(299, &[(9, 6)], "").replace("\"s7\"", "\"zoe\""));
-    cable.apply(&[]).fine();
-    assert_eq!(cable.here("a0"), [6]);
-    cable.sends([10, 0, 0, 7]);
-    cable.until("the new one has", |c| c.here("a0") == [6, 20]);
-    cable.shape(&["status"]).fine();
+    assert_eq!(cable.logs(".hold"), [""; 0]);
+    assert_eq!(cable.logs(".undo"), [""; 0]);
 }
 
 #[test]
@@ -293,28 +241,6 @@ fn who_is_silent_goes_and_more_than_so_many_are_never_there() {
     cable.until("two of three", |c| are_here(c, &[7, 8, 9]) == 2);
     cable.until("they went", |c| c.here("i-a0").is_empty());
     cable.until("there is room", |c| are_here(c, &[9]) == 1);
-}
-
-#[test]
-fn of_a_change_that_is_not_confirmed_rates_come_back_too() {
-    let Some(cable) = Cable::new() else { return };
-    cable.dir.write("p.toml", policy(300, &[], ""));
-    cable.apply(&[]).fine();
-    cable.sends([10, 0, 0, 7]);
-    cable.until("s7 has its classes", |c| c.here("i-a0") == [40]);
-    cable.dir.write("p.toml", policy(300, &[(7, 3)], "").replace("10.0.0.8\"", "10.9.0.8\""));
-    // Where the machine stands still until it is taken back, once more with more time.
-    let was_in_force = ["1s", "10s", "60s"].into_iter().any(|within| {
-        let apply = ["apply", "--dev", "a0", "--file", "p.toml", "--confirm-within", within];
-        says(&cable.shape(&apply).fine(), &["quell shape confirm"]);
-        let there = cable.here("a0");
-        cable.until("it was taken back", |c| c.here("a0") == [20]);
-        println!("within {within}: {there:?}");
-        there == [3]
-    });
-    assert!(was_in_force, "it was there until then");
-    cable.sends([10, 0, 0, 8]);
-    cable.until("so was the table", |c| c.here("a0") == [20, 20]);
 }
 
 #[test]
@@ -436,39 +362,12 @@ fn whoever_is_killed_in_a_change_leaves_it_done_or_not_begun() {
         was = now;
     }
     println!("{changed} of {kills} were done");
-    let left = cable.files("");
+    let left = cable.logs("");
     let known = |name: &String| {
         [".undo", ".hold", ".lock", ".classes"].iter().any(|ending| name.ends_with(ending))
     };
     let other: Vec<&String> = left.iter().filter(|name| !known(name)).collect();
     assert!(other.len() <= 1, "at most what the last one was writing: {other:?}");
-}
-
-#[test]
-fn one_changed_for_a_moment_is_as_before_when_nobody_confirms() {
-    let Some(cable) = Cable::new() else { return };
-    cable.dir.write("p.toml", policy(300, &[], ""));
-    cable.apply(&[]).fine();
-    cable.sends([10, 0, 0, 7]);
-    cable.until("s7 has its classes", |c| c.here("i-a0") == [40]);
-    cable.shape(&["change", "s7", "--up", "3Mbit"]).fine();
-    // Where the machine stands still until it is taken back, once more with more time.
-    let was_in_force = ["1s", "10s", "60s"].into_iter().any(|within| {
-        let change = ["change", "s7", "--up", "2Mbit", "--confirm-within", within];
-        let out = cable.shape(&change).fine();
-        says(&out, &["quell shape confirm", "up at most 2Mbit (was 3Mbit)"]);
-        let there = cable.here("a0");
-        let other = cable.shape(&["change", "s7", "--up", "5Mbit"]);
-        println!("within {within}: {there:?}, then {}{}", other.out, other.error);
-        if other.code == Some(0) {
-            cable.shape(&["change", "s7", "--up", "3Mbit"]).fine();
-            return false;
-        }
-        let is_refused = other.refused(1).contains("the last change still waits");
-        cable.until("it was taken back", |c| c.here("a0") == [3]);
-        is_refused && there == [2]
-    });
-    assert!(was_in_force, "it was there until then");
 }
 
 #[test]
@@ -508,28 +407,4 @@ fn subscribers_are_read_from_a_table_and_kept_in_one() {
     says(&said, &["books/all.csv, line 2: `fast` is no rate"]);
     cable.shape(&["off", "--dev", "a0", "--root", "root"]).fine();
     assert!(!cable.dir.path("root/etc/quell").exists());
-}
-
-#[test]
-fn ten_thousand_are_applied_both_ways_and_one_shows_up() {
-    let Some(cable) = Cable::new() else { return };
-    cable.dir.write("p.toml", policy(10_000, &[], ""));
-    let begun = Instant::now();
-    cable.apply(&[]).fine();
-    println!("apply: {:?}", begun.elapsed());
-    cable.sends([10, 0, 39, 15]);
-    let took = cable.until("the last one has his classes", |c| c.here("i-a0") == [40]);
-    println!("from its packet to its classes: {took} ms");
-    cable.dir.write("p.toml", policy(10_000, &[(9999, 7)], ""));
-    let begun = Instant::now();
-    cable.apply(&[]).fine();
-    println!("another ceiling for one, in the file: {:?}", begun.elapsed());
-    assert_eq!(cable.here("i-a0"), [14]);
-    let begun = Instant::now();
-    cable.shape(&["change", "s9999", "--down", "8Mbit"]).fine();
-    println!("another ceiling for one, by name: {:?}", begun.elapsed());
-    assert_eq!(cable.here("i-a0"), [8]);
-    let begun = Instant::now();
-    cable.shape(&["off", "--dev", "a0"]).fine();
-    println!("off: {:?}", begun.elapsed());
 }

@@ -200,25 +200,6 @@ fn what_somebody_changed_since_is_said_and_not_overwritten_unasked() {
 }
 
 #[test]
-fn what_waits_to_be_confirmed_is_not_kept_for_the_next_boot() {
-    let host = Host::new();
-    let before = host.state();
-    let waiting = [&LATENCY[..], &["--confirm-within"]].concat();
-    says(&host.tune(&[&waiting[..], &["1s"]].concat()).fine(), &["not kept for the next boot"]);
-    host.until_no_watchdog_lives();
-    assert_eq!(host.state(), before, "a second later all is as it was, with nobody there");
-    host.tune(&[&waiting[..], &["1h"]].concat()).fine();
-    assert_eq!((&host.state()[CONF], &host.state()[RECORD]), (&None, &None));
-    says(&host.tune(&["status"]).fine(), &["unless: quell tune confirm", "before it is confirmed"]);
-    says(&host.tune(&["confirm"]).fine(), &["60-quell-tune.conf", "what is in force stays"]);
-    host.until_no_watchdog_lives();
-    says(&host.tune(&["status"]).fine(), &["latency; in force", "at the next boot"]);
-    says(&host.tune(&["confirm"]).refused(1), &["no change", "quell tune status"]);
-    host.tune(&["revert"]).fine();
-    assert_eq!(host.state(), before);
-}
-
-#[test]
 fn a_file_that_comes_later_at_boot_is_named() {
     let host = Host::new();
     std::fs::create_dir_all(host.dir.path("root/etc/sysctl.d")).unwrap();
@@ -239,24 +220,6 @@ fn a_file_of_somebody_elses_with_our_name_is_left_alone() {
     let before = host.state();
     says(&host.tune(&LATENCY).refused(1), &["Quell did not write it", "nothing was changed"]);
     assert_eq!(host.state(), before);
-}
-
-#[test]
-fn settings_of_the_whole_machine_are_not_half_set_in_a_namespace() {
-    let host = Host::new();
-    let before = host.state();
-    let sealed = json(
-        &host
-            .tune(&["plan", "--role", "transfer", "--rate", "10Gbit", "--rtt", "100ms", "--json"])
-            .fine(),
-    );
-    let sealed = sealed["lines"].as_array().unwrap().iter().any(|line| line["action"] == "cannot");
-    if sealed {
-        let said = host.tune(&TRANSFER[..7]).refused(3);
-        says(&said, &["net.core.rmem_max", "nothing was changed", "--partly"]);
-        assert_eq!(host.state(), before);
-    }
-    host.tune(&TRANSFER).fine();
 }
 
 /// In a mount namespace of its own, `/proc/sys` is as in a container.
@@ -349,18 +312,6 @@ fn cable() {
     stack.up(index).unwrap();
     let router = "192.0.2.9".parse().unwrap();
     stack.add_route(&NewRoute::via("198.51.100.0/24".parse().unwrap(), router, index)).unwrap();
-}
-
-#[test]
-fn what_one_route_needs_is_one_command_the_way_that_packets_go_there() {
-    let host = Host::new();
-    host.space.run(cable).unwrap();
-    let plan = ["plan", "--role", "latency", "--reply", "30kB", "--to"];
-    let out = host.tune(&[&plan[..], &["198.51.100.7/32", "--to", "192.0.2.0/24"]].concat()).fine();
-    let words = "quickack 1 features ecn initcwnd 21\n";
-    says(&out, &[&format!("ip route replace 198.51.100.7/32 via 192.0.2.9 dev a0 {words}")]);
-    says(&out, &[&format!("ip route replace 192.0.2.0/24 dev a0 {words}")]);
-    says(&host.tune(&[&plan[..], &["203.0.113.0/24"]].concat()).refused(2), &["no route to"]);
 }
 
 /// The routes of the main table of IPv4, as the kernel shows them.

@@ -1,10 +1,9 @@
 //! Bad days: programs that are killed, guests that hang, disks that are full. What was measured is kept, and nothing is left behind.
 
-use super::support::{PING, QUIET, TestFolder, near, two_hosts};
+use super::support::{PING, TestFolder, near, two_hosts};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -178,20 +177,6 @@ fn a_guest_that_does_not_end_is_ended_at_its_wall_limit() {
 }
 
 #[test]
-fn two_experiments_at_once_do_not_meet() {
-    let dir = TestFolder::new();
-    let text = two_hosts("both = { delay = \"10ms\" }", &format!("{QUIET}{PING}"));
-    let file = dir.file("e.toml", &text);
-    let mut children: Vec<Child> =
-        (0..3).map(|_| start(&dir, &["run", &file.to_string_lossy()])).collect();
-    for child in &mut children {
-        assert!(child.wait().expect("it ends").success());
-    }
-    let runs = std::fs::read_dir(dir.path().join("runs")).expect("runs").count();
-    assert_eq!(runs, 3);
-}
-
-#[test]
 fn a_clock_that_is_set_back_disturbs_nothing() {
     let dir = TestFolder::new();
     // The guest's own wall clock is set a day back half way; programs in it share the guest's clock.
@@ -240,26 +225,4 @@ fn a_full_disk_is_told_and_leaves_a_run_that_can_be_read() {
     let shown = std::fs::read_to_string(dir.path().join("shown.json")).expect("shown");
     let shown: Value = serde_json::from_str(&shown).expect("JSON");
     assert_eq!(shown["complete"], false);
-}
-
-#[test]
-fn without_a_kernel_it_is_said_how_to_get_one() {
-    let dir = TestFolder::new();
-    let mut command = dir.command(&["run", "home-link"]);
-    let output =
-        command.env("QUELL_CACHE", dir.path().join("empty")).output().expect("quell show --list");
-    assert_eq!(output.status.code(), Some(3));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("quell lab kernel build"), "{said}");
-    assert!(!Path::new(&dir.path().join("runs")).exists(), "nothing was begun");
-}
-
-#[test]
-fn what_is_no_kernel_is_refused() {
-    let dir = TestFolder::new();
-    let file = dir.file("kernel", "not a program");
-    let output = dir.quell(&["run", "home-link", "--kernel-file", &file.to_string_lossy()]);
-    assert_eq!(output.status.code(), Some(3));
-    let output = dir.quell(&["run", "home-link", "--kernel-file", "/bin/true"]);
-    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -185,30 +185,6 @@ fn what_was_sent_again_before_a_test_is_not_of_it() {
 }
 
 #[test]
-fn words_that_wait_behind_a_deep_queue_end_no_test() {
-    let line = "both = { rate = \"1Mbit\", delay = \"20ms\", buffer = \"1000p\" }";
-    let json = flow(line, &["-R", "-t", "20"]);
-    assert!(json["down"]["tcp_rtt_ms"][2].as_f64() > Some(4000.0), "{:#}", json["down"]);
-    let json = flow(line, &["-u", "-R", "-P", "2", "-b", "1.3M", "-t", "20"]);
-    near(number(&json, "down.datagrams.sent"), 4490.0, 20.0);
-    flow(line, &["-t", "20"]);
-    flow(line, &["-u", "-b", "2M", "-t", "20"]);
-}
-
-#[test]
-fn what_came_at_once_behind_a_lost_segment_is_no_faster_than_it_was_sent() {
-    // Of a first segment that gets lost nothing is known before 1 s; what came until then comes at once.
-    let line = "both = { delay = \"300ms\", loss = \"8%\" }";
-    for seconds in ["3", "4", "5", "6"] {
-        let json = flow(line, &["-b", "100k", "-t", seconds]);
-        // A piece of 1448 bytes is sent at the very beginning.
-        let most = 100e3 + 1448.0 * 8.0 / seconds.parse::<f64>().expect("a number");
-        let got = number(&json, "up.bits_per_second");
-        assert!(got > 20e3 && got <= most, "{got} in {seconds} s: {:#}", json["up"]);
-    }
-}
-
-#[test]
 fn datagrams_that_the_path_swallows_are_not_said_to_arrive() {
     let network = format!(
         "name = \"story\"\nduration = \"20s\"\n[topology]\nhosts = [\"a\", \"b\"]\nrouters = [\"r\"]\n\
@@ -250,52 +226,6 @@ fn datagrams_have_the_rate_at_which_they_came_whatever_the_path_takes() {
     assert!(number(&json, "up.received_bytes") <= number(&json, "up.sent_bytes"), "{json:#}");
 }
 
-/// That nothing is left unseen, and that this part is lost.
-#[track_caller]
-fn lost(json: &Value, way: &str, part: f64) {
-    let datagrams = &json[way]["datagrams"];
-    let (sent, came) = (number(datagrams, "sent"), number(datagrams, "arrived"));
-    assert_eq!(datagrams["unseen"], 0, "{datagrams:#}");
-    near(number(datagrams, "loss"), 1.0 - came / sent, 1e-9);
-    near(number(datagrams, "loss"), part, 0.015);
-    near(number(datagrams, "lost"), sent - came, 0.0);
-}
-
-#[test]
-fn datagrams_in_a_queue_at_the_end_are_waited_for_and_those_that_it_dropped_are_lost() {
-    let line = |mbit: &str, buffer: &str| {
-        let line =
-            format!("both = {{ rate = \"{mbit}bit\", delay = \"20ms\", buffer = \"{buffer}\" }}");
-        routed(&line, QUIET)
-    };
-    // 1448 bytes of payload are 1490 on the line: in 10 s it takes 839 of 1301, and its queue has room for 400 with the pings.
-    let deep = line("1M", "400p");
-    let json = flow_over(&deep, &["-u", "-b", "1.5M", "-t", "10", "-R"]);
-    lost(&json, "down", 0.087);
-    let said = json["headline"].as_str().expect("words");
-    assert!(said.contains("of datagrams are lost") && !said.contains("nothing"), "{said}");
-    // They came at the line's rate, for as long as its queue took to empty.
-    near(number(&json, "down.bits_per_second"), 0.955e6, 0.02e6);
-    // The same the other way.
-    let up = flow_over(&deep, &["-u", "-b", "1.5M", "-t", "10"]);
-    lost(&up, "up", number(&json, "down.datagrams.loss"));
-    lost(&flow_over(&line("1M", "100p"), &["-u", "-b", "1.5M", "-t", "3", "-R"]), "down", 0.132);
-    let json = flow_over(&line("2M", "300p"), &["-u", "-b", "2.6M", "-t", "8", "--bidir"]);
-    ["up", "down"].iter().for_each(|way| lost(&json, way, 0.097));
-    // In iperf3's words sent bytes and datagrams are of each other.
-    let output = said_json(&deep, &["-u", "-b", "1.5M", "-t", "10", "-R", "-J"]);
-    let sent = &output["end"]["sum_sent"];
-    near(number(sent, "bytes"), number(sent, "packets") * 1448.0, 0.0);
-    near(number(&output, "end.sum_received.lost_percent"), 8.7, 1.5);
-}
-
-/// What it says over this network, with these arguments alone.
-fn said_json(network: &str, arguments: &[&str]) -> Value {
-    let output = said(network, arguments);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("the result is JSON")
-}
-
 #[test]
 fn an_amount_takes_in_each_direction_as_long_as_it_takes_there() {
     let line = "up = { rate = \"1Mbit\", delay = \"10ms\" }\ndown = { rate = \"10Mbit\", delay = \"10ms\" }";
@@ -317,20 +247,6 @@ fn an_amount_takes_in_each_direction_as_long_as_it_takes_there() {
         .find(|row| row["down_bits_per_second"].as_f64().is_some_and(|bits| bits > 0.0));
     let last = number(empty.expect("a row with data"), "start_s");
     assert!((last..last + 1.1).contains(&down), "{down} is not in the row from {last}");
-}
-
-#[test]
-fn one_datagram_has_no_rate_and_few_have_that_at_which_they_were_sent() {
-    let line = "both = { rate = \"10Mbit\", delay = \"5ms\" }";
-    for (way, options) in [("up", &[][..]), ("down", &["-R"])] {
-        let json = flow(line, &[&["-u", "-n", "1448"], options].concat());
-        assert!(json[way]["bits_per_second"].is_null(), "{:#}", json[way]);
-        assert_eq!(json[way]["received_bytes"], 1448);
-        let json = flow(line, &[&["-u", "-b", "50K", "-t", "1"], options].concat());
-        near(number(&json, &format!("{way}.bits_per_second")), 50e3, 100.0);
-        let json = flow(line, &[&["-u", "-b", "5M", "-l", "65507", "-t", "2"], options].concat());
-        near(number(&json, &format!("{way}.bits_per_second")), 5e6, 20e3);
-    }
 }
 
 #[test]

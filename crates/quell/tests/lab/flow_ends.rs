@@ -124,65 +124,6 @@ fn where_no_datagram_gets_through_the_check_failed_and_it_says_why() {
 }
 
 #[test]
-fn datagrams_that_come_back_late_or_seldom_come_back() {
-    let long = "both = { delay = \"3s\" }";
-    // Not so lossy that TCP, which carries the results, takes longer now and then than anybody waits.
-    let lossy = "both = { delay = \"250ms\", loss = \"10%\" }";
-    for (line, seconds) in [(long, "2"), (lossy, "3"), (lossy, "4"), (lossy, "5")] {
-        let options = ["-u", "-b", "500k", "-t", seconds, "--no-latency", "--json"];
-        let output = said(&over(line), &[], &options);
-        assert_eq!(output.status.code(), Some(0), "{line}: {}", text(&output.stderr));
-        let json = json(&output);
-        let of = |what: &str| json["up"]["datagrams"][what].as_u64().expect("a number");
-        assert_eq!(of("arrived") + of("lost") + of("unseen"), of("sent"), "{line}: {json:#}");
-        assert_eq!(of("lost") > 0, line == lossy, "{line}: {json:#}");
-    }
-}
-
-#[test]
-fn several_streams_of_datagrams_come_about_over_a_long_path() {
-    // Each is greeted for a round trip of 6 s, one after the other.
-    let options = ["-u", "-b", "80k", "-t", "2", "-P", "8", "--no-latency", "--json"];
-    let output = said(&over("both = { delay = \"3s\" }"), &[], &options);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let json = json(&output);
-    assert_eq!(json["up"]["datagrams"]["arrived"], json["up"]["datagrams"]["sent"], "{json:#}");
-}
-
-#[test]
-fn an_amount_of_datagrams_was_sent_in_the_time_that_its_rate_takes() {
-    // 3.5 of 2 Mbit/s come in 3.2 s, and are sent in 1.8 s.
-    let line = "both = { rate = \"2Mbit\", delay = \"20ms\", buffer = \"1MB\" }";
-    for way in ["-R", "--bidir"] {
-        let options = ["-u", "-n", "800000B", "-l", "1000", "-b", "3500k", way, "-J"];
-        let json = json(&said(&routed(line), &[], &[&options[..], &["--no-latency"]].concat()));
-        let down = if way == "-R" { "sum_sent" } else { "sum_sent_bidir_reverse" };
-        for sum in ["sum_sent", down] {
-            let found = &json["end"][sum]["bits_per_second"];
-            near(found.as_f64().expect("a rate"), 3.5e6, 0.01e6);
-        }
-    }
-}
-
-/// Two hosts and this line between routers, so that no host's own queue is the line's.
-fn routed(line: &str) -> String {
-    narrow("", line).replace("\nboth = { delay = \"5ms\" }", "")
-}
-
-#[test]
-fn datagrams_are_as_short_as_a_packet_of_the_own_link_and_that_is_said() {
-    let output = said(&narrow("mtu = 1280", ""), &[], &["-u", "-t", "2"]);
-    let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
-    // 1280 bytes without the headers of IPv4 and TCP and its timestamps.
-    assert!(
-        said.contains("datagrams of 1228 bytes, as the path's packets are that small"),
-        "{said}"
-    );
-    assert!(said.contains("nothing is lost"), "{said}");
-}
-
-#[test]
 fn where_the_path_carries_no_such_datagram_a_size_is_advised_whoever_sends() {
     for (options, knows) in [(&[][..], true), (&["--bidir"], true), (&["-R"], false)] {
         let network = narrow("", "mtu = 1280");

@@ -157,43 +157,6 @@ fn on_a_line_of_some_kilobits_pings_are_late_perhaps_but_not_lost_and_no_load_of
     );
 }
 
-#[test]
-fn a_test_that_comes_to_nothing_says_so_in_json_too() {
-    for schema in ["--json", "-J"] {
-        let output = shell("", WIDE, &format!("FLOW -p 9 {schema}"));
-        let told = json(&output);
-        assert_eq!(output.status.code(), Some(3), "{told:#}");
-        let error = told["error"].as_str().expect("words");
-        assert!(error.contains("nobody listens at"), "{error}");
-        assert_eq!(told["intervals"], Value::Array(Vec::new()));
-    }
-}
-
-#[test]
-fn one_that_breaks_over_a_size_says_nothing_of_pieces() {
-    let line = "both = { delay = \"5ms\" }\nmtu = 1300";
-    let output = shell("mtu = 1400", line, "FLOW -u -l 1400 -R -t 2");
-    let (out, error) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(1), "{out}{error}");
-    assert!(error.contains("EMSGSIZE") && !out.contains("pieces"), "{out}{error}");
-    // 1400 bytes of the own link are not what the server's path carries.
-    assert!(error.contains("take a smaller size (-l)"), "{error}");
-}
-
-/// 25 Mbit/s into 2.5, whose queue holds 0.5 s and drops nine of ten packets, those of the control connection as well.
-#[test]
-fn a_client_whose_data_fills_the_path_has_not_gone_away() {
-    let line = "up = { rate = \"2.5Mbit\", delay = \"10ms\", buffer = \"100p\" }\n\
-                down = { rate = \"8Mbit\", delay = \"10ms\", buffer = \"100p\" }";
-    let output = shell("", line, "FLOW -u -b 25M -t 30 --json --no-latency");
-    let told = json(&output);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(
-        told["up"]["bits_per_second"].as_f64().is_some_and(|bits| (2.2e6..2.5e6).contains(&bits)),
-        "{told:#}"
-    );
-}
-
 /// 400 kB fill 20 Mbit/s over 40 ms four times, whichever end's buffer it is.
 #[test]
 fn a_window_that_was_asked_for_is_offered_by_either_end() {

@@ -120,40 +120,6 @@ fn a_line_has_its_rate_and_its_bits_on_both_backends() {
 }
 
 #[test]
-fn programs_that_are_loads_have_the_same_folder_and_environment_on_both_backends() {
-    let look = r"tr '\0' '\n' </proc/self/environ; readlink /proc/self/cwd";
-    let text = format!(
-        "name = \"story\"\nduration = \"1s\"\n\
-         [topology]\nhosts = [\"a\", \"b\"]\n\
-         [[topology.link]]\nname = \"line\"\nends = [\"a\", \"b\"]\n\
-         [[load]]\nname = \"look\"\nkind = \"command\"\non = \"b\"\n\
-         run = [\"sh\", \"-c\", '''{look}''']\n\
-         [[scenario]]\nname = \"s\"\nloads = [\"look\"]\n{PING}"
-    );
-    let said = |backend: &str| {
-        let dir = TestFolder::new();
-        let file = dir.file("experiment.toml", &text);
-        let mut command = dir.command(&["run", &file.to_string_lossy(), "--kernel", backend]);
-        let output = command.env("TOKEN", "a-secret").output().expect("quell can be started");
-        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-        let lines = std::fs::read_to_string(dir.only_run().join("outputs.jsonl")).expect("lines");
-        let words = |line: &str| {
-            let line: serde_json::Value = serde_json::from_str(line).expect("an object a line");
-            line["line"].as_str().expect("what it said").to_owned()
-        };
-        let mut lines: Vec<String> = lines.lines().map(words).collect();
-        lines.sort();
-        lines
-    };
-    let guest = said("guest");
-    assert_eq!(guest, said("host"));
-    for wanted in ["/", "QUELL_HOST=b", "HOME=/"] {
-        assert!(guest.iter().any(|line| line == wanted), "{wanted} in {guest:?}");
-    }
-    assert!(guest.iter().any(|line| line.starts_with("PATH=/usr/local/sbin:")), "{guest:?}");
-}
-
-#[test]
 fn what_the_running_kernel_lacks_is_named_before_anything_starts() {
     let dir = TestFolder::new();
     let output = dir.quell(&[

@@ -5,8 +5,6 @@ use nix::libc;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader, Read};
-use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -62,18 +60,6 @@ fn a_programs_desk_is_for_nobody_else_and_its_environment_is_gone_once_read() {
     signal(&child, Signal::SIGKILL);
     child.wait().expect("it ends");
     assert!(!left_in(&place).iter().any(|(path, _)| path.ends_with("exec.json")));
-}
-
-#[test]
-fn a_program_that_is_told_to_end_again_and_again_leaves_nothing() {
-    let dir = TestFolder::new();
-    let (mut child, place) = running(&dir);
-    // As timeout(1) does, which tells the child and then its group. Some of them come while it ends.
-    while child.try_wait().expect("it is ours").is_none() {
-        signal(&child, Signal::SIGTERM);
-    }
-    assert_eq!(child.wait().expect("it ended").code(), Some(3));
-    assert_eq!(left_in(&place), []);
 }
 
 #[test]
@@ -146,19 +132,6 @@ fn exec_plain(dir: &TestFolder, backend: &str, command: &[&str]) -> Command {
 }
 
 #[test]
-fn a_program_starts_in_its_callers_folder_whatever_bytes_its_name_has() {
-    let dir = TestFolder::new();
-    let folder = dir.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9 au lait"));
-    std::fs::create_dir(&folder).expect("the folder can be written");
-    std::fs::write(folder.join("here"), "found\n").expect("the folder can be written");
-    for backend in ["guest", "host"] {
-        let mut command = exec_plain(&dir, backend, &["cat", "here"]);
-        let (code, said, error) = told(command.current_dir(&folder).output().expect("it starts"));
-        assert_eq!((code, said.as_str()), (Some(0), "found\n"), "{backend}: {error}");
-    }
-}
-
-#[test]
 fn a_folder_that_a_guest_does_not_see_is_refused_with_what_to_do() {
     let dir = TestFolder::new();
     let shared = tempfile::tempdir_in("/dev/shm").expect("everybody may write there");
@@ -174,38 +147,6 @@ fn a_folder_that_a_guest_does_not_see_is_refused_with_what_to_do() {
     let mut command = exec_plain(&dir, "host", &["pwd"]);
     let (_, said, error) = told(command.current_dir(shared.path()).output().expect("it starts"));
     assert_eq!(Path::new(said.trim_end()), shared.path(), "{error}");
-}
-
-#[test]
-fn a_folder_that_is_gone_is_refused_with_what_to_do() {
-    let dir = TestFolder::new();
-    for backend in ["guest", "host"] {
-        let script = "mkdir gone && cd gone && rmdir ../gone && exec \"$@\"";
-        let mut command = Command::new("sh");
-        command.args(["-c", script, "sh", QUELL, "lab", "exec", "home-link", "b"]);
-        command.args(["--kernel", backend, "--", "pwd"]).current_dir(dir.path());
-        let (code, said, error) = told(command.output().expect("every system has a shell"));
-        assert_eq!((code, said.as_str()), (Some(2), ""), "{backend}: {error}");
-        assert!(error.contains("cd"), "{error}");
-    }
-}
-
-#[test]
-fn nothing_else_is_a_guests_own_than_the_folders_that_callers_are_kept_from() {
-    let (_, said, error) =
-        told(exec(&TestFolder::new(), &[], &["cat", "/proc/mounts"]).output().unwrap());
-    let own = quell_lab::guest::init::OWN.map(Path::new);
-    let places: Vec<&Path> =
-        said.lines().filter_map(|l| l.split(' ').nth(1)).map(Path::new).collect();
-    for own in own {
-        assert!(places.contains(&own), "{}: {said}{error}", own.display());
-    }
-    for place in places {
-        // In /tmp the machine's files are seen through; in /etc two files are those of the host, and where the machine has none, an /etc
-        // of the host's own is in place, in which the machine's other files are seen.
-        let known = ["/", "/tmp"].map(Path::new).contains(&place) || place.starts_with("/etc");
-        assert!(known || own.iter().any(|o| place.starts_with(o)), "{said}");
-    }
 }
 
 #[test]
@@ -240,28 +181,6 @@ fn a_shell_ends_when_it_is_told_to_and_gives_its_terminal_back_as_it_was() {
     assert_eq!(child.wait().expect("it ends").code(), Some(3));
     assert_eq!(settings(), before);
     assert_eq!(left_in(dir.path()), []);
-}
-
-#[test]
-fn a_guest_does_not_care_which_descriptors_its_caller_has_open() {
-    let dir = TestFolder::new();
-    let lock = std::fs::File::open("/dev/null").expect("every system has it");
-    let mut command = exec(&dir, &[], &["sh", "-c", "echo fine"]);
-    let lock = lock.as_raw_fd();
-    // SAFETY: one system call each, between fork and exec.
-    unsafe {
-        command.pre_exec(move || {
-            // As `flock 200` has it, and some around it.
-            for number in 190..=210 {
-                if libc::dup2(lock, number) < 0 {
-                    return Err(std::io::Error::last_os_error());
-                }
-            }
-            Ok(())
-        });
-    }
-    let (code, said, error) = told(command.output().expect("quell can be started"));
-    assert_eq!((code, said.as_str()), (Some(0), "fine\n"), "{error}");
 }
 
 #[test]

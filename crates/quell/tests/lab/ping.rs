@@ -43,22 +43,6 @@ fn the_home_link_takes_20_ms_and_its_bits_for_each_of_its_packets() {
 }
 
 #[test]
-fn streams_of_both_families_and_any_size_take_what_the_line_takes() {
-    let line = "up = { delay = \"10ms\" }\ndown = { delay = \"30ms\" }";
-    let streams = ["-t", "four,{b},EF,160", "-t", "six,{b/6},CS1,1400", "-c", "400", "-i", "20ms"];
-    let (said, code) = ping(line, &streams);
-    assert_eq!(code, Some(0), "{said:#}");
-    for stream in [0, 1] {
-        near(number(&said, stream, "sent"), 400.0, 0.0);
-        near(number(&said, stream, "received"), 400.0, 0.0);
-        for point in ["min", "p50", "p99", "max"] {
-            near(number(&said, stream, &format!("rtt_ms.{point}")), 40.0, 0.001);
-        }
-        near(number(&said, stream, "jitter_ms"), 0.0, 0.001);
-    }
-}
-
-#[test]
 fn what_is_larger_than_the_paths_mtu_goes_in_fragments() {
     let line = "both = { rate = \"10Mbit\", delay = \"5ms\", buffer = \"200p\" }";
     for method in ["icmp", "udp"] {
@@ -67,23 +51,6 @@ fn what_is_larger_than_the_paths_mtu_goes_in_fragments() {
         // 65,008 bytes in 44 fragments of a header of 34 bytes each: 53.2 ms on either way.
         near(number(&said, 0, "rtt_ms.p50"), 10.0 + 2.0 * 53.2, 0.5);
     }
-}
-
-#[test]
-fn losses_and_copies_are_counted_as_they_are_made() {
-    let (said, code) =
-        ping("up = { delay = \"5ms\", loss = \"10%\" }", &["-c", "2000", "-i", "5ms", "{b}"]);
-    assert_eq!(code, Some(0), "{said:#}");
-    near(number(&said, 0, "sent"), 2000.0, 0.0);
-    // Four standard deviations around 10 % of 2000.
-    near(number(&said, 0, "lost"), 200.0, 54.0);
-    near(number(&said, 0, "lost") + number(&said, 0, "received"), 2000.0, 0.0);
-    let (said, _) = ping(
-        "down = { delay = \"5ms\", duplicate = \"20%\" }",
-        &["-c", "1000", "-i", "5ms", "{b}"],
-    );
-    near(number(&said, 0, "duplicates"), 200.0, 51.0);
-    near(number(&said, 0, "received"), 1000.0, 0.0);
 }
 
 #[test]
@@ -190,54 +157,6 @@ fn what_nobody_could_wait_for_is_not_lost_and_what_is_lost_is() {
         let (said, code) = ping(cut, &asked);
         assert_eq!((code, number(&said, 0, "lost")), (Some(1), 5.0), "{said:#}");
     }
-}
-
-#[test]
-fn jitter_of_the_way_there_is_in_the_order_in_which_packets_arrive_there() {
-    let line = "up = { delay = \"20ms\", jitter = \"10ms\" }\ndown = { delay = \"20ms\", jitter = \"10ms\" }";
-    let dir = TestFolder::new();
-    let quiet = "[[scenario]]\nname = \"s\"\n\
-                 [[probe]]\nname = \"unused\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\n";
-    let file = dir.file("network.toml", &two_hosts(line, quiet));
-    let file = file.to_string_lossy();
-    let serve = format!("b: {QUELL} serve --bind 0.0.0.0");
-    let ping = ["ping", "--json=lines", "-m", "udp", "--one-clock", "-c", "3000", "-i", "5ms"];
-    let exec = ["lab", "exec", &*file, "a", "--with", &serve, "--", QUELL];
-    let output = dir.quell(&[&exec, &ping[..], &["{b}"]].concat());
-    let out = String::from_utf8_lossy(&output.stdout);
-    let said: Vec<Value> =
-        out.lines().map(|line| serde_json::from_str(line).expect("JSON lines")).collect();
-    let of = |packet: &Value, what: &str| packet[what].as_f64();
-    let mut arrivals: Vec<(f64, f64)> = said
-        .iter()
-        .filter_map(|p| Some((of(p, "t_ns")? + of(p, "up_raw_ns")?, of(p, "up_raw_ns")?)))
-        .collect();
-    assert_eq!(arrivals.len(), 3000, "{out}");
-    arrivals.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let changes: Vec<f64> = arrivals.windows(2).map(|w| (w[1].1 - w[0].1).abs() / 1e6).collect();
-    let wanted = changes.iter().sum::<f64>() / changes.len() as f64;
-    let end = said.last().expect("a document");
-    near(number(end, 0, "jitter_up_ms"), wanted, 0.001);
-}
-
-#[test]
-fn a_path_of_five_seconds_loses_nothing() {
-    let line = "both = { delay = \"2500ms\" }";
-    let (said, _) = ping(line, &["-c", "100", "-i", "100ms", "{b}"]);
-    // What was sent before the first answer was given up after 3 s, and came after all.
-    near(number(&said, 0, "received_late"), 20.0, 2.0);
-    near(number(&said, 0, "received"), 80.0, 2.0);
-    near(number(&said, 0, "lost"), 0.0, 0.0);
-    near(number(&said, 0, "rtt_ms.p50"), 5000.0, 0.01);
-}
-
-#[test]
-fn a_port_that_answers_after_more_than_a_second_is_not_lost() {
-    // The kernel sends each SYN again after a second; the answer tells by its timestamp which one it is to.
-    let line = "both = { delay = \"700ms\" }";
-    let (said, _) = ping(line, &["-m", "tcp", "-c", "20", "{b}:5201"]);
-    near(number(&said, 0, "received"), 20.0, 0.0);
-    near(number(&said, 0, "rtt_ms.p50"), 1400.0, 2.0);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Request and response: calls over known networks, and the stall of small messages with its cures.
 
-use super::support::{PING, QUELL, QUIET, TestFolder, near, two_hosts};
+use super::support::{QUELL, QUIET, TestFolder, near, two_hosts};
 use serde_json::Value;
 
 /// A probe with a name and more keys.
@@ -377,16 +377,6 @@ fn a_fix_that_changes_nothing_is_told_from_one_that_does() {
 }
 
 #[test]
-fn a_stall_on_a_long_path_is_a_cliff_and_jitter_is_none() {
-    let sweep = "{b} --pattern write-write-read --sizes 1447,1448 --calls 20";
-    let said = rr_each(&line(100, false), "slow", &[sweep]);
-    assert_eq!(said[0]["before"]["cliffs"][0]["slow"], 1447, "{said:#?}");
-    let jitter = "{b} --sizes 64,65,66,67 --calls 20";
-    let said = rr_each(&line(100, true), "slow", &[jitter]);
-    assert_eq!(said[0]["before"]["cliffs"], Value::Array(Vec::new()), "{said:#?}");
-}
-
-#[test]
 fn a_sweep_finds_the_cliff_at_a_full_segment_and_who_waited() {
     let sweep = ["--pattern", "write-write-read", "--sizes", "1446..1449", "--calls", "20"];
     let said = rr("both = { delay = \"5ms\" }", &[&sweep[..], &["--fix", "one-write"]].concat());
@@ -438,131 +428,6 @@ fn lost_packets_are_told_from_delayed_acks_with_the_end_that_lost_them() {
     let silent = rr_each(&lossy("", much), "plain", &["{b} --sizes 16 --calls 60"]);
     let row = &silent[0]["before"]["rows"][0];
     assert!(row["cause"].is_string() && row["end"].is_null(), "{row:#}");
-}
-
-#[test]
-fn where_packets_overtake_each_other_nobody_is_said_to_have_lost_one_or_to_wait_for_an_ack() {
-    for line in [
-        "both = { delay = \"20ms\", jitter = \"8ms\" }",
-        "both = { delay = \"20ms\", reorder = \"25%\" }",
-        "up = { delay = \"5ms\" }\ndown = { delay = \"5ms\", jitter = \"5ms\" }",
-        "up = { delay = \"5ms\", jitter = \"5ms\" }\ndown = { delay = \"5ms\" }",
-    ] {
-        let runs = ["request-response", "connect"]
-            .map(|pattern| format!("{{b}} --sizes 64,3000,20000 --calls 200 --pattern {pattern}"));
-        for report in rr_each(line, "plain", &runs.each_ref().map(String::as_str)) {
-            for row in report["before"]["rows"].as_array().expect("rows") {
-                assert!(is_said(row, NOTHING) || is_said(row, UNKNOWN), "{line}: {row:#}");
-                assert_eq!(row["lost"], 0, "{line}: {row:#}");
-            }
-        }
-    }
-}
-
-/// A program of `quell lab exec`: so many bursts of so many packets of 1000 bytes to an address, with so many milliseconds between them.
-#[test]
-#[ignore = "a program for other tests"]
-fn bursts() {
-    let told: Vec<String> = std::env::args().skip_while(|a| !a.ends_with("::bursts")).collect();
-    let Some(told) = told.get(1..5) else { return };
-    let number = |at: usize| told[at].parse::<u64>().expect("a number");
-    let to = format!("{}:9", told[0]);
-    let socket = std::net::UdpSocket::bind("0.0.0.0:0").expect("a free port");
-    for _ in 0..number(1) {
-        std::thread::sleep(std::time::Duration::from_millis(number(3)));
-        for _ in 0..number(2) {
-            // A queue that is full, and a port that nobody reads, are no matter here.
-            let _ = socket.send_to(&[b'x'; 1000], &to);
-        }
-    }
-}
-
-#[test]
-fn what_is_sent_again_because_a_queue_grew_nobody_lost() {
-    // Over a line of 1 Mbit/s whose queue takes them all: half a second, and a second and a half, of bursts.
-    let line = "both = { rate = \"1Mbit\", delay = \"10ms\", buffer = \"400p\" }";
-    let own = std::env::current_exe().expect("a test has a file");
-    for (from, to, bursts, calls) in [
-        ("a", "{b}", "8 60 2000", "--sizes 64 --calls 150 --pattern connect"),
-        ("a", "{b}", "8 170 3000", "--sizes 200 --calls 150 --pattern connect"),
-        ("b", "{a}", "8 60 2000", "--sizes 64 --calls 200"),
-        ("a", "{b}", "8 60 2000", "--sizes 16 --calls 150 --pattern connect"),
-    ] {
-        let program = format!("{} --ignored --exact rr::bursts {to} {bursts}", own.display());
-        let row = &rr_beside(line, &[format!("{from}: {program}")], calls)["before"]["rows"][0];
-        let story = format!("{from} {bursts} {calls}: {row:#}");
-        assert!(row["latency_ms"]["max"].as_f64().expect("replies") > 400.0, "{story}");
-        assert!(is_said(row, NOTHING) || is_said(row, UNKNOWN), "{story}");
-    }
-}
-
-#[test]
-fn acks_of_other_connections_that_the_servers_host_delays_stall_no_call() {
-    let line = "both = { rate = \"20Mbit\", delay = \"15ms\" }";
-    let pattern = "--pattern write-write-read --sizes 64";
-    let beside = [
-        format!("b: {QUELL} serve --bind 0.0.0.0 --port 5300"),
-        format!("a: sh -c \"sleep 0.1; exec {QUELL} rr {{b}}:5300 {pattern} --calls 200\""),
-    ];
-    for (arguments, said) in [("--calls 40 --quickack rearmed", NAGLE), ("--calls 40", HELD_HERE)] {
-        let report = rr_beside(line, &beside, &format!("{pattern} {arguments}"));
-        let row = &report["before"]["rows"][0];
-        assert!(is_said(row, said), "{arguments}: {row:#}");
-    }
-}
-
-/// What `quell rr` on `a` says in JSON of the server on `b`, beside other programs.
-fn rr_beside(line: &str, beside: &[String], arguments: &str) -> Value {
-    let dir = TestFolder::new();
-    let file = dir.file("network.toml", &two_hosts(line, &format!("{QUIET}{PING}")));
-    let (file, serve) = (file.to_string_lossy(), format!("b: {QUELL} serve --bind 0.0.0.0"));
-    let mut exec = vec!["lab", "exec", &*file, "a", "--with", &serve];
-    beside.iter().for_each(|program| exec.extend(["--with", program]));
-    let rr = format!("sleep 0.3; exec {QUELL} rr {{b}} --json {arguments}");
-    let output = dir.quell(&[&exec[..], &["--", "sh", "-c", &rr]].concat());
-    let (out, error) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{error}"))
-}
-
-/// What `quell rr` prints of one call of this size over a line that takes 1.2 s for each segment of the reply, and how many seconds it took.
-fn over_a_drip(size: u32) -> (u64, String) {
-    let line = "up = { delay = \"10ms\" }\ndown = { rate = \"10kbit\", delay = \"10ms\" }";
-    let dir = TestFolder::new();
-    let file = dir.file("network.toml", &two_hosts(line, &format!("{QUIET}{PING}")));
-    let (file, size) = (file.to_string_lossy(), size.to_string());
-    let serve = format!("b: {QUELL} serve --bind 0.0.0.0");
-    let story = "t=$(cut -d. -f1 /proc/uptime); \"$0\" rr \"$1\" --sizes \"$2\" --calls 1 2>&1; echo code $?; \
-                 echo took $(($(cut -d. -f1 /proc/uptime) - t))";
-    let exec = ["lab", "exec", &*file, "a", "--with", &serve, "--", "sh", "-c", story, QUELL];
-    let output = dir.quell(&[&exec[..], &["{b}", &size]].concat());
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let took = said.split("took ").last().and_then(|took| took.trim().parse().ok());
-    (took.unwrap_or_else(|| panic!("{said}")), said)
-}
-
-#[test]
-fn a_long_reply_on_a_slow_line_is_waited_for_while_more_of_it_comes() {
-    // 17 s each: one call to open the connection, one that counts, and one that asks what was sent again in it.
-    let (took, said) = over_a_drip(20_000);
-    assert!(said.contains("code 0") && (33..56).contains(&took), "{said}");
-}
-
-#[test]
-fn no_reply_is_waited_for_longer_than_a_minute() {
-    let (took, said) = over_a_drip(600_000);
-    assert!(said.contains("no whole reply within 60 s"), "{said}");
-    assert!(said.contains("code 3") && (60..65).contains(&took), "{said}");
-}
-
-#[test]
-fn a_connection_behind_what_a_call_left_on_a_slow_line_is_waited_for_as_long_as_a_call() {
-    // 80 kB take 33 s each way, so that the first call is given up, and what is left of its reply takes another 7 s.
-    let line = "both = { rate = \"19200bit\", delay = \"100ms\", buffer = \"200p\" }";
-    let said = rr(line, &["--pattern", "connect", "--sizes", "80000", "--calls", "2"]);
-    let row = &said["before"]["rows"][0];
-    assert_eq!((&row["calls"], &row["lost"]), (&2.into(), &2.into()), "{said:#}");
-    assert_eq!(row["lost_why"], "no whole reply within 60 s", "{said:#}");
 }
 
 #[test]

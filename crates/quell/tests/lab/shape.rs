@@ -293,20 +293,6 @@ down = { floor = "500kbit", ceiling = "5Mbit" }
     }
 }
 
-#[test]
-fn a_recipe_is_tried_before_it_is_printed_and_what_was_found_stands_above_it() {
-    let folder = TestFolder::new();
-    let ask = ["shape", "recipe", "--line", "10/50", "--for", "openwrt", "--duration", "2s"];
-    let tried = folder.quell(&ask);
-    let said = String::from_utf8_lossy(&tried.stdout).into_owned();
-    assert!(tried.status.success(), "{said}{}", String::from_utf8_lossy(&tried.stderr));
-    assert!(said.lines().all(|line| line.chars().count() <= 100), "{said}");
-    let at = |words: &str| said.find(words).unwrap_or_else(|| panic!("`{words}` in: {said}"));
-    assert!(at("# bulk-shaped ") < at("\nconfig queue"), "{said}");
-    assert!(said.contains("option upload '9500'"), "{said}");
-    assert!(said.contains("# (there without CAKE's `nat`"), "{said}");
-}
-
 /// As [`on_the_router`], with `quell serve` on the server, which is `$0`.
 fn beside_a_server(script: &str) -> String {
     let with_quell = format!("Q={QUELL}; {script}");
@@ -377,24 +363,6 @@ fn watched_from_second_to_second_each_tier_has_its_rate() {
     assert_eq!(part(Some("10.0.2.1"), "bulk"), 0.0);
     let (_, text) = said.split_once("wan: host-fair").expect("text");
     assert!(text.contains("      high") && text.contains("78400bit"), "{text}");
-}
-
-#[test]
-fn somebodys_sfq_comes_back_with_all_its_flows() {
-    let script = r#"
-        printf 'queue = { kind = "sfq", handle = "8001:", flows = 512 }\n' >/tmp/sfq.toml
-        $Q shape apply --dev wan --tree /tmp/sfq.toml --confirm-within never >/dev/null
-        $Q tree wan --details
-        # What nobody remembers is somebody else's.
-        rm -r /run/quell
-        $Q shape apply --dev wan --line 2.5/8 --replace --confirm-within never >/dev/null
-        $Q shape off --dev wan >/dev/null
-        echo then
-        $Q tree wan --details"#;
-    let said = on_the_router(script);
-    let (before, after) = said.split_once("then\n").expect("both");
-    assert!(before.contains("512"), "{before}");
-    assert_eq!(before, after);
 }
 
 #[test]

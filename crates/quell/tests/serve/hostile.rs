@@ -6,8 +6,7 @@ use nix::fcntl::{FcntlArg, fcntl};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
-use std::os::unix::process::ExitStatusExt;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -149,25 +148,6 @@ fn a_test_with_a_token_answers_hellos_that_carry_it_and_no_others() {
 }
 
 #[test]
-fn a_cookie_of_a_test_that_has_its_streams_opens_no_more() {
-    let served = Served::new(&[]);
-    let mut control = served.begin(b'a');
-    control.write_all(&parameters(TCP)).expect("sent");
-    assert_eq!(byte(&mut control), Some(10));
-    let mut again = served.connect();
-    let mut data = served.connect();
-    data.write_all(&cookie_of(b'a')).expect("sent");
-    assert_eq!([byte(&mut control), byte(&mut control)], [Some(1), Some(2)]);
-    again.write_all(&cookie_of(b'a')).expect("sent");
-    assert_eq!(
-        byte(&mut again),
-        Some(9),
-        "it is a test of its own, which has to say what it wants"
-    );
-    served.is_well();
-}
-
-#[test]
 fn any_bytes_leave_it_well() {
     let served = Served::new(&["--max-tests", "200", "--max-tests-per-client", "200"]);
     let mut runner = TestRunner::new(Config { cases: 60, ..Config::default() });
@@ -193,60 +173,6 @@ fn any_bytes_leave_it_well() {
     let mut served = served;
     served.signal("TERM");
     assert_eq!(served.end(), Some(0), "it has not panicked");
-}
-
-/// Asks for data without copies, in a connection of its own, and has it come.
-fn zero_copy(served: &Served) -> (TcpStream, TcpStream) {
-    const ASKED: &str = r#"{"tcp":true,"time":30,"parallel":1,"reverse":true,"len":131072,
-        "quell":{"version":1,"look_ms":100,"zero_copy":true}}"#;
-    let mut control = served.begin(b'z');
-    control.write_all(&parameters(ASKED)).expect("sent");
-    assert_eq!(byte(&mut control), Some(10), "it wants the stream");
-    let mut data = served.connect();
-    data.write_all(&cookie_of(b'z')).expect("sent");
-    assert_eq!([byte(&mut control), byte(&mut control)], [Some(1), Some(2)]);
-    assert!(byte(&mut data).is_some(), "data flows");
-    (control, data)
-}
-
-#[test]
-fn a_client_that_hangs_up_on_a_transfer_without_copies_ends_nothing_else() {
-    let served = Served::new(&[]);
-    for _ in 0..5 {
-        let (control, data) = zero_copy(&served);
-        // Half-closed first: a reset is EPIPE then, not ECONNRESET (tcp_reset). What was not read makes one of the close.
-        data.shutdown(Shutdown::Write).expect("shut");
-        served.is_well();
-        drop(data);
-        served.is_well();
-        drop(control);
-    }
-}
-
-#[test]
-fn no_command_is_ended_by_a_peer_that_hangs_up() {
-    // Rust's runtime ignores SIGPIPE and nothing takes that back; `sendfile` would send it.
-    let served = Served::new(&[]);
-    let agent = program(&["agent"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-    let mut agent = agent.expect("the program starts");
-    let at = served.at.to_string();
-    let mut ping =
-        program(&["ping", "-m", "udp", "-p", at.rsplit(':').next().expect("a port"), "127.0.0.1"]);
-    let mut ping = ping.stdout(Stdio::piped()).spawn().expect("the program starts");
-    // It runs once it says something.
-    ping.stdout.as_mut().expect("piped").read_exact(&mut [0]).expect("a word");
-    let ignored = |pid: u32| {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a mask");
-        u64::from_str_radix(mask.trim(), 16).expect("a number") & (1 << 12) != 0
-    };
-    assert!(ignored(served.pid()) && ignored(ping.id()));
-    // An agent says nothing before it is told something; its end is what tells that it has run.
-    assert!(ignored(agent.id()) || agent.try_wait().expect("it is ours").is_none());
-    drop(agent.stdin.take());
-    assert_eq!(agent.wait().expect("it ends").signal(), None);
-    ping.kill().expect("it is ours");
-    ping.wait().expect("it ends");
 }
 
 /// What a server of one test of TCP upwards says and hears until it has both connections: of control and of data.
@@ -301,61 +227,6 @@ fn a_server_that_reports_without_end_does_not_keep_its_client() {
     assert!(begun.elapsed() < NEVER, "{:?}", begun.elapsed());
     let text = said.out + &said.error;
     assert!(text.contains("it sends more than 2000 reports a second"), "{text}");
-}
-
-#[test]
-fn half_a_word_of_the_server_does_not_make_its_client_deaf() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("an address").port().to_string();
-    let arguments = ["flow", "127.0.0.1", "-p", &port, "-t", "300", "--no-latency"];
-    let mut command = program(&arguments);
-    let mut client = Ended(command.stdout(Stdio::null()).spawn().expect("the program starts"));
-    let (mut control, mut data) = greeted(&listener);
-    control.write_all(&[1, 2, b'R', 0, 0]).expect("sent");
-    data.read_exact(&mut [0; 4096]).expect("data flows");
-    let pid = nix::unistd::Pid::from_raw(client.0.id() as i32);
-    let begun = Instant::now();
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("it is ours");
-    client.0.wait().expect("it ends");
-    assert!(begun.elapsed() < NEVER, "{:?}", begun.elapsed());
-    drop((control, data));
-}
-
-/// A question of `quell doctor --peer`, asked; its answer's first bytes, none where the server has hung up.
-fn view(stream: &mut TcpStream) -> Option<u8> {
-    stream.write_all(&parameters("\"view\"")).ok()?;
-    let mut length = [0; 4];
-    stream.read_exact(&mut length).ok()?;
-    let mut text = vec![0; u32::from_be_bytes(length) as usize];
-    stream.read_exact(&mut text).ok()?;
-    text.first().copied()
-}
-
-fn asker(served: &Served) -> TcpStream {
-    let mut stream = served.connect();
-    stream.write_all(b"QUELL-E1").expect("sent");
-    stream
-}
-
-#[test]
-fn a_conversation_about_the_path_lasts_no_longer_than_a_test_may() {
-    let served = Served::new(&["--max-time", "2s"]);
-    let answers = || {
-        let begun = Instant::now();
-        let mut asker = asker(&served);
-        let mut answers = 0;
-        while view(&mut asker).is_some() {
-            answers += 1;
-            assert!(begun.elapsed() < NEVER, "it is answered for ever");
-            std::thread::sleep(Duration::from_millis(200));
-        }
-        assert!(begun.elapsed() >= Duration::from_millis(1_900), "{:?}", begun.elapsed());
-        answers
-    };
-    // A busy machine has no CPU for two seconds in four tries, but not in five.
-    assert!((0..5).any(|_| answers() > 2), "it is answered meanwhile");
-    served.event("told", "it took longer than a session may");
-    served.is_well();
 }
 
 /// A program that goes with its test, whatever becomes of that.

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -92,30 +91,6 @@ fn a_kept_flow_in_both_directions_keeps_them_apart_in_results_and_figure() {
         // Streams have the names of their ways where there is one each way, and stand in the legend.
         assert_eq!(panels, if streams == "1" { 2 } else { 1 }, "a panel each way: {svg}");
     }
-}
-
-#[test]
-fn data_over_tcp_may_come_from_another_address_than_the_talk_about_it() {
-    let both = Served::new(&["--bind", "::"]);
-    let port = both.at.port();
-    let (to, control) = (format!("127.0.0.1:{port}"), format!("[::1]:{port}"));
-    for way in [&[][..], &["-R"], &["--bidir"]] {
-        let options = ["flow", &to, "--control", &control, "-n", "1M", "--json"];
-        let arguments = [&options[..], way].concat();
-        in_time(|| said(program(&arguments), &arguments)).fine();
-    }
-}
-
-#[test]
-fn a_kept_flow_took_as_long_as_it_was_measured() {
-    let served = Served::new(&[]);
-    let port = served.at.port().to_string();
-    let dir = TestFolder::new();
-    let flow = ["flow", "127.0.0.1", "-p", &port, "-t", "1", "-b", "5M", "--save"];
-    in_time(|| dir.quell(&flow)).fine();
-    let shown: Value =
-        serde_json::from_str(&dir.quell(&["show", "--json"]).fine()).expect("it is JSON");
-    assert!(number(&shown, "/wall_s") >= 0.9, "{shown:#}");
 }
 
 #[test]
@@ -234,21 +209,6 @@ fn a_test_as_long_as_the_server_allows_runs_to_its_end() {
 }
 
 #[test]
-fn a_few_bytes_over_many_streams_are_as_many_datagrams_as_over_one() {
-    let served = Served::new(&[]);
-    let port = served.at.port().to_string();
-    for options in [&["-R"][..], &[]] {
-        let amount = ["-u", "-l", "1000", "-n", "10000", "-P", "32", "--no-latency", "--json"];
-        let arguments = [&["flow", "127.0.0.1", "-p", &port], &amount[..], options].concat();
-        let text = in_time(|| said(program(&arguments), &arguments)).fine();
-        let found: Value = serde_json::from_str(&text).expect("it is JSON");
-        let way = if options.is_empty() { "up" } else { "down" };
-        assert_eq!(number(&found, &format!("/{way}/sent_bytes")), 10_000.0, "{found:#}");
-        assert_eq!(number(&found, &format!("/{way}/datagrams/arrived")), 10.0, "{found:#}");
-    }
-}
-
-#[test]
 fn a_full_server_says_so() {
     if lacks_iperf3() {
         return;
@@ -319,34 +279,6 @@ fn with_a_secret_those_who_know_it_are_served_and_nobody_else() {
     says(&said(program(&arguments), &arguments).refused(2), &["5 bytes", "/dev/urandom"]);
 }
 
-/// A server that may have so many descriptors.
-fn with_descriptors(count: u32) -> Command {
-    let mut command = Command::new("bash");
-    // A test's process may have inherited more than its own three, as from a `make` with a jobserver: in the room of four there was
-    // then none for the loader, which opens the libraries (libgcc_s) one by one.
-    let close =
-        "for fd in /proc/self/fd/*; do fd=${fd##*/}; [ $fd -le 2 ] || eval \"exec $fd>&-\"; done";
-    let limited = format!("{close}; ulimit -n {count} && exec \"$0\" serve --port 0 --json");
-    command.args(["-c", &limited, env!("CARGO_BIN_EXE_quell")]).stdin(Stdio::null());
-    command
-}
-
-#[test]
-fn with_too_few_descriptors_to_serve_anybody_it_says_so_and_with_a_few_more_it_serves_one() {
-    for count in [4, 6, 7, 8, 9, 12, 20] {
-        let asked = format!("serve, with {count} descriptors");
-        let refused = said(with_descriptors(count), &[&asked]).refused(3);
-        says(&refused, &["EMFILE", "ulimit -n 64"]);
-    }
-    let served = Served::of(with_descriptors(36));
-    served.is_well();
-    let at = served.at.to_string();
-    for way in [&["-n", "100K"][..], &["-n", "100K", "--bidir"], &["-u", "-n", "10K", "--bidir"]] {
-        let arguments = [&["flow", &at, "--no-latency"], way].concat();
-        in_time(|| said(program(&arguments), &arguments)).fine();
-    }
-}
-
 #[test]
 fn it_ends_when_told_and_tells_its_clients() {
     if lacks_iperf3() {
@@ -364,16 +296,6 @@ fn it_ends_when_told_and_tells_its_clients() {
     let ended = served.event("ended", "the server was stopped");
     assert!(ended["received_bytes"].as_u64().is_some(), "what was measured is told: {ended}");
     served.event("stopped", "sessions");
-}
-
-#[test]
-fn it_ends_in_order_also_when_its_terminal_is_gone() {
-    for name in ["HUP", "INT", "TERM"] {
-        let mut served = Served::new(&[]);
-        served.signal(name);
-        assert_eq!(served.end(), Some(0), "SIG{name}");
-        served.event("stopped", "sessions");
-    }
 }
 
 #[test]
@@ -408,44 +330,6 @@ fn a_port_in_use_and_a_foreign_address_are_told() {
 fn is_root() -> bool {
     let own = std::fs::read_to_string("/proc/self/status").expect("proc is mounted");
     own.lines().any(|line| line.starts_with("Uid:\t0\t0"))
-}
-
-#[test]
-fn in_a_namespace_with_one_user_it_keeps_no_rights_or_says_what_to_do() {
-    let dir = TestFolder::new();
-    // Nobody does not find a program that lies in a home which only root may enter. Copied by another process: this one may hold it open
-    // for writing in a child that another test starts just then.
-    let copy = dir.path("quell");
-    let cp = std::process::Command::new("cp").arg(env!("CARGO_BIN_EXE_quell")).arg(&copy).status();
-    assert!(cp.expect("cp is on every system").success());
-    std::fs::set_permissions(dir.path("."), std::fs::Permissions::from_mode(0o755)).expect("ours");
-    let serve = |before: &[&str]| {
-        let quell = copy.to_str().expect("a plain path");
-        let arguments =
-            [before, &["unshare", "-Ur", quell, "serve", "--port", "0", "--for", "100ms"]].concat();
-        let mut command = std::process::Command::new(arguments[0]);
-        command.args(&arguments[1..]).current_dir(dir.path("")).stdin(std::process::Stdio::null());
-        said(command, &arguments)
-    };
-    let namespaces = std::process::Command::new("unshare").args(["-Ur", "true"]).output();
-    let namespaces = namespaces.expect("util-linux is part of every Debian");
-    if !namespaces.status.success() {
-        // The kernel's own answer.
-        left_out::kernel_lacks(String::from_utf8_lossy(&namespaces.stderr));
-        return;
-    }
-    if is_root() {
-        // Root of the namespace is the machine's root, and has no one to become.
-        let error = serve(&[]).refused(3);
-        says(
-            &error,
-            &["no user `nobody` to become", "root is the machine's", "outside of the namespace"],
-        );
-        let told = serve(&["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]);
-        says(&told.fine(), &["without rights"]);
-    } else {
-        says(&serve(&[]).fine(), &["without rights"]);
-    }
 }
 
 #[test]

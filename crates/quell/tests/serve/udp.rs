@@ -3,17 +3,14 @@
 
 use crate::server::{NEVER, Served, byte, cookie_of, in_time, parameters};
 use crate::support::{Said, TestFolder, program, said};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use quell_sys::socket::{Arrival, Inbox, Udp};
 use quell_sys::wait::{readable, wait};
 use quell_wire::stamp::{Presence, ReflectorPacket, SenderPacket};
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -126,23 +123,6 @@ fn an_ipv4_packet_to_a_server_of_both_families_is_answered_in_its_class_and_with
     let answer = ReflectorPacket::read(&answer).expect("it is one");
     assert_eq!((arrival.tos, arrival.from), (Some(0xb8), Some(to)));
     assert_eq!(answer.sender_ttl, 64, "with which it came");
-}
-
-#[test]
-fn what_a_server_of_both_families_sends_over_ipv4_is_of_the_class_that_was_asked_for() {
-    let both = Served::new(&["--bind", "::"]);
-    let v4 = SocketAddr::from(([127, 0, 0, 1], both.at.port()));
-    let mut served = both;
-    served.at = v4;
-    let keys = r#""parallel":1,"reverse":true,"bandwidth":1000000,"TOS":184"#;
-    let talk = waiting(&served, b'a', keys);
-    let client = Udp::listening("127.0.0.1:0".parse().expect("an address")).expect("a port");
-    client.reply(b"9876", v4, None, 0).expect("sent");
-    let (_, hello) = next(&client);
-    assert_eq!(hello, b"6789");
-    let (arrival, data) = next(&client);
-    assert_eq!((data.len(), arrival.tos), (1000, Some(184)));
-    drop(talk);
 }
 
 #[test]
@@ -288,63 +268,4 @@ fn dropped(server: &Served) -> u32 {
         socket.split_whitespace().last()?.parse().ok()
     });
     drops.expect("its socket is among them")
-}
-
-/// What a server tells a client that pings it each 10 ms, meanwhile.
-fn pinged(server: &Served, meanwhile: impl FnOnce()) -> Value {
-    let port = server.at.port().to_string();
-    let wanted = ["ping", "-m", "udp", "-p", &port, "-i", "10ms", "-W", "100ms", "127.0.0.1"];
-    let arguments = [&wanted[..], &["--json=lines"]].concat();
-    let mut client = program(&arguments).stdout(Stdio::piped()).spawn().expect("it starts");
-    let mut lines = BufReader::new(client.stdout.take().expect("it is piped")).lines();
-    let mut some =
-        |many| (0..many).for_each(|_| drop(lines.next().expect("it goes on").expect("text")));
-    some(20);
-    meanwhile();
-    // Until nothing that was sent meanwhile is awaited any more.
-    some(100);
-    kill(Pid::from_raw(client.id() as i32), Signal::SIGINT).expect("it runs");
-    let last = lines.map_while(Result::ok).last().expect("an end");
-    client.wait().expect("it ends");
-    let end: Value = serde_json::from_str(&last).expect("JSON");
-    end["streams"][0].clone()
-}
-
-#[test]
-fn what_a_servers_socket_had_no_room_for_was_lost_on_no_way_as_far_as_a_client_knows() {
-    let server = Served::new(&[]);
-    let calm = pinged(&server, || ());
-    assert_eq!(calm["left_unanswered_at_most"], 0, "{calm:#}");
-    // An answer that comes too late, of a server that has no CPU, may be taken for a lost one: a machine that stands still for longer than a client
-    // waits does so in five tries but one.
-    let tries: Vec<Value> =
-        (0..5).map(|_| overrun(&server)).take_while(|told| !knows(told)).collect();
-    assert!(tries.len() < 5, "{tries:#?}");
-}
-
-/// What a client is told while the server's socket has no room for its packets.
-fn overrun(server: &Served) -> Value {
-    pinged(server, || {
-        server.signal("STOP");
-        let stranger = UdpSocket::bind("127.0.0.1:0").expect("a port");
-        let before = dropped(server);
-        while dropped(server) == before {
-            stranger.send_to(&stamp(44), server.at).expect("sent");
-        }
-        // Now the client's own are dropped.
-        let since = dropped(server);
-        while dropped(server) < since + 20 {
-            std::thread::yield_now();
-        }
-        server.signal("CONT");
-    })
-}
-
-/// Whether it knows that its packets may have been left unanswered, and of no loss.
-fn knows(told: &Value) -> bool {
-    let count = |name: &str| told[name].as_u64().expect("a count");
-    count("left_unanswered_at_most") >= 20
-        && (count("lost_up_at_least"), count("lost_down_at_least")) == (0, 0)
-        && told["loss_at_least"] == 0.0
-        && told["loss_ratio"] == Value::Null
 }

@@ -19,10 +19,14 @@ fn rows<'a>(document: &'a str, heading: &str) -> Vec<[&'a str; 3]> {
 fn every_column_is_told_with_its_unit_and_meaning() {
     let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/data.md");
     let document = std::fs::read_to_string(document).expect("the document is there");
+    let common = rows(&document, "every row");
     for table in Table::ALL {
         let told = rows(&document, table.name());
-        let wanted: Vec<(String, &str, &str)> =
-            table.columns().iter().map(|c| (format!("`{}`", c.name), c.unit, c.meaning)).collect();
+        let columns = table.columns().iter().map(|c| (format!("`{}`", c.name), c.unit, c.meaning));
+        let is_common = |(name, unit, meaning): &(String, &str, &str)| {
+            common.contains(&[name.as_str(), *unit, *meaning])
+        };
+        let wanted: Vec<(String, &str, &str)> = columns.filter(|c| !is_common(c)).collect();
         let told: Vec<(String, &str, &str)> = told
             .into_iter()
             .map(|[name, unit, meaning]| (name.to_owned(), unit, meaning))
