@@ -659,7 +659,8 @@ const RUN: Command = Command {
     examples: "\
 quell run home-link
 quell run home-link --duration 5s --seed 2
-quell run home-link --set topology.link.dsl.up.rate=1Mbit --set expect=[]
+quell run home-link --line 10/50 --kind dsl
+quell run home-link --set topology.link.dsl.up.buffer=50p --set expect=[]
 quell run mine.toml --repeat 5 --out runs
 sudo quell run home-link --kernel host      (this kernel, in real time)",
     fails: Fails::When("an expectation or a task failed or it was stopped"),

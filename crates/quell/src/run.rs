@@ -2,18 +2,20 @@
 
 use crate::failure::Failure;
 use crate::options::{Backend, Guest, Json, Place, refused};
+use crate::shape::LinePathArgs;
 use crate::text::say;
 use crate::{interrupt, kernel, progress, results, text};
 use clap::Args;
 use quell_experiment::run::lacking::{self, INSTEAD};
 use quell_experiment::run::{Carrier, Finished, GuestKernel, GuestOptions, Options};
-use quell_experiment::spec::{Experiment, WhoseKernel, load_file};
-use quell_experiment::{PrepareError, builtin, nearest, prepare, run_to_repeat};
+use quell_experiment::spec::{Experiment, WhoseKernel, load_file, set};
+use quell_experiment::{PrepareError, builtin, nearest, prepare, run_to_repeat, text_of};
 use quell_lab::cell::CellPlan;
 use quell_lab::host::congestion_asked;
 use quell_lab::kernel::{Series, congestion_controls};
 use quell_model::{KernelRecord, Manifest};
-use quell_units::Span;
+use quell_policy::{LinePath, TypedLine};
+use quell_units::{Rate, Span};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -32,6 +34,11 @@ pub struct RunArgs {
     /// Change any field, as topology.link.dsl.up.rate=1Mbit (repeatable)
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub changes: Vec<String>,
+    /// Your line in the place of the link `dsl`, up/down: 10/50 (Mbit/s), 512kbit/2Mbit or 50down/10up
+    #[arg(long, value_name = "UP/DOWN")]
+    pub line: Option<TypedLine>,
+    #[command(flatten)]
+    pub path: LinePathArgs,
     /// How long each measurement takes
     #[arg(long)]
     pub duration: Option<Span>,
@@ -95,9 +102,38 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     results::after_run(&finished, &experiment, args.report.as_deref(), args.json)
 }
 
+/// What `--line` changes: the link `dsl`, and a flood that is to be more than it carries.
+fn line_changes(args: &RunArgs) -> Result<Vec<String>, Failure> {
+    let path = args.path.path();
+    let Some(line) = args.line else {
+        return match path == LinePath::default() {
+            true => Ok(Vec::new()),
+            false => Err(Failure::usage("--kind, --rtt and --buffer go with --line UP/DOWN")),
+        };
+    };
+    let (name, text) = text_of(&args.experiment)?;
+    let has = |place: &str| set::get(&text, &format!("{place}.name")).is_some();
+    if !has("topology.link.dsl") {
+        return Err(Failure::usage(format!(
+            "--line changes the link `dsl`, which {name} does not have; \
+             change its own: --set topology.link.NAME.up.rate=10Mbit"
+        )));
+    }
+    if let Some(doubt) = line.doubt() {
+        eprint!("{}", text::lines("! ", &doubt, text::columns()));
+    }
+    let mut changes = path.changes(line.rates);
+    if has("load.flood") {
+        let flood = Rate::from_bps(line.rates.up.bps() / 10 * 32);
+        changes.push(format!("load.flood.rate=\"{flood}\""));
+    }
+    Ok(changes)
+}
+
 /// Runs an experiment; nothing is printed but how far it is.
 pub fn carried_out(args: &RunArgs) -> Result<(Finished, Experiment), Failure> {
-    let mut changes = args.changes.clone();
+    let mut changes = line_changes(args)?;
+    changes.extend(args.changes.iter().cloned());
     changes.extend(args.duration.map(|d| format!("duration=\"{d}\"")));
     changes.extend(args.repeat.map(|n| format!("repeat={n}")));
     changes.extend(args.seed.map(|n| format!("seed={n}")));

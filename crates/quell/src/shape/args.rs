@@ -253,7 +253,7 @@ pub struct RehearsalArgs {
 }
 
 /// What a line is like beside its rates.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct LinePathArgs {
     /// What sort of line it is, for what is not said: dsl, docsis, fibre or lte
     #[arg(long, value_name = "KIND")]

@@ -12,8 +12,9 @@ use crate::run::{RunArgs, carried_out, run};
 use crate::screen;
 use crate::text::{columns, document, hand_out, lines, say};
 pub use args::{
-    ApplyArgs, ChangeArgs, ConfirmArgs, ConfirmWithin, HoldArgs, ImportArgs, OffArgs, PersistArgs,
-    PlanArgs, ProveArgs, RecipeArgs, RecoverArgs, StateArgs, StatusArgs, TryArgs, WatchdogArgs,
+    ApplyArgs, ChangeArgs, ConfirmArgs, ConfirmWithin, HoldArgs, ImportArgs, LinePathArgs, OffArgs,
+    PersistArgs, PlanArgs, ProveArgs, RecipeArgs, RecoverArgs, StateArgs, StatusArgs, TryArgs,
+    WatchdogArgs,
 };
 use args::{ImportFormat, RehearsalArgs};
 pub use quell_act::WATCHDOG;
@@ -408,6 +409,8 @@ fn lab_run(
     RunArgs {
         experiment: "home-link".into(),
         changes,
+        line: None,
+        path: LinePathArgs::default(),
         duration,
         repeat: None,
         seed: None,

@@ -5,7 +5,7 @@
 //!   came = end + delay
 //! ```
 
-use super::support::{PING, QUIET, TestFolder, UDP, near, two_hosts};
+use super::support::{PING, QUIET, Results, TestFolder, UDP, near, two_hosts};
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -19,6 +19,28 @@ const HEADERS: usize = 14 + 20 + 8;
 /// Microseconds that a frame with so many bytes of payload takes at a rate in Mbit/s.
 fn bits_us(payload: usize, rate: f64) -> f64 {
     (payload + HEADERS) as f64 * 8.0 / rate
+}
+
+#[test]
+fn a_line_that_is_typed_takes_the_place_of_the_files_with_its_buffer_and_nothing_else_is_claimed() {
+    let folder = TestFolder::new();
+    let line = ["--line", "20/4", "--kind", "dsl", "--rtt", "40ms", "--buffer", "50ms"];
+    let run = ["run", "home-link", "--duration", "5s", "--json", "--only", "bulk"];
+    let output =
+        folder.quell(&[&run[..], &["--only", "unloaded", "--only", "flood"], &line].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in ["reversed?", "published figures are left out", "expectations are left out"] {
+        assert!(said.contains(words), "`{words}` should be in: {said}");
+    }
+    let results = Results { json: serde_json::from_slice(&output.stdout).expect("it is JSON") };
+    let quiet = 40.0 + (bits_us(56, 20.0) + bits_us(56, 4.0)) / 1e3;
+    near(results.number("unloaded", "ping", "rtt_ms.p50"), quiet, CLOCK_US / 1e3);
+    let full = results.number("bulk", "ping", "rtt_ms.p99");
+    assert!((80.0..92.0).contains(&full), "50 ms of buffer: {full}");
+    // Three times what the line carries, as in the file.
+    assert!(results.number("flood", "udp", "loss_ratio") > 0.5);
 }
 
 #[test]
