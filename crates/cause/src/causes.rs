@@ -142,7 +142,7 @@ pub const TABLE: &[Row] = &[
         severity: Severity::Note,
         why: "the path carries no more; a longer queue only adds delay",
         remedies: &[
-            "shape just below the rate of the line, so that the queue stands where it is kept short: `quell shape`",
+            "shape just below the rate of the line, so that packets wait where the queue is kept short: `quell shape`",
         ],
         source: "RFC 7567; TCP_INFO: rtt, min_rtt",
     },

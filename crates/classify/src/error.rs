@@ -8,8 +8,8 @@ use std::path::PathBuf;
 pub enum ClassifyError {
     /// The kernel was built without bpf(2).
     #[error(
-        "could not load the classifier: this kernel has no bpf(2) (CONFIG_BPF_SYSCALL is off); take the kernel's own \
-         hashing instead, which sees no hosts in tunnels, or a kernel that has it"
+        "could not load the classifier: this kernel has no bpf(2) (CONFIG_BPF_SYSCALL is off). Take a kernel that has it, or the kernel's own hashing, which sees no hosts in \
+         tunnels"
     )]
     Off,
     /// It takes programs, and none of them as a filter.
@@ -20,8 +20,8 @@ pub enum ClassifyError {
     NoFilter,
     /// The kernel does not let this process use it.
     #[error(
-        "could not load the classifier: the kernel lets only CAP_BPF and CAP_NET_ADMIN in its first user namespace load \
-         programs ({0}): be root, outside of a container; with the kernel locked down, nobody may"
+        "could not load the classifier: the kernel lets only CAP_BPF and CAP_NET_ADMIN in its first user namespace load programs ({0}). Be root, \
+         outside of a container. A kernel that is locked down lets nobody"
     )]
     NotAllowed(io::Error),
     /// The kernel refused the program or one of its maps.
@@ -105,7 +105,7 @@ mod tests {
         assert!(first(libc::ENOSYS).proves_no_program_loads());
         assert!(first(libc::EPERM).proves_no_program_loads());
         assert!(!first(libc::EINVAL).proves_no_program_loads());
-        assert!(first(libc::EPERM).to_string().contains("be root"));
+        assert!(first(libc::EPERM).to_string().contains("Be root"));
         let other = first(libc::ENOMEM).to_string();
         assert!(
             other.contains("two instructions by bpf(2)") && other.contains("memory"),

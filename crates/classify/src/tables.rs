@@ -203,7 +203,7 @@ impl Tables {
             None => Ok(self),
             Some(error) => Err(ClassifyError::Table {
                 tried: "use the classifier's tables".into(),
-                answer: format!("{error}: they are of another version of Quell; apply it anew"),
+                answer: format!("{error}: they are of another version of Quell; apply it again"),
             }),
         }
     }

@@ -103,7 +103,7 @@ impl ControlConnection {
         let stream = trusted(plan, plan.to, stop)?;
         let deadline = monotonic_ns() + PROOF_NS;
         let mut exchange = Exchange::new(&stream, Some(deadline), stop)?;
-        let when = "when it was told where streams come from";
+        let when = "when it heard where streams come from";
         let failed = |e| FlowError::from_exchange(e, plan.to, when, ANSWER_S);
         exchange.write(self.cookie.bytes()).map_err(failed)?;
         match exchange.read(&mut [0]) {
@@ -162,9 +162,9 @@ impl ControlConnection {
             wishes.token = self.token;
         }
         let frame = iperf3::frame(&parameters)
-            .map_err(|e| FlowError::Parameter(format!("the parameters can't be told: {e}")))?;
+            .map_err(|e| FlowError::Parameter(format!("the parameters can't be sent: {e}")))?;
         self.exchange(when, stop)?.write(&frame).map_err(|e| self.failed(e, when))?;
-        let when = "when it was told what to measure";
+        let when = "when it heard what to measure";
         match self.next(when, stop)? {
             State::CreateTokenStreams if self.token.is_some() => Ok(()),
             State::CreateStreams => {
@@ -288,7 +288,7 @@ impl ControlConnection {
             e => self.failed(e, when),
         };
         let frame = iperf3::frame(&ours())
-            .map_err(|e| FlowError::Parameter(format!("the results can't be told: {e}")))?;
+            .map_err(|e| FlowError::Parameter(format!("the results can't be sent: {e}")))?;
         exchange.write(&frame).map_err(failed)?;
         let mut length = [0; iperf3::LENGTH];
         exchange.read(&mut length).map_err(failed)?;

@@ -30,8 +30,8 @@ pub enum FlowError {
     Refused(SocketAddr),
     /// The server has other things to do, or does not want us.
     #[error(
-        "the server {0} is busy with another test, or does not let this client in (a `quell serve` has as many tests at once as its \
-         --max-tests and --max-tests-per-client say, and may want a --secret-file); try again when it is free"
+        "the server {0} is busy with another test, or does not let this client in. A `quell serve` has --max-tests and \
+         --max-tests-per-client tests at once, and may want a --secret-file. Try again when it is free"
     )]
     Busy(SocketAddr),
     #[error("the server {server} gave up: {}{}", code_text(*.code), errno_text(*.errno))]

@@ -103,7 +103,7 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
         }
         false => {
             imported.notes.push(
-                "The file has no raw values: what Flent put on its grid stands for them."
+                "The file has no raw values: what Flent put on its grid takes their place."
                     .to_owned(),
             );
             (of_grid(&document.x, document.results), 0.0)
@@ -193,14 +193,14 @@ fn note(imported: &mut Imported, means: &[String]) {
     let mut notes = Vec::new();
     if !means.is_empty() {
         notes.push(format!(
-            "{}: each round trip is netperf's mean of an interval and no packet; what was lost is not told, and none counts as lost.",
+            "{}: each round trip is netperf's mean of an interval and no packet; what was lost is unknown, and none counts as lost.",
             listed(means)
         ));
     }
     for (is_so, said) in [
         (
             any(|s| !s.packets.is_empty() && !s.two_clocks),
-            "Of pings Flent stores the answers: what was lost after the last one is not told.",
+            "Of pings Flent stores the answers: what was lost after the last one is unknown.",
         ),
         (
             any(|s| !s.flow.is_empty()),

@@ -64,8 +64,8 @@ fn by_device(records: Vec<Record>, nameless: Option<&str>) -> Result<NamedItems,
         {
             roots += 1;
             if roots > 1 {
-                let why = "this is a second root queue, and neither is said to be of a device: put the command above each output \
-                           (+ tc qdisc show dev eth0), or take the output of tc qdisc show, which names devices";
+                let why = "this is a second root queue, and neither names its device. Put the command above each output (+ tc qdisc show \
+         dev eth0), or take the output of tc qdisc show, which names devices";
                 return Err((line, why.into()));
             }
         }

@@ -77,12 +77,12 @@ fn links_in_documents_lead_somewhere() {
 
 #[test]
 fn documents_are_plain_english() {
-    none("documents", &prose::problems(&files(), include_str!("prose_to_mend.txt")));
+    none("documents", &prose::problems(&files()));
 }
 
 #[test]
 fn strings_that_users_read_are_plain_english() {
-    none("strings", &prose::problems_of_strings(&files(), include_str!("prose_to_mend.txt")));
+    none("strings", &prose::problems_of_strings(&files()));
 }
 
 /// Where the keys of an experiment file are defined, and whether they are written with `-` for `_`.

@@ -85,7 +85,7 @@ fn document(port: u16) -> Vec<u8> {
             host(2)
         );
         if n % 6 == 0 {
-            text += "<p>Text between pictures, as it stands on pages that people read.</p>\n";
+            text += "<p>Text between pictures, of the sort that people read.</p>\n";
         }
     }
     let _ = writeln!(text, "<link rel=\"stylesheet\" href=\"{}/style-2.css\">", host(1));

@@ -95,7 +95,7 @@ fn losses(session: &PathSession, hops: &PathHops) -> Vec<PathFinding> {
     if total.least_lost() == 0 {
         found.extend((total.unsure > 0).then(|| {
             let text = format!(
-                "of {} of {} probes to hop {end} nobody can know whether they were lost or late.",
+                "of {} of {} probes to hop {end} it is unknown whether they were lost or late.",
                 total.unsure, total.sent
             );
             PathFinding::new("loss-unknown", end, text)
@@ -137,7 +137,7 @@ fn losses(session: &PathSession, hops: &PathHops) -> Vec<PathFinding> {
     };
     let verb = if theirs.least_lost() > 0 { "grows" } else { "begins" };
     let text = format!(
-        "{} % are lost to hop {end}, {} % to hop {hop}: loss {verb} {place}, there or on the way back.",
+        "{} % are lost to hop {end}, {} % to hop {hop}: loss {verb} {place}, up or down.",
         loss(total),
         loss(theirs)
     );

@@ -36,7 +36,7 @@ const ENDLESS_NS: u64 = 100 * 365 * 86_400 * 1_000_000_000;
 #[serde(rename_all = "lowercase")]
 pub enum Method {
     Icmp,
-    /// STAMP over UDP, to `quell serve` or another reflector; tells the direction of losses and one-way delays
+    /// STAMP over UDP, to `quell serve` or another reflector; shows the direction of losses and one-way delays
     Udp,
     /// The handshake of a TCP connection; an open or closed port answers
     Tcp,

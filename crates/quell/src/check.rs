@@ -19,7 +19,7 @@ pub struct CheckArgs {
     /// Print the queues as the tc commands that would make them
     #[arg(long)]
     pub tc: bool,
-    /// Change a field first, as `quell run --set` does (repeatable)
+    /// Change a field first, like `quell run --set` (repeatable)
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub changes: Vec<String>,
     #[command(flatten)]

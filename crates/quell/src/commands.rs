@@ -43,7 +43,7 @@ quell path --method tcp example.org:443     (what a connection meets)
 quell path --flows 8 example.org            (links side by side, by flow)
 quell path -6 example.org --tos EF -w trip  (kept; then: quell path -r trip)
 quell path example.org -c 5 --json | jq .mtu",
-        notes: "Needs no rights, but to see whether DSCP and ECN arrive (root, or setcap cap_net_raw+ep). All packets of a flow have \
+        notes: "Needs no rights, except to see whether DSCP and ECN arrive (root, or setcap cap_net_raw+ep). All packets of a flow have \
                 the same ports, so that one path is shown and not a mixture. A hop that answers less than those behind it limits its \
                 answers: nothing is lost there.",
         fails: Fails::When("the host did not answer"),
@@ -63,7 +63,7 @@ quell flow 192.0.2.7 --save           (then: quell show, quell plot)
 quell flow 192.0.2.7 -J               (as iperf3 -J prints it)
 quell flow 192.0.2.7 --rpm            (responsiveness, both directions)
 quell flow https://example.org --rpm",
-        notes: "There runs quell serve or iperf3 -s. Options that iperf3 has too mean the same. Ctrl-C ends it and sums up, \
+        notes: "The other end runs quell serve or iperf3 -s. Options of iperf3 mean the same. Ctrl-C ends it and sums up, \
                 a second one ends at once. What was measured until a test broke off is shown.\n\n\
                 --rpm measures responsiveness, in round trips a minute under load: first down, then up. The server is `quell serve \
                 --web`, or any of draft-ietf-ippm-responsiveness. docs/web.md tells more.",
@@ -132,8 +132,7 @@ quell trace slow.pcap
 quell trace slow.pcap --connection 3
 zcat old.pcap.gz | quell trace - --json",
         notes: "Packets are numbered as `tcpdump --number -r FILE` does. Capture at the end that sends, if you can: there \
-                the times between an ACK and what follows it are the sender's own. Of a capture that breaks off, what was \
-                read until then is told.",
+                the times between an ACK and what follows it are the sender's own. Of a capture that breaks off, what was read until then is shown.",
         fails: Fails::When("the capture breaks off"),
         call: calls!(trace::TraceArgs, trace::trace),
         ..of(Group::Measure)
@@ -169,8 +168,8 @@ quell tree eth0 --over 10s --svg eth0.svg
 ssh router tc -s -d qdisc show | quell tree --from -
 quell tree --from outputs.txt --all
 quell tree eth0 --dot | dot -Tsvg > eth0.svg",
-        notes: "Of what is alike one is shown, with the number and the sum of the others; --all shows each. An IFB stands below the \
-                filter that feeds it. A `!` marks what will go wrong, and below the tree it is told. Reading needs no rights.\n\n\
+        notes: "Of queues that are alike one is shown, with the number and the sum of the others; --all shows \
+                each. An IFB is drawn below the filter that feeds it. A `!` marks what will go wrong; the reason is below the tree. Reading needs no rights.\n\n\
                 With --from, outputs follow each other in any order, as text or JSON, prompts and blank lines between. Those of \
                 tc class and tc filter don't name their device: leave the command above them (as `set -x` prints it), or name \
                 the device.",
@@ -201,21 +200,20 @@ quell shape plan --dev eth0 --up 9.5Mbit --host 192.0.2.7 --host 192.0.2.8
 quell shape plan --dev eth0 --line 10/50 --policy host-fair
 quell shape plan --dev eth0 --file policy.toml --json
 quell shape plan --dev eth0 --tree queues.toml",
-        notes: "Where nothing is named, CAKE: it finds the hosts by itself, also behind address translation. With --host, host-fair: \
-                an equal share of what is used for each, three tiers by DSCP in it, fair flows in each; --policy host-fair alone finds the hosts by their addresses. What comes is queued \
-                too, on an IFB. docs/shaping.md tells of all policies.",
+        notes: "The default is CAKE: it finds the hosts by itself, also behind address translation. With --host, host-fair: \
+                an equal share for each, three tiers by DSCP in it, fair flows in each. --policy host-fair alone finds the hosts by their addresses. What is received is queued too, on an IFB. docs/shaping.md tells of all policies.",
         call: calls!(shape::PlanArgs, shape::plan),
         ..of(Group::Act)
     },
     Command {
         name: "shape apply",
-        about: "Do it, in one piece: all as wanted, or all as it was",
+        about: "Do it: all or nothing",
         examples: "\
 quell shape apply --dev eth0 --line 10/50 --host 192.0.2.7 --host 192.0.2.8
 quell shape apply --dev eth0 --tree queues.toml --confirm-within 60s
 quell shape apply --dev eth0 --up 9.5Mbit --host 192.0.2.7 --replace",
-        notes: "First all is tried in a namespace of its own. What was there is written down before the first step, and a process \
-                that has no terminal brings it back when a step is refused, this program is killed, or nobody confirms in time.",
+        notes: "Everything is tried in a separate namespace first. What was there is written down before the first step. A second process brings it back when a step is refused, \
+         this program is killed, or nobody confirms in time.",
         fails: Fails::When(
             "others' queues are in the way, there is no way back, or somebody is changing the same",
         ),
@@ -229,8 +227,8 @@ quell shape apply --dev eth0 --up 9.5Mbit --host 192.0.2.7 --replace",
 quell shape change ann --up 20Mbit --down 100Mbit
 quell shape change ann --dev eth0 --down 100Mbit --down-floor 10Mbit
 quell shape change ann --down 10Mbit --confirm-within 60s",
-        notes: "Where classes are made as subscribers come, one class is changed, each way, if it is there, and no packet of anybody is lost; of \
-                the others nothing is read. `quell shape apply` with the policy file leads back to what that says.",
+        notes: "Where classes are made as subscribers come, one class is changed in each direction, if it is there. No packet \
+         of anybody is lost, and nothing of the others is read. `quell shape apply` with the policy file leads back to what that says.",
         fails: Fails::When(
             "nothing of Quell's is in force there, it waits to be confirmed, or somebody is changing the same",
         ),
@@ -252,7 +250,7 @@ quell shape change ann --down 10Mbit --confirm-within 60s",
         notes: "What somebody has put there since stays. Where a queue has the name of Quell's and is not as it was left, nothing is \
                 done before --replace or --keep says what is to become of it.",
         fails: Fails::When(
-            "nothing there is Quell's, it is not known whose something is, or somebody is changing the same",
+            "nothing there is Quell's, it is unknown who made something, or somebody is changing the same",
         ),
         call: calls!(shape::OffArgs, shape::off),
         ..of(Group::Act)
@@ -261,8 +259,8 @@ quell shape change ann --down 10Mbit --confirm-within 60s",
         name: "shape status",
         about: "What is in force, and what passed through it",
         examples: "quell shape status\nquell shape status --dev eth0\nquell shape status --watch\nquell shape status --watch=5s --json\nquell shape status --json | jq .shaped[0].queues",
-        notes: "With --watch, and without a terminal or with --json: a block or a line of JSON for each reading. How long packets wait CAKE \
-                says; of others it is what waits by what goes.",
+        notes: "--watch prints a block for each reading where there is no terminal, and a line of JSON with \
+                --json. CAKE reports how long packets wait; for other queues it is the backlog divided by the rate.",
         fails: Fails::When("a change is unfinished, or queues are no longer as applied"),
         call: calls!(shape::StatusArgs, shape::status),
         ..of(Group::Act)
@@ -272,8 +270,7 @@ quell shape change ann --down 10Mbit --confirm-within 60s",
         about: "Make classes for subscribers as they come",
         prints: Prints::Program,
         examples: "quell shape hold --dev eth0 --stand-by",
-        notes: "`quell shape apply` starts it where classes are made when their subscriber is there; it ends with `quell shape off`. Should \
-                it die, those who have classes keep them, and `apply` starts it anew.",
+        notes: "`quell shape apply` starts it where classes are made when their subscriber is there; it ends with `quell shape off`. If it dies, those who have classes keep them, and `apply` starts it again.",
         fails: Fails::When("somebody does it already, or no class on the interface comes and goes"),
         call: calls!(shape::HoldArgs, shape::hold),
         ..of(Group::Act)
@@ -290,10 +287,10 @@ quell shape change ann --down 10Mbit --confirm-within 60s",
     },
     Command {
         name: "shape prove",
-        about: "Load the line both ways: does it pass the queues, and hold?",
+        about: "Load the line: does it pass the queues, and hold?",
         examples: "quell shape prove --dev eth0 --to far.example.org\nquell shape prove --dev eth0 --in-lab",
-        notes: "Needs a `quell serve` beyond the line. More that arrives than the rate allows is a queue that does not shape; more \
-                than the queue counted went around it: by another interface, or a path in hardware. Where \
+        notes: "Needs a `quell serve` beyond the line. If more arrives than the rate allows, the queue does not shape. If more arrives than the queue \
+                counted, it went around it: by another interface, or a path in hardware. Where \
                 nothing waits in the queue it is unknown whether it is the narrowest place.",
         fails: Fails::When("the rate does not hold, or something goes around the queue"),
         call: calls!(shape::ProveArgs, shape::prove),
@@ -307,8 +304,7 @@ quell shape recipe --line 10/50 --for openwrt
 quell shape recipe --line 10/50 --for openwrt --dev pppoe-wan > sqm
 quell shape recipe --line 10/50 --for networkd --dev enp1s0 --no-try
 quell shape recipe --line 10/50 --policy tiers --for tc > shape.sh",
-        notes: "For machines on which Quell will never run. The queues are tried in the lab first, as by `quell shape try`; what was \
-                found stands above them in comments, as does what the target can't say. OpenWrt and networkd have CAKE only; tc has \
+        notes: "For machines on which Quell will never run. The queues are tried in the lab first, as by `quell shape try`; results are in comments above them, and what the target can't say. OpenWrt and networkd have CAKE only; tc has \
                 all policies. Nothing of this machine is touched.",
         fails: Fails::When("a measurement in the lab did not come to its end"),
         call: calls!(shape::RecipeArgs, shape::recipe),
@@ -321,7 +317,7 @@ quell shape recipe --line 10/50 --policy tiers --for tc > shape.sh",
         examples: "\
 quell shape import sqm /etc/config/sqm > policy.toml
 quell shape import libreqos ShapedDevices.csv > policy.toml",
-        notes: "What the file says and a policy can't is named in comments at its top.",
+        notes: "Comments at the top name what a policy can't express.",
         call: calls!(shape::ImportArgs, shape::import),
         ..of(Group::Act)
     },
@@ -350,7 +346,7 @@ quell tune plan --role transfer --rate 1Gbit --rtt 100ms --prove lab",
     },
     Command {
         name: "tune apply",
-        about: "Set them, now and for the next boot, in one piece",
+        about: "Set them, now and for the next boot: all or none",
         examples: "\
 quell tune apply --role transfer --rate 10Gbit --rtt 100ms
 quell tune apply --role latency --confirm-within 5min
@@ -372,7 +368,7 @@ quell tune apply --role transfer --rate 1Gbit --rtt 100ms --prove 192.0.2.7",
     },
     Command {
         name: "tune status",
-        about: "Tell what is set, and what somebody has changed since",
+        about: "Show what is set, and what somebody has changed since",
         examples: "quell tune status\nquell tune status --json | jq .settings",
         fails: Fails::When("something is no longer as it was set, or is unfinished"),
         call: calls!(tune::StatusArgs, tune::status),
@@ -441,9 +437,8 @@ quell lab check home-link --tc --set topology.link.dsl.up.rate=5Mbit",
         about: "A shell on a host of the topology",
         prints: Prints::Program,
         examples: "quell lab shell home-link b",
-        notes: "It needs a terminal; for a script, quell lab exec. A guest's shell sees this machine's files; what it \
-                writes is lost or refused, and it is no sandbox: root in there can do to these files what you can \
-                (docs/lab.md).",
+        notes: "It needs a terminal; for a script, quell lab exec. A guest's shell sees this machine's files; what it writes is lost or refused. It is no sandbox: root in there \
+         can do to these files what you can (docs/lab.md).",
         fails: Fails::AsProgram,
         call: calls!(lab::ShellArgs, lab::shell),
         ..of(Group::Experiment)
@@ -458,7 +453,7 @@ quell lab exec home-link a --with 'server: iperf3 -s -1' -- iperf3 -c {server}
 quell lab exec home-link a --with 'server: python3 -m http.server' \\
     --after 1min -- \\
     curl -s -o /dev/null -w '%{time_total}' http://{server}:8000/",
-        notes: "{NAME} stands for the IPv4 address of the host NAME, {NAME/6} for its IPv6 address. What the program writes to files of a guest \
+        notes: "{NAME} becomes the IPv4 address of the host NAME, {NAME/6} for its IPv6 address. What the program writes to files of a guest \
                 (/tmp, /dev/shm, /run) is lost when it ends: have it print what is to be kept, as \"tcpdump -w - > FILE\" does.",
         fails: Fails::AsProgram,
         call: calls!(lab::ExecArgs, lab::exec),
@@ -475,7 +470,7 @@ quell lab exec home-link a --with 'server: python3 -m http.server' \\
     },
     Command {
         name: "lab kernel info",
-        about: "Tell about it: version, options, size, when it was built",
+        about: "Show its version, options, size, and when it was built",
         examples: "quell lab kernel info\nquell lab kernel info --json | jq .version",
         fails: Fails::When("there is none"),
         call: calls!(kernel::InfoArgs, kernel::info),
@@ -495,7 +490,7 @@ quell lab exec home-link a --with 'server: python3 -m http.server' \\
         about: "Pack it into a file, to carry it to other machines",
         prints: Prints::Text,
         examples: "quell lab kernel export lab.kernel\nquell lab kernel import lab.kernel          (on another machine)",
-        notes: "Built once, it serves a whole class: the same version of Quell on the same kind of machine takes it. The same kernel \
+        notes: "The same version of Quell on the same kind of machine takes it. The same kernel \
                 gives the same bytes.",
         call: calls!(kernel::ExportArgs, kernel::export),
         ..of(Group::Experiment)

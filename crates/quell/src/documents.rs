@@ -15,7 +15,7 @@ use std::process::{ExitCode, Stdio};
 
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// The command, for example ping or shape apply; quell itself where absent
+    /// The command, for example ping or shape apply; by default quell itself
     pub command: Vec<String>,
     /// Write all pages into this folder instead, made where it is absent
     #[arg(long, value_name = "FOLDER", conflicts_with = "command")]

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 /// Where it is written.
 #[derive(Debug, Args)]
 pub struct Output {
-    /// File to write; standard output where absent, or with -
+    /// File to write; by default, or with -, standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -57,7 +57,7 @@ pub struct PlainArgs {
 pub struct FlentArgs {
     #[command(flatten)]
     pub run: RunName,
-    /// Which measurement, as bulk.ping.0; needed where there are several, as a file of Flent holds one
+    /// Which measurement, for example bulk.ping.0: a file of Flent holds one
     #[arg(long = "measurement", alias = "cell", value_name = "SCENARIO.PROBE.REPEAT")]
     pub cell: Option<String>,
     /// File to write, as home.flent.gz, or - for standard output

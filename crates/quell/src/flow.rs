@@ -57,10 +57,10 @@ pub struct FlowArgs {
     /// How long: 10, 500ms, 2min
     #[arg(short, long, value_name = "TIME", default_value = "10", value_parser = seconds)]
     pub time: Span,
-    /// So many bytes instead, all streams together: 100M, 1GiB
+    /// Number of bytes instead of a time, of all streams together: 100M, 1GiB
     #[arg(short = 'n', long, value_name = "SIZE", value_parser = size, conflicts_with = "time")]
     pub bytes: Option<u64>,
-    /// So many blocks or datagrams (-l) instead: 1000, 10K
+    /// Number of blocks or datagrams (-l) instead of a time: 1000, 10K
     #[arg(short = 'k', long = "blockcount", value_name = "N", value_parser = size, conflicts_with_all = ["time", "bytes"])]
     pub blocks: Option<u64>,
     /// Time at the start that does not count
@@ -75,7 +75,7 @@ pub struct FlowArgs {
     /// Bytes of each write or datagram [default: 1M for TCP, what fits in a packet for UDP]
     #[arg(short, long, value_name = "SIZE", value_parser = size)]
     pub length: Option<u64>,
-    /// Socket buffers, which bound the window: 256K, 4M
+    /// Size of the socket buffers, which limits the window: 256K, 4M
     #[arg(short, long, value_name = "SIZE", value_parser = size)]
     pub window: Option<u64>,
     /// Maximum segment size of TCP in bytes, of the connection to the server too
@@ -87,10 +87,10 @@ pub struct FlowArgs {
     /// Congestion control; a list gives each stream its own: cubic,bbr
     #[arg(short = 'C', long, value_name = "NAME[,NAME]", value_delimiter = ',')]
     pub congestion: Vec<String>,
-    /// DSCP: a number (0x2e is hexadecimal, 056 octal), or a name as EF, CS1, AF41
+    /// DSCP: a number (0x2e is hexadecimal, 056 octal), or a name: EF, CS1, AF41 …
     #[arg(long, value_name = "DSCP", conflicts_with = "tos")]
     pub dscp: Option<Dscp>,
-    /// TOS byte: a number (0x10 is hexadecimal, 020 octal), or a name as EF, low-delay
+    /// TOS byte: a number (0x10 is hexadecimal, 020 octal), or a name: EF, low-delay …
     #[arg(short = 'S', long, value_name = "TOS")]
     pub tos: Option<Tos>,
     /// The two ECN bits of each datagram (for TCP they are negotiated: sysctl net.ipv4.tcp_ecn)
@@ -102,7 +102,7 @@ pub struct FlowArgs {
     /// Time between reports; 0 for none but the last
     #[arg(short, long, value_name = "TIME", default_value = "1", value_parser = seconds)]
     pub interval: Span,
-    /// Tell which window the rate needs, and whether the socket got it (TCP)
+    /// Show which window the rate needs, and whether the socket got it (TCP)
     #[arg(long, conflicts_with = "udp")]
     pub bdp: bool,
     /// No pings beside the load
@@ -117,25 +117,25 @@ pub struct FlowArgs {
     /// Device to send by
     #[arg(long, value_name = "DEVICE")]
     pub bind_dev: Option<String>,
-    /// Own port of the first stream; the next ones have the next
+    /// Own port of the first stream; the others use the next ones
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub cport: Option<u16>,
-    /// Datagrams are not cut up on the way (DF); what is larger than the path's packets is refused
+    /// Datagrams are not fragmented (DF); what is larger than the path's MTU is refused
     #[arg(long, requires = "udp")]
     pub dont_fragment: bool,
-    /// The payload is digits, again and again, and not random: what a link that compresses makes small
+    /// The payload is repeated digits instead of random bytes, so that a link can compress it
     #[arg(long)]
     pub repeating_payload: bool,
-    /// Datagrams have numbers of 64 bits: beyond 2^32 of them
+    /// Datagrams have 64-bit numbers, for more than 2^32 of them
     #[arg(long = "udp-counters-64bit", requires = "udp")]
     pub udp_counters_64bit: bool,
-    /// How long a connection may take to come about; a bare number is milliseconds [default: 10s]
+    /// How long connecting may take; a bare number is milliseconds [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = milliseconds)]
     pub connect_timeout: Option<Span>,
-    /// End when nothing came for so long where the server sends; a bare number is milliseconds
+    /// End when the server sent nothing for this time; a bare number is milliseconds
     #[arg(long, value_name = "TIME", value_parser = milliseconds)]
     pub rcv_timeout: Option<Span>,
-    /// End when nothing of what was sent is acknowledged for so long (TCP); a bare number is milliseconds
+    /// End when nothing was acknowledged for this time (TCP); a bare number is milliseconds
     #[arg(long, value_name = "TIME", value_parser = milliseconds, conflicts_with = "udp")]
     pub snd_timeout: Option<Span>,
     /// CPU to run on; a second one is for an iperf3 server
@@ -144,7 +144,7 @@ pub struct FlowArgs {
     /// Unit of rates: k, m, g, t for bits, K, M, G, T for bytes a second
     #[arg(short = 'f', long, value_name = "UNIT")]
     pub format: Option<figures::Unit>,
-    /// Say first what is at work: version, host, kernel
+    /// Print version, host and kernel first
     #[arg(short = 'V', long)]
     pub verbose: bool,
     /// A text before each line
@@ -153,10 +153,10 @@ pub struct FlowArgs {
     /// The time before each line, in a format of strftime(3) [default format: "%c "]
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = lines::STAMP, value_name = "FORMAT")]
     pub timestamps: Option<String>,
-    /// Print to the end of this file
+    /// Append the output to this file
     #[arg(long, value_name = "FILE")]
     pub logfile: Option<PathBuf>,
-    /// Print what the server printed, too
+    /// Print also what the server printed
     #[arg(long)]
     pub get_server_output: bool,
     /// A text that is part of the results (-J)
@@ -168,7 +168,7 @@ pub struct FlowArgs {
     pub family: Family,
     #[command(flatten)]
     pub secret: crate::options::SecretFile,
-    /// Nothing on the wire but iperf3's own protocol
+    /// Only iperf3's own protocol
     #[arg(long, conflicts_with = "secret_file")]
     pub iperf3: bool,
     /// Keep it as a run, for `quell show`, `plot` and `open`
@@ -179,13 +179,13 @@ pub struct FlowArgs {
     /// Measure responsiveness instead: round trips a minute while the line is full. HOST may be http://HOST or https://HOST
     #[arg(long)]
     pub rpm: bool,
-    /// With --rpm: believe the server of this certificate, or those that this authority vouches for (PEM)
+    /// With --rpm: accept this certificate, or those of this authority (PEM)
     #[arg(long, value_name = "FILE", requires = "rpm", conflicts_with = "insecure")]
     pub ca: Option<PathBuf>,
-    /// With --rpm: believe any certificate, as that of `quell serve --web`
+    /// With --rpm: accept any certificate, for example that of `quell serve --web`
     #[arg(long, requires = "rpm")]
     pub insecure: bool,
-    /// Send the figures to the page of the server (`quell serve --web`), where they stand among those of browsers
+    /// Send the figures to the page of the server (`quell serve --web`), beside those of browsers
     #[arg(long)]
     pub web: bool,
     /// Also CPU, counters, times between arrivals

@@ -25,7 +25,7 @@ pub struct ImportArgs {
     /// The files; each becomes a run
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Which program wrote them; found out where absent
+    /// Which program wrote them; by default it is found out
     #[arg(long, value_enum, value_name = "PROGRAM")]
     pub from: Option<ToolName>,
     #[command(flatten)]
@@ -209,7 +209,7 @@ fn tell(file: &Path, imported: &Imported, folder: &Path) {
     imported.notes.iter().for_each(|note| sentence(note));
     imported.left_out.iter().for_each(|left| sentence(&format!("Left out: {left}")));
     if imported.started_s.and_then(time).is_none() {
-        sentence("It has no starting time that could be read; the run stands at 1970.");
+        sentence("It has no starting time that could be read; the run is dated 1970.");
     }
     println!("run     {}", folder.display());
     let name = folder.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());

@@ -13,7 +13,7 @@ pub struct Keeping {
     /// Keep it as a run, for `quell show`, `plot` and `open`
     #[arg(long)]
     pub save: bool,
-    /// The same, and call the run so
+    /// The same, with this name for the run
     #[arg(short = 'w', long, value_name = "NAME")]
     pub write: Option<String>,
     #[command(flatten)]

@@ -49,7 +49,7 @@ pub struct InfoArgs {
 /// Where the kernel comes from.
 #[derive(Debug, Clone, Args)]
 pub struct Source {
-    /// Source of the kernel: a tree or a tarball; Debian's linux-source-6.1 where absent
+    /// Source of the kernel: a tree or a tarball; by default Debian's linux-source-6.1
     #[arg(long, value_name = "PATH")]
     pub source: Option<PathBuf>,
     /// Which series of kernels, by Debian's package linux-source-SERIES: 6.1, the usual one, or 6.12

@@ -28,7 +28,7 @@ const LOST: &str = "Files here are this machine's; what you write is lost or ref
 pub struct ShellArgs {
     #[command(flatten)]
     pub lab: LabPlace,
-    /// The host; the first one where absent
+    /// The host; by default the first one
     pub host: Option<String>,
 }
 
@@ -41,7 +41,7 @@ pub struct ExecArgs {
     /// A program to run beside it, as 'HOST: COMMAND' (repeatable)
     #[arg(long = "with", value_name = "HOST: COMMAND")]
     pub with: Vec<String>,
-    /// Show what the programs of --with print as they print it; else their last words, where something fails
+    /// Show the output of the programs of --with; by default only its end, and only where something fails
     #[arg(long)]
     pub show_with: bool,
     /// How long after the programs of --with it starts
@@ -62,7 +62,7 @@ pub struct LabPlace {
     /// What carries the traffic: the guest kernel or this machine's
     #[arg(long, value_enum, default_value_t = Backend::Guest)]
     pub kernel: Backend,
-    /// Time as it passes here, not virtual time (always so in a shell)
+    /// Real time, not virtual time (always so in a shell)
     #[arg(long)]
     pub real_time: bool,
     /// Also pass on this variable of the environment (repeatable). Without it: PATH, HOME, USER, LOGNAME, SHELL, TERM,
@@ -186,8 +186,8 @@ fn folder(kernel: Backend) -> Result<PathBuf, Failure> {
     })?;
     match OWN.into_iter().find(|own| folder.starts_with(own)) {
         Some(own) if kernel == Backend::Guest => Err(Failure::usage(format!(
-            "programs start in the current folder, {}, and a guest does not see it: it has {own} of its own; \
-             go to another folder (as: cd /), or do without the guest: --kernel host",
+            "programs start in the current folder, {}, and a guest does not see it: it has {own} of its own. Go to another folder (cd /), or do without the guest: \
+         --kernel host",
             folder.display()
         ))),
         _ => Ok(folder),

@@ -65,10 +65,10 @@ pub struct Look {
     /// Another title
     #[arg(long)]
     pub title: Option<String>,
-    /// Where the names of lines stand
+    /// Where the legend is
     #[arg(long, value_enum)]
     pub legend: Option<Place>,
-    /// Width and height in CSS pixels (96 to an inch), as 800x400; words that need more room make it higher
+    /// Width and height in CSS pixels (96 to an inch), for example 800x400; long text makes it higher
     #[arg(long, value_name = "WxH", value_parser = size)]
     pub size: Option<(u32, u32)>,
     /// Logarithmic axes of values
@@ -79,7 +79,7 @@ pub struct Look {
     pub dpi: u32,
 }
 
-/// Where the names of lines stand.
+/// Where the legend is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Place {
     /// Above
@@ -122,7 +122,7 @@ impl Look {
     }
 }
 
-/// Pixels of a PNG to an inch, unless told: suits screens.
+/// Pixels of a PNG to an inch, by default: suits screens.
 pub const USUAL_DPI: u32 = 192;
 
 /// How a figure is written.

@@ -17,7 +17,7 @@ pub struct OpenArgs {
     pub runs: RunNames,
     #[command(flatten)]
     pub comparing: Comparing,
-    /// File to write, or - for standard output; report.html in the run's folder where absent, of several runs compare.html in the folder of runs
+    /// File to write, or - for standard output; by default report.html in the run's folder, of several runs compare.html in the folder of runs
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Only write the file
@@ -52,7 +52,7 @@ pub fn open(args: &OpenArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The page, and where it is written unless told otherwise.
+/// The page, and where it is written by default.
 fn page(args: &OpenArgs) -> Result<(String, PathBuf), Failure> {
     let RunNames { runs, place } = &args.runs;
     let part = &args.comparing.part;

@@ -65,7 +65,7 @@ pub fn refused(path: &Path, option: &str, why: &str) -> Failure {
 
 #[derive(Debug, Args)]
 pub struct RunName {
-    /// The run: its name or folder; the latest where absent
+    /// The run: its name or folder; by default the latest
     pub run: Option<String>,
     #[command(flatten)]
     pub place: Place,
@@ -73,7 +73,7 @@ pub struct RunName {
 
 #[derive(Debug, Args)]
 pub struct RunNames {
-    /// The runs: names or folders; the latest where absent
+    /// The runs: names or folders; by default the latest
     #[arg(value_name = "RUN")]
     pub runs: Vec<String>,
     #[command(flatten)]

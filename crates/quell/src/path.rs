@@ -63,7 +63,7 @@ pub struct PathArgs {
     /// Flows, each with a port of its own: shows routers that spread traffic over several links
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub flows: u16,
-    /// Own port of the first flow, the others count up from it
+    /// Own port of the first flow; the others use the next ones
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub from_port: Option<u16>,
     /// Time between probes of a hop
@@ -78,7 +78,7 @@ pub struct PathArgs {
     /// Bytes of payload, 12 at least
     #[arg(short, long, value_name = "BYTES", default_value_t = 56, value_parser = clap::value_parser!(u32).range(12..=65_000))]
     pub size: u32,
-    /// TOS byte or traffic class: a number, or a name as EF, CS1, low-delay
+    /// TOS byte or traffic class: a number, or a name: EF, CS1, low-delay …
     #[arg(long, value_name = "TOS", default_value = "0")]
     pub tos: Tos,
     /// The two ECN bits of the TOS byte
@@ -87,7 +87,7 @@ pub struct PathArgs {
     /// Most hops
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u8).range(1..))]
     pub max_hops: u8,
-    /// Do not ask how large packets may be and whether marks arrive: nothing but equal probes is sent
+    /// Do not measure the MTU and whether marks arrive: send nothing but equal probes
     #[arg(long)]
     pub no_survey: bool,
     #[command(flatten)]

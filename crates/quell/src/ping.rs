@@ -30,7 +30,7 @@ const LISTED: u64 = 4;
 pub enum PingMethod {
     /// ICMP echo
     Icmp,
-    /// STAMP over UDP, to `quell serve` or another reflector; tells the direction of losses and one-way delays
+    /// STAMP over UDP, to `quell serve` or another reflector; shows the direction of losses and one-way delays
     Udp,
     /// The handshake of a TCP connection; an open or closed port answers
     Tcp,
@@ -58,16 +58,16 @@ pub struct PingArgs {
     /// Bytes of payload (UDP: at least 44)
     #[arg(short, long, value_name = "BYTES", default_value = "56", value_parser = quell_ping::size)]
     pub size: u32,
-    /// TOS byte or traffic class: a number, or a name as EF, CS1, low-delay
+    /// TOS byte or traffic class: a number, or a name: EF, CS1, low-delay …
     #[arg(long, value_name = "TOS", default_value = "0")]
     pub tos: Tos,
-    /// The same by its DSCP: a number from 0 to 63, or a name as EF, CS1, AF41
+    /// The same by its DSCP: a number from 0 to 63, or a name: EF, CS1, AF41 …
     #[arg(long, value_name = "DSCP", conflicts_with = "tos")]
     pub dscp: Option<Dscp>,
-    /// For how many hops packets live
+    /// How many hops packets may take (TTL)
     #[arg(short = 'H', long, value_name = "HOPS", value_parser = clap::value_parser!(u8).range(1..))]
     pub ttl: Option<u8>,
-    /// Packets are not cut up on the way (DF); what is larger than the path's packets is refused
+    /// Packets are not fragmented (DF); what is larger than the path's MTU is refused
     #[arg(short = 'M', long)]
     pub dont_fragment: bool,
     /// The two ECN bits of the TOS byte
@@ -95,28 +95,28 @@ pub struct PingArgs {
     /// Sum up a run that was kept, instead of pinging: its name, a part of it, or `last`
     #[arg(short, long, value_name = "RUN", conflicts_with_all = ["hosts", "streams", "save", "write", "plain", "quiet", "count", "duration", "file", "generate"])]
     pub read: Option<String>,
-    /// Print only the hosts that answered, one a line; without -c, 4 packets each
+    /// Print only the hosts that answered, one per line; without -c, 4 packets each
     #[arg(short, long, conflicts_with_all = ["json", "plain", "read"])]
     pub alive: bool,
     /// Print only the hosts that did not
     #[arg(short, long, conflicts_with_all = ["json", "plain", "read", "alive"])]
     pub unreachable: bool,
-    /// A line a stream every so often, and none a packet; a bare number is seconds
+    /// One line per stream at this interval instead of one per packet; a bare number is seconds
     #[arg(short = 'Q', long, value_name = "TIME", value_parser = seconds, conflicts_with_all = ["json", "plain", "quiet", "alive", "unreachable"])]
     pub summaries: Option<Span>,
     /// The wall clock before each line, in seconds since 1970
     #[arg(short = 'D', long)]
     pub wall_clock: bool,
-    /// Tell for how long in all a host did not answer
+    /// Show for how long in all a host did not answer
     #[arg(long)]
     pub outage: bool,
-    /// A line a packet also on a terminal
+    /// One line per packet also on a terminal
     #[arg(long)]
     pub plain: bool,
     /// Only the summary
     #[arg(short, long, conflicts_with_all = ["plain", "json"])]
     pub quiet: bool,
-    /// Print JSON: one document at the end, or with =lines an object for each packet as it goes
+    /// Print JSON: one document at the end, or with =lines an object for each packet as it comes
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "document", value_name = "FORM")]
     pub json: Option<JsonForm>,
     /// From this come the exact sending times

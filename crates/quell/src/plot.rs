@@ -21,7 +21,7 @@ use std::process::ExitCode;
 pub struct PlotArgs {
     #[command(flatten)]
     pub runs: RunNames,
-    /// Which figure; the one that suits the run best where absent
+    /// Which figure; by default the one that suits the run best
     #[arg(long)]
     pub figure: Option<String>,
     /// List the figures that there is data for
@@ -33,7 +33,7 @@ pub struct PlotArgs {
     pub period: Period,
     #[command(flatten)]
     pub look: Look,
-    /// File to write: .png, .svg or .pdf; an SVG in the run's folder where absent
+    /// File to write: .png, .svg or .pdf; by default an SVG in the run's folder
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

@@ -26,7 +26,7 @@ const MOST_SIZES: usize = 10_000;
 pub struct RrArgs {
     /// The server: HOST, HOST:PORT, ADDRESS, [IPv6]:PORT
     pub host: String,
-    /// Bytes of each write and of the reply: a list, with ranges, as 1,64,700..740
+    /// Bytes of each write and of the reply: a list, with ranges: 1,64,700..740
     #[arg(long, default_value = "1,64,512,1448,4096")]
     pub sizes: Sizes,
     /// Calls of each size
@@ -71,7 +71,7 @@ pub enum Pattern {
 /// When TCP_QUICKACK is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Quick {
-    /// Once, when the connection stands
+    /// Once, when there is a connection
     Once,
     /// Again after each receive
     Rearmed,

@@ -31,7 +31,7 @@ impl From<PrepareError> for Failure {
 pub struct RunArgs {
     /// Name of a built-in experiment, a file, or the folder of a run to repeat
     pub experiment: String,
-    /// Change any field, as topology.link.dsl.up.rate=1Mbit (repeatable)
+    /// Change any field: topology.link.dsl.up.rate=1Mbit (repeatable)
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub changes: Vec<String>,
     /// Your line in the place of the link `dsl`, up/down: 10/50 (Mbit/s), 512kbit/2Mbit or 50down/10up
@@ -45,10 +45,10 @@ pub struct RunArgs {
     /// How often each measurement is made, each time with another seed
     #[arg(long)]
     pub repeat: Option<u32>,
-    /// From this comes all randomness
+    /// All randomness comes from this number
     #[arg(long, allow_negative_numbers = true, value_parser = seed)]
     pub seed: Option<u64>,
-    /// Measurements side by side; as many as CPUs where absent (one on the host's kernel)
+    /// Measurements side by side; by default as many as CPUs (one on the host's kernel)
     #[arg(long)]
     pub jobs: Option<usize>,
     /// Only these scenarios (repeatable)
@@ -58,7 +58,7 @@ pub struct RunArgs {
     pub place: Place,
     /// What carries the traffic: the guest kernel (virtual time) or this machine's (real time)
     ///
-    /// As the experiment says where absent, which is mostly the guest's.
+    /// The default is what the experiment says, mostly the guest's.
     #[arg(long, value_enum)]
     pub kernel: Option<Backend>,
     #[command(flatten)]

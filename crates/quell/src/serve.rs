@@ -24,7 +24,7 @@ const LAST_WORDS: Duration = Duration::from_millis(300);
 
 #[derive(Debug, Args)]
 pub struct ServeArgs {
-    /// Address to serve at; 0.0.0.0 for all of IPv4, :: for all there are; one of a link with its device, as fe80::1%eth0 [default: 127.0.0.1]
+    /// Address to serve at; 0.0.0.0 for all of IPv4, :: for all; an address of one link with its device: fe80::1%eth0 [default: 127.0.0.1]
     #[arg(long, value_name = "ADDRESS", value_parser = crate::host::own)]
     pub bind: Option<SocketAddr>,
     /// Port to serve at, with TCP and UDP; 0 for any
@@ -32,7 +32,7 @@ pub struct ServeArgs {
     pub port: u16,
     #[command(flatten)]
     pub secret: crate::options::SecretFile,
-    /// End after the first test, or a second after the first client's calls; what is under way then is let end, and nothing new is taken
+    /// End after the first test, or a second after the first client's calls; what is under way then may end, and nothing new is accepted
     #[arg(short = '1', long)]
     pub one_off: bool,
     /// End by itself after this time
@@ -44,10 +44,10 @@ pub struct ServeArgs {
     /// Most tests at once of one client: an IPv4 address, or an IPv6 /64
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub max_tests_per_client: u16,
-    /// Most streams of one test, each way
+    /// Most streams of one test, in each direction
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=128))]
     pub max_streams: u16,
-    /// Most payload that is sent and taken in all, shared by those who are there [default: no limit]
+    /// Highest rate of payload, sent and received, of all clients together [default: no limit]
     #[arg(long, value_name = "RATE")]
     pub max_rate: Option<Rate>,
     /// The same for one client: an IPv4 address, or an IPv6 /64 [default: no limit]
@@ -56,7 +56,7 @@ pub struct ServeArgs {
     /// Longest time of a test, from when its data begins to flow
     #[arg(long, value_name = "TIME", default_value = "1h")]
     pub max_time: Span,
-    /// Serve this home: hosts of the networks that this machine is in, on all its addresses, and nobody else
+    /// Serve only hosts of the networks that this machine is in, on all its addresses
     #[arg(long, conflicts_with = "bind")]
     pub home: bool,
     /// Serve a page that measures from a browser: http://ADDRESS:PORT/
@@ -65,7 +65,7 @@ pub struct ServeArgs {
     /// A name by which browsers may ask for the page, beside addresses and names such as nas or nas.local
     #[arg(long, value_name = "NAME", requires = "web")]
     pub web_name: Vec<String>,
-    /// What the server shows over TLS: its certificate, and behind it those up to an authority (PEM); without it one that it makes itself
+    /// Certificate for TLS, followed by those up to an authority (PEM); by default the server makes its own
     #[arg(long, value_name = "FILE", requires_all = ["web", "key"])]
     pub certificate: Option<PathBuf>,
     /// The certificate's key (PEM)

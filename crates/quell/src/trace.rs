@@ -39,7 +39,7 @@ pub fn trace(args: &TraceArgs) -> Result<ExitCode, Failure> {
             let read = outcome.report.packets;
             let name = name(&args.file);
             Err(Failure::check(format!(
-                "{name}: {error}; the {read} packets before it are told above"
+                "{name}: {error}; the {read} packets before it are shown above"
             )))
         }
     }

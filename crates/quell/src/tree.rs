@@ -27,22 +27,22 @@ const SCALE: f32 = 2.0;
 
 #[derive(Debug, Args)]
 pub struct TreeArgs {
-    /// A device, with the IFBs that it feeds; all devices where absent
+    /// A device, with the IFBs that it feeds; by default all devices
     pub device: Option<String>,
     /// What tc -s -d qdisc, class and filter show printed, as text or with -j; `-` for standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["watch", "over"])]
     pub from: Option<PathBuf>,
-    /// Read again and again, and show amounts per second
+    /// Read repeatedly, and show amounts per second
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "1s",
           conflicts_with_all = ["svg", "png", "dot", "over"])]
     pub watch: Option<Span>,
     /// Watch for this time first, and show amounts per second
     #[arg(long, value_name = "TIME")]
     pub over: Option<Span>,
-    /// Show each one of what is alike
+    /// Show also the queues and classes that are alike
     #[arg(long)]
     pub all: bool,
-    /// Show options that nobody chose, too
+    /// Show also options with their default values
     #[arg(long)]
     pub details: bool,
     /// Draw it as SVG; `-` for standard output
@@ -54,7 +54,7 @@ pub struct TreeArgs {
     /// Width of the picture, in CSS pixels
     #[arg(long, value_name = "PIXELS", default_value_t = 960, value_parser = clap::value_parser!(u32).range(200..=8000))]
     pub width: u32,
-    /// Write it for Graphviz; to standard output where no file is given
+    /// Write it for Graphviz; by default to standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub dot: Option<PathBuf>,
     #[command(flatten)]
@@ -158,7 +158,7 @@ fn named(hierarchy: &Hierarchy, device: &str, name: &str) -> Result<usize, Failu
         let known: Vec<&str> =
             hierarchy.devices.iter().take(12).map(|device| device.name.as_str()).collect();
         Failure::usage(format!(
-            "{name} tells nothing of {device}; it tells of {}",
+            "{name} has nothing of {device}; it has {}",
             if known.is_empty() { "no device".to_owned() } else { known.join(", ") }
         ))
     })

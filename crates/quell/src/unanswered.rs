@@ -4,8 +4,8 @@
 pub fn left_unanswered(packets: u64) -> Option<String> {
     (packets > 0).then(|| {
         format!(
-            "Of those without an answer the server left unanswered {packets} or less, by what its other answers say, as a `quell serve` does beyond its \
-             --max-rate, and where its socket has no room: those were lost on no way, and how many of the others were is not known exactly.",
+            "Up to {packets} of the missing replies were not lost: the server left them unanswered, because of its \
+         --max-rate or a full socket. So the number of lost packets is not known exactly.",
         )
     })
 }

@@ -25,7 +25,7 @@ pub fn day() -> &'static str {
 pub fn long() -> String {
     let linked = if cfg!(target_feature = "crt-static") { "static" } else { "dynamic" };
     let commit = match COMMIT {
-        "" if cfg!(debug_assertions) => "not told (a debug build)",
+        "" if cfg!(debug_assertions) => "unknown (a debug build)",
         "" => "unknown (built outside of git)",
         commit => commit,
     };

@@ -60,7 +60,7 @@ const ALL: [Entry; 15] = [
     ),
     entry(
         "totals",
-        "goodput of all flows each way, and ping, a line for each scenario",
+        "goodput of all flows in each direction, and ping, a line for each scenario",
         totals::figure,
         Some(totals::streams_of),
     ),
@@ -91,7 +91,7 @@ const ALL: [Entry; 15] = [
     entry("rtt-box", "round-trip time by scenario, as boxes", rtt::boxes, Some(rtt::streams_of)),
     entry(
         "goodput-time",
-        "goodput over time, stacked by flow, a panel each way",
+        "goodput over time, stacked by flow, a panel for each direction",
         goodput::figure,
         Some(goodput::streams_of),
     ),
@@ -103,7 +103,7 @@ const ALL: [Entry; 15] = [
     ),
     entry(
         "one-way",
-        "one-way delays over time, a panel each way",
+        "one-way delays over time, a panel for each direction",
         one_way::figure,
         Some(one_way::streams_of),
     ),

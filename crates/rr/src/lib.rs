@@ -48,7 +48,8 @@ pub enum RrError {
     NoAnswer { to: SocketAddr, waited: quell_units::Span, answered: bool },
     /// It serves, but the measurement was over before the first call could begin.
     #[error(
-        "{to} had a connection and its first, uncounted call ready only after {waited}, when the measurement was over: no call was made; the path or a queue held them up that long"
+        "{to}: the connection and the first, uncounted call took {waited}, longer than the measurement, so no call was \
+         made. The path or a queue held them up that long"
     )]
     OpenedTooLate { to: SocketAddr, waited: quell_units::Span },
     /// Something else listens there, or the server takes no more.
@@ -60,8 +61,8 @@ pub enum RrError {
     Gone { to: SocketAddr, calls: u64, why: String },
     /// It answers, or goes on answering, so slowly that nobody would wait for the end.
     #[error(
-        "{to} is slow: {calls} calls and what was waited for beside them took {spare} longer in all than 5 s each, so that no more were made; \
-         --patience waits longer, --sizes and --calls ask for less"
+        "{to} is slow: {calls} calls, and the waiting beside them, took {spare} longer than 5 s each. So no more were \
+         made; --patience waits longer, --sizes and --calls ask for less"
     )]
     Slow { to: SocketAddr, calls: u64, spare: quell_units::Span },
     #[error("{0}")]

@@ -243,7 +243,7 @@ impl Display for ServeEvent {
                 }
             }
             Self::Told { session, client, why } => {
-                write!(f, "#{session} {client}: told how this end sees the path")?;
+                write!(f, "#{session} {client}: asked how this end sees the path")?;
                 match why {
                     Some(why) => write!(f, "; {why}"),
                     None => Ok(()),
@@ -262,7 +262,8 @@ impl Display for ServeEvent {
             ),
             Self::Missing { events } => write!(f, "{events} events not written"),
             Self::Stopped { sessions, reflected } => {
-                write!(f, "stopped after {sessions} sessions and {reflected} reflected packets")
+                let s = if *sessions == 1 { "" } else { "s" };
+                write!(f, "stopped after {sessions} session{s} and {reflected} reflected packets")
             }
         }
     }

@@ -31,8 +31,8 @@ pub enum PrivilegeError {
     NoUser(String),
     /// Nobody else can be taken here, and who stays is root outside too.
     #[error(
-        "this user namespace has no user `{0}` to become, and its root is the machine's: start it outside of the namespace, in one that \
-         maps more users (unshare --map-auto), or as another user than root"
+        "this user namespace has no user `{0}` to become, and its root is the machine's. Start it outside of the \
+         namespace, in one with more users (unshare --map-auto), or not as root"
     )]
     Root(String),
     /// The kernel refused.

@@ -114,13 +114,12 @@ enum Translation {
     Hidden(String),
 }
 
-const UNSEEN: &str =
-    "whether addresses are translated here only root can see; if so, hosts are told apart by marks";
+const UNSEEN: &str = "whether addresses are translated here only root can see; if so, hosts are distinguished by marks";
 
-const NOTED: &str = "addresses are translated here: a table of nftables notes in connections' marks whose they are, so that IPv4 hosts are told apart \
-     both ways; --hosts-by address leaves that out";
+const NOTED: &str = "addresses are translated here: a table of nftables marks connections by host, so that IPv4 hosts are \
+         distinguished in both directions; --hosts-by address leaves that out";
 
-const HIDDEN: &str = "hosts can't be told apart where this machine translates their addresses";
+const HIDDEN: &str = "hosts can't be distinguished where this machine translates their addresses";
 
 /// How hosts are told apart where nobody said how and the kernel tracks connections; `down`: what comes is shaped too.
 fn translation(down: bool) -> Translation {
@@ -202,13 +201,13 @@ pub fn look_inside(all: &mut LinePolicy, tunnel: Option<&str>) -> Option<String>
             all.found =
                 Some(HostDetection { by: Some(HostsBy::Inside), ..HostDetection::default() });
             Some(format!(
-                "{said}hosts and flows inside of them are told apart by Quell's classifier, all others by CAKE itself; \
+                "{said}hosts and flows inside of them are distinguished by Quell's classifier, all others by CAKE itself; \
                  --hosts-by address leaves tunnels to CAKE as well"
             ))
         }
         Err(why) => {
             all.found = None;
-            asked.then(|| format!("CAKE can't be told what is inside of tunnels here: {why}"))
+            asked.then(|| format!("CAKE can't learn what is inside of tunnels here: {why}"))
         }
     }
 }

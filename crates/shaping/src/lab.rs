@@ -40,8 +40,8 @@ fn home_link(
     });
     if line.up.max(line.down) > FASTEST {
         return Err(ShapingError::usage(format!(
-            "a line of {} Mbit/s is more than the lab tries in a person's time: take --line with at most {FASTEST} each way, where the \
-             same subscribers, hosts and tiers share less",
+            "a line of {} Mbit/s is more than the lab tries in a person's time. Take --line with at most {FASTEST} in each \
+         direction: the same subscribers, hosts and tiers share less",
             String::from(line)
         )));
     }
@@ -121,7 +121,7 @@ fn stand_in(all: &LinePolicy, policy: PolicyName, said: &mut Vec<String>) -> Lin
         all.subscribers.truncate(STAND_INS.len());
     }
     for ((one, with), name) in all.subscribers.iter_mut().zip(STAND_INS).zip(["a", "b"]) {
-        said.push(format!("host {name} stands for {}", one.name));
+        said.push(format!("host {name} plays {}", one.name));
         let prefixes = with.iter().filter_map(|text| (*text).to_owned().try_into().ok());
         one.prefixes = prefixes.collect();
     }

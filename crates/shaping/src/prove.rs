@@ -129,7 +129,7 @@ pub fn prove(
         let after = counters(&mut kernel, &log)?;
         let (Some(before), Some(after)) = (before.get(&queue), after.get(&queue)) else {
             return Err(ShapingError::check(format!(
-                "the queue for what goes {way} is not there any more; quell shape status tells"
+                "the queue for what goes {way} is gone; see quell shape status"
             )));
         };
         let loaded = Loaded {

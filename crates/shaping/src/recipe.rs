@@ -127,7 +127,7 @@ pub fn recipe(
     }
     if policy == PolicyName::Cake && all.found.is_some_and(|found| found.by() == HostsBy::Inside) {
         return Err(ShapingError::usage(format!(
-            "what is in tunnels can't be told apart for {name}: what looks into them is a program that Quell loads. Leave --hosts-by out"
+            "what is in tunnels can't be distinguished for {name}: what looks into them is a program that Quell loads. Leave --hosts-by out"
         )));
     }
     let traits = traits(target, named)?;
@@ -156,7 +156,7 @@ pub fn recipe(
         recipe.said.insert(
             0,
             format!(
-                "{} stands for what leads to the internet there; --dev names another",
+                "{} is taken for the interface that leads to the internet there; --dev names another",
                 wish.device
             ),
         );
@@ -256,7 +256,9 @@ fn for_networkd(wish: &TargetQueues) -> Result<Recipe, ShapingError> {
         pieces.push(Piece { place, text: netdev });
         let place = format!("/etc/systemd/system/shape-{device}.service");
         pieces.push(Piece { place, text: service(wish, tree)? });
-        said.push(format!("networkd makes {ifb} but can't feed it, having no filters, nor say of CAKE that it stands"));
+        said.push(format!(
+            "networkd makes {ifb} but can't feed it, having no filters, nor say of CAKE that it is"
+        ));
         said.push("behind the line (`ingress`): the service does both with tc".into());
     }
     said.push("then: networkctl reload".into());

@@ -50,8 +50,7 @@ pub enum TreeError {
     },
     /// A filter without a catch-all where the rest is dropped.
     #[error(
-        "queue `{queue}`: {kind} drops each packet that no filter matches: add a last filter that matches \
-         everything, like {{ kind = \"flow\", mode = \"hash\", keys = [\"src\", \"dst\", \"proto\", \"proto-src\", \
+        "queue `{queue}`: {kind} drops each packet that no filter matches. Add a last filter that matches everything: {{ kind = \"flow\", mode = \"hash\", keys = [\"src\", \"dst\", \"proto\", \"proto-src\", \
          \"proto-dst\"] }} or {{ kind = \"matchall\", class = … }}, on protocol all"
     )]
     NoCatchAll {

@@ -31,8 +31,8 @@ pub fn answers(host: &HostFacts) -> Vec<HandbookAnswer> {
         ),
         answer(
             "net.ipv4.tcp_timestamps = 0",
-            "10 Gbit/s goes round TCP's sequence numbers in 3.4 s; only timestamps tell an old segment from a new one (PAWS, RFC 7323, section 5), and the \
-             12 bytes are 0.8 % of a packet",
+            "10 Gbit/s goes round TCP's sequence numbers in 3.4 s. Only timestamps tell an old segment from a new one (PAWS, \
+         RFC 7323, section 5); the 12 bytes are 0.8 % of a packet",
             "1, the default",
         ),
         answer(

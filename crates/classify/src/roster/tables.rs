@@ -94,7 +94,7 @@ fn prefix_of(key: &TrieKey<[u32; 5]>) -> Option<Prefix> {
 fn other_version(what: &str) -> ClassifyError {
     ClassifyError::Table {
         tried: "use the tables of subscribers".into(),
-        answer: format!("{what}: they are of another version of Quell; apply it anew"),
+        answer: format!("{what}: they are of another version of Quell; apply it again"),
     }
 }
 

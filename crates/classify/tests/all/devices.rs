@@ -269,6 +269,6 @@ fn who_may_not_load_programs_is_told_what_it_takes() {
         let error = refused_with_no_more_than(capability);
         assert!(error.proves_no_program_loads(), "{error}");
         let not_allowed = matches!(error, ClassifyError::NotAllowed(_));
-        assert!(!not_allowed || error.to_string().contains("be root"), "{error}");
+        assert!(!not_allowed || error.to_string().contains("Be root"), "{error}");
     }
 }

@@ -8,7 +8,7 @@ pub(super) const CHECK: Check = Check {
     evidence: "the 5-tuple at both ends (--peer)",
     rule: "they differ",
     severity: Severity::Note,
-    why: "a translation stands between, and forgets idle connections",
+    why: "a translation is between the ends, and forgets idle connections",
     remedies: &["keepalives below the timeout of that state"],
     source: "RFC 5382",
     look,

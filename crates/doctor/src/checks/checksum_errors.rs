@@ -8,7 +8,7 @@ pub(super) const CHECK: Check = Check {
     rule: "more than 4, and 10 an hour",
     severity: Severity::Serious,
     why: "they are dropped; what damages packets beyond the link's own check is memory, an offload or a middlebox",
-    remedies: &["switch checksum offload off at both ends by turns and look again; then cables, memory, what stands between"],
+    remedies: &["switch checksum offload off at both ends by turns and look again; then cables, memory, and every device between"],
     source: "tcp(7); Documentation/networking/checksum-offloads.rst",
     look,
 };

@@ -4,7 +4,7 @@ pub(super) const CHECK: Check = Check {
     name: "clamped-mss",
     group: CheckGroup::Path,
     title: "the other end takes smaller segments than the path would",
-    evidence: "TCP_INFO snd_mss against the path MTU; the MSS that one end told and the other heard (--peer)",
+    evidence: "TCP_INFO snd_mss against the path MTU; the MSS that one end sent and the other received (--peer)",
     rule: "more than 100 bytes below what fits, on a connection that moved 100 kB",
     severity: Severity::Note,
     why: "more packets for the same data; a tunnel or a firewall clamps the MSS, or the other end's MTU is smaller",

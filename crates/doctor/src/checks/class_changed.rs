@@ -8,7 +8,7 @@ pub(super) const CHECK: Check = Check {
     rule: "every packet of a class came back with another",
     severity: Severity::Note,
     why: "what relies on its class, as calls do, is treated as everything else behind the hop that changes it",
-    remedies: &["find the hop that rewrites the field (quell path); agree on classes with whoever runs it"],
+    remedies: &["find the hop that rewrites the field (quell path); agree on classes with its operator"],
     source: "RFC 2474; RFC 8100",
     look,
 };

@@ -3,7 +3,7 @@ use super::prelude::*;
 pub(super) const CHECK: Check = Check::of_cause(
     Cause::MtuBlackHole,
     CheckGroup::Path,
-    "connections whose full-sized segments are sent again and again; TCPMTUPSuccess; UDP of several sizes with DF and TCP, both ways (--peer)",
+    "connections whose full-sized segments are sent again and again; TCPMTUPSuccess; UDP of several sizes with DF and TCP, in both directions (--peer)",
     look,
 );
 

@@ -5,7 +5,8 @@ pub(super) const CHECK: Check = Check {
     group: CheckGroup::Path,
     title: "packets are lost on the way",
     evidence: "20 small packets of each of 20 flows, and the other end's count of them (--peer)",
-    rule: "2 % of them, those left out that were sent before a first one of their flow was answered; flows that lose most beside others that do not are a bad member of equal paths, and don't count",
+    rule: "2 % of them, without those sent before the first answer of their flow. Flows that lose most beside others that \
+         lose none are a bad member of equal paths, and don't count",
     severity: Severity::Warning,
     why: "each loss halves the rate of a classic sender; calls break up",
     remedies: &["find the hop with quell path; where a queue on that way is full, give it an AQM (quell shape)"],
@@ -37,10 +38,10 @@ fn look(facts: &Facts<'_>) -> CheckResult {
         (there + more_there, back + more_back)
     });
     let says = match (there, back) {
-        (0, 0) => "packets are lost; on which way, nothing tells",
-        (there, back) if there >= 4 * back => "packets are lost on the way there",
-        (there, back) if back >= 4 * there => "packets are lost on the way back",
-        _ => "packets are lost on both ways",
+        (0, 0) => "packets are lost; the direction is unknown",
+        (there, back) if there >= 4 * back => "packets are lost on the way to the host",
+        (there, back) if back >= 4 * there => "packets are lost on the way from the host",
+        _ => "packets are lost in both directions",
     };
     let mut finding = CHECK
         .finding(format!("the path to {}", peer.host), says)

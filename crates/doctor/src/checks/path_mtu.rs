@@ -4,7 +4,7 @@ pub(super) const CHECK: Check = Check {
     name: "path-mtu",
     group: CheckGroup::Path,
     title: "large packets fare differently by protocol",
-    evidence: "UDP of several sizes with DF, and 64 kB of TCP, both ways; ICMP echo of the same sizes there and back (--peer)",
+    evidence: "UDP of several sizes with DF, and 64 kB of TCP, in both directions; ICMP echo of the same sizes (--peer)",
     rule: "one passes, the other of the same size does not",
     severity: Severity::Note,
     why: "somewhere a hop treats them differently",
@@ -54,6 +54,6 @@ fn of_echo(ends: &BothEnds, path: &str) -> Option<Finding> {
         CHECK
             .finding(format!("{path} and back"), CHECK.title)
             .saw(Evidence::amount("ICMP echo up to", icmp.into(), "bytes comes back", "ICMP"))
-            .saw(Evidence::amount("UDP up to", udp.into(), "bytes arrives both ways", "quell serve"))
+            .saw(Evidence::amount("UDP up to", udp.into(), "bytes arrives in both directions", "quell serve"))
     })
 }

@@ -74,7 +74,7 @@ pub(super) fn percent(part: u64, all: u64) -> f64 {
 pub(super) fn unseen(facts: &Facts<'_>) -> CheckResult {
     match facts.now.hardware_unseen.first() {
         Some(why) if facts.devices()?.any(|(device, _)| device.is_hardware()) => Err(why.clone()),
-        _ => Ok(CheckOutcome::NotApplicable("no device here tells of it".to_owned())),
+        _ => Ok(CheckOutcome::NotApplicable("no device here reports it".to_owned())),
     }
 }
 

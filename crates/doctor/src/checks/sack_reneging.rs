@@ -8,7 +8,7 @@ pub(super) const CHECK: Check = Check {
     rule: "any, and 1 an hour",
     severity: Severity::Warning,
     why: "all of it has to be sent again after a timeout; the receiver is out of memory, or a middlebox invents acknowledgements",
-    remedies: &["look at the receiver's memory and at what stands between"],
+    remedies: &["look at the receiver's memory and at the devices between"],
     source: "RFC 2018, section 8; Documentation/networking/snmp_counter.rst, TCPSACKReneging",
     look,
 };

@@ -7,7 +7,8 @@ pub(super) const CHECK: Check = Check {
     evidence: "net.ipv4.tcp_sack, tcp_timestamps, tcp_window_scaling",
     rule: "any of them 0",
     severity: Severity::Serious,
-    why: "without window scaling no more than 64 kB is in flight; without SACK each loss costs a round trip; without timestamps old segments can be taken for new ones above 1 Gbit/s",
+    why: "without window scaling at most 64 kB is in flight; without SACK each loss costs a round trip; without \
+         timestamps old segments pass for new ones above 1 Gbit/s",
     remedies: &["1 for all three; the SACK weaknesses of 2019 are mended in every kernel that is kept"],
     source: "RFC 7323; RFC 2018; fasterdata.es.net",
     look,

@@ -114,16 +114,13 @@ fn loss_is_told_by_the_way_on_which_it_is() {
         let peer = PeerReport { host: OTHER.to_owned(), flows: flows.collect(), ends };
         looked(peer, &["path-loss"]).into_iter().map(|finding| finding.says).next()
     };
-    let told = |way: &str| Some(format!("packets are lost on {way}"));
+    let told = |way: &str| Some(format!("packets are lost {way}"));
     assert_eq!(said(20, Some((20, 20))), None);
-    assert_eq!(said(18, Some((20, 18))), told("the way there"));
-    assert_eq!(said(18, Some((20, 20))), told("the way back"));
-    assert_eq!(said(16, Some((20, 18))), told("both ways"));
+    assert_eq!(said(18, Some((20, 18))), told("on the way to the host"));
+    assert_eq!(said(18, Some((20, 20))), told("on the way from the host"));
+    assert_eq!(said(16, Some((20, 18))), told("in both directions"));
     for strange in [None, Some((20, 900))] {
-        assert!(
-            said(18, strange).is_some_and(|says| says.contains("nothing tells")),
-            "{strange:?}"
-        );
+        assert!(said(18, strange).is_some_and(|says| says.contains("is unknown")), "{strange:?}");
     }
     // What was never on the path is no loss of it: the first four of each flow waited on this host for a neighbour's address.
     let late = |answered: u32, arrived: (u32, u32)| {
@@ -135,10 +132,10 @@ fn loss_is_told_by_the_way_on_which_it_is() {
         found.into_iter().map(|finding| finding.says).next()
     };
     assert_eq!(late(16, (16, 16)), None);
-    assert_eq!(late(14, (16, 16)), told("the way back"));
+    assert_eq!(late(14, (16, 16)), told("on the way from the host"));
     // Where all flows lose most, no member of equal paths is the bad one.
-    assert_eq!(said(0, None), Some("packets are lost; on which way, nothing tells".to_owned()));
-    assert_eq!(said(4, Some((20, 4))), told("the way there"));
+    assert_eq!(said(0, None), Some("packets are lost; the direction is unknown".to_owned()));
+    assert_eq!(said(4, Some((20, 4))), told("on the way to the host"));
     // Some flows that lose all are another check's; and one packet of 400 is nothing.
     let mut member = flows();
     member[3].answered = 0;
@@ -339,12 +336,12 @@ fn what_the_other_end_left_unanswered_is_no_loss_of_the_path() {
     assert_eq!(said(12, Some(8)), [CheckOutcome::Fine, CheckOutcome::Fine]);
     assert_eq!(said(2, Some(18)), [CheckOutcome::Fine, CheckOutcome::Fine]);
     let some = said(12, Some(4));
-    assert_eq!(some[0].findings()[0].says, "packets are lost on the way back");
+    assert_eq!(some[0].findings()[0].says, "packets are lost on the way from the host");
     // It does not know how many.
     let unknown = said(12, None);
     assert!(unknown[0].findings().is_empty(), "{unknown:?}");
     assert!(format!("{:?}", unknown[0]).contains("left unanswered"), "{unknown:?}");
     // More than came there can't be.
     let lies = said(12, Some(9));
-    assert!(lies[0].findings().is_empty() || lies[0].findings()[0].says.contains("nothing tells"));
+    assert!(lies[0].findings().is_empty() || lies[0].findings()[0].says.contains("is unknown"));
 }

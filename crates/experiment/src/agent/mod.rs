@@ -45,7 +45,7 @@ pub enum AgentError {
     Output(std::io::Error),
     #[error("an agent {0}")]
     System(#[from] SysError),
-    #[error("an agent was told to {0}")]
+    #[error("an agent was asked to {0}")]
     Order(&'static str),
 }
 

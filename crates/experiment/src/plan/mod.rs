@@ -164,8 +164,7 @@ fn place(
         }
         _ if !queue.filter.is_empty() => {
             return Err(PlanError::Other(format!(
-                "{place}: `filter` is for what comes in, with direction = \"in\", and stands alone; \
-                 a queue has filters of its own"
+                "{place}: `filter` is for what comes in, with direction = \"in\", and needs no queue; a queue has filters of its own"
             )));
         }
         (Some(tree), None) => (Tree::from(tree.clone()), Vec::new()),

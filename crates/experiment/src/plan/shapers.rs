@@ -33,8 +33,8 @@ impl fmt::Display for NotBelow {
         let way = if self.incoming { "in at" } else { "out by" };
         write!(
             f,
-            "{scenarios}: the queue for what goes {way} {on} lets {rate} through, and the line `{line}` carries {carries}: \
-             packets wait in the line's buffer, as if nothing were shaped; give it less than the line, as rate = \"96% of link {line}.{direction}\""
+            "{scenarios}: the queue for what goes {way} {on} lets {rate} through, and the line `{line}` carries {carries}. \
+         Packets wait in the line's buffer, as if nothing were shaped. Give it less than the line: rate = \"96% of link {line}.{direction}\""
         )
     }
 }
@@ -220,7 +220,7 @@ to = "server"
             ))
         };
         assert!(incoming("7.5Mbit").is_empty());
-        assert!(incoming("9Mbit")[0].ends_with("as rate = \"96% of link dsl.down\""));
+        assert!(incoming("9Mbit")[0].ends_with(": rate = \"96% of link dsl.down\""));
         assert!(incoming("9Mbit")[0].contains(
             "goes in at router:wan lets 9Mbit through, and the line `dsl` carries 8Mbit"
         ));

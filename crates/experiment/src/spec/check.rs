@@ -105,7 +105,7 @@ fn names(experiment: &Experiment, problems: &mut Vec<String>) {
     }
     if experiment.probe.iter().any(|p| p.name() == CellId::TOGETHER) {
         problems.push(format!(
-            "probe `{}`: this name stands for all probes together; give it another",
+            "probe `{}`: this name means all probes together; give it another",
             CellId::TOGETHER
         ));
     }

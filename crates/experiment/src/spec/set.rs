@@ -100,7 +100,7 @@ fn set(item: &mut Item, keys: &[&str], value: Value) -> Result<(), String> {
         return in_table(table, key, rest, value);
     }
     let table = item.as_table_like_mut().ok_or_else(|| {
-        format!("`{key}` can't be set: what stands before it is a value with nothing inside")
+        format!("`{key}` can't be set: what is before it is a value with nothing inside")
     })?;
     put(table, key, rest, value)
 }

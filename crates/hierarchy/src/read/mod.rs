@@ -44,8 +44,8 @@ pub enum ReadError {
     },
     /// Nothing in it is of `tc`.
     #[error(
-        "nothing in it is what tc prints: give the output of tc -s -d qdisc show, tc -s -d class show dev DEV and tc -s -d filter show \
-         dev DEV, one after the other, as text or with -j"
+        "nothing in it is what tc prints. Give the output of `tc -s -d qdisc show`, `tc -s -d class show dev DEV` and \
+         `tc -s -d filter show dev DEV`, one after the other, as text or with -j"
     )]
     Nothing,
 }

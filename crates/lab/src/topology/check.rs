@@ -44,8 +44,8 @@ pub enum TopologyError {
     #[error("{place}: `{node}` has no link and so no address")]
     NoAddress { place: String, node: String },
     #[error(
-        "tunnel `{tunnel}` ends on the host `{host}`: a host has one address, so the tunnel's own packets would go through it; put \
-         a router before the host, and let the tunnel end there"
+        "tunnel `{tunnel}` ends on the host `{host}`: a host has one address, so the tunnel's own packets would go through it. Put a router before the host, and let \
+         the tunnel end there"
     )]
     TunnelOnHost { tunnel: String, host: String },
     #[error(
@@ -54,8 +54,8 @@ pub enum TopologyError {
     )]
     IdleTunnel { tunnel: String, end: String },
     #[error(
-        "the tunnels `{a}` and `{b}` are of one kind and have the same ends, so that nothing tells their packets apart: make one of \
-         them a GRE or WireGuard tunnel, or take one of them away"
+        "the tunnels `{a}` and `{b}` are of one kind and have the same ends, so nothing distinguishes their packets. Make one of them a GRE or \
+         WireGuard tunnel, or take one away"
     )]
     TunnelsAlike { a: String, b: String },
     #[error("a topology needs {0}")]
@@ -196,7 +196,7 @@ fn add_link(
             return Err(TopologyError::BadLine {
                 link: link.name.clone(),
                 direction: "both",
-                why: "`both` stands for `up` and `down`; give either it or them".into(),
+                why: "`both` is `up` and `down` at once; give either it or them".into(),
             });
         }
         (None, up, down) => {
@@ -283,12 +283,12 @@ fn check_line(link: &str, direction: &'static str, line: &Line) -> Result<(), To
         _ => {}
     }
     if line.delay.is_some_and(|delay| delay > LONGEST_DELAY) {
-        return bad(
-            "`delay` is at most 30min: what is under way for 1h, there and back, counts as lost",
-        );
+        return bad("`delay` is at most 30min: a round trip of 1h counts as lost");
     }
     if line.jitter.is_some() && line.delay.is_none_or(|d| d < line.jitter.unwrap_or(d)) {
-        return bad("`jitter` varies the delay either way, so `delay` must be at least as large");
+        return bad(
+            "`jitter` makes the delay shorter as well as longer, so `delay` must be at least as large",
+        );
     }
     if line.reorder.is_some() && line.delay.is_none() {
         return bad("`reorder` lets packets skip the delay, so it needs a `delay`");

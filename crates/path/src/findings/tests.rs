@@ -130,7 +130,7 @@ fn what_nobody_knows_of_is_no_loss() {
     };
     let (kinds, said) = unsure(20, 40, 0);
     assert_eq!(kinds, [("loss-unknown", Some(3))]);
-    assert!(said[0].text.starts_with("of 40 of 60 probes to hop 3 nobody can know"));
+    assert!(said[0].text.starts_with("of 40 of 60 probes to hop 3 it is unknown"));
     // One that is lost places no others.
     assert_eq!(unsure(20, 39, 1).0, [("loss-or-limit", Some(3))]);
     let (kinds, said) = unsure(20, 10, 30);

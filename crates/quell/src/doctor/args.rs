@@ -14,7 +14,7 @@ pub struct DoctorArgs {
     /// List the checks and the causes of a wait
     #[arg(long, conflicts_with_all = ["explain", "during", "record", "from"])]
     pub list: bool,
-    /// Explain a check, or a cause that any command finds: when it speaks, what to do, who says so
+    /// Explain a check, or a cause that any command finds: when it applies, what to do, the source
     #[arg(long, value_name = "NAME", conflicts_with_all = ["during", "record", "from"])]
     pub explain: Option<String>,
     /// Only these checks, by name, separated by commas
@@ -23,18 +23,18 @@ pub struct DoctorArgs {
     /// Show findings from this severity on: note, warning or serious
     #[arg(long, default_value = "warning")]
     pub severity: Severity,
-    /// Show what each check came to, also where nothing is wrong
+    /// Show the result of each check, also where nothing is wrong
     #[arg(long)]
     pub all: bool,
     /// Watch while a command runs (words, no shell), or flow:HOST
     #[arg(long, value_name = "CMD", conflicts_with = "from")]
     pub during: Option<String>,
-    /// Ask the other end of a path too, where `quell serve` runs: HOST, HOST:PORT
+    /// Also ask the other end of a path, where `quell serve` runs: HOST, HOST:PORT
     #[arg(long, value_name = "HOST", conflicts_with_all = ["list", "explain", "from"])]
     pub peer: Option<String>,
     #[command(flatten)]
     pub secret: SecretFile,
-    /// Keep looking, and tell what changes: a finding appeared, grew or went
+    /// Keep looking, and show what changes: a finding that appeared, grew or went
     #[arg(long, conflicts_with_all = ["during", "record", "from", "all", "list", "explain", "peer"])]
     pub watch: bool,
     /// End --watch when this check finds something
@@ -43,13 +43,13 @@ pub struct DoctorArgs {
     /// Time between two looks of --watch
     #[arg(long, value_name = "TIME", default_value = "10s", requires = "watch")]
     pub every: Span,
-    /// Longest that the command of --during may take (10min where none is given), or --watch
+    /// Longest that the command of --during may take (by default 10min), or --watch
     #[arg(long, value_name = "TIME")]
     pub limit: Option<Span>,
     /// Keep what was read in a file
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub record: Option<PathBuf>,
-    /// Judge what --record kept instead of this host
+    /// Judge what --record saved instead of this host
     #[arg(long, value_name = "FILE")]
     pub from: Option<PathBuf>,
     #[command(flatten)]

@@ -227,7 +227,7 @@ fn drops(report: &DropReport, width: usize) -> Vec<String> {
     let (unheard, full) = (report.not_told, report.times_without_room);
     if unheard > 0 || full > 0 {
         let text = format!(
-            "More were dropped than could be told of: {unheard} at least, {full} times without room"
+            "More were dropped than are shown: {unheard} at least, {full} times without room"
         );
         out.extend(wrapped(&text, width));
     }

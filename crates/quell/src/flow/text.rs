@@ -382,8 +382,8 @@ fn fragments(outcome: &FlowMeasurement) -> Option<String> {
     let pieces = (outcome.block + 8).div_ceil(mtu.saturating_sub(headers - 8) / 8 * 8);
     let most = mtu - headers;
     Some(format!(
-        "datagrams of {} bytes travel in {pieces} pieces each (the MTU is {mtu} here, and perhaps smaller on the way), and \
-         all are lost when one is: no more than -l {most} fits",
+        "datagrams of {} bytes travel in {pieces} pieces each (the MTU is {mtu} here, and perhaps smaller on the path). \
+         All are lost when one is: no more than -l {most} fits",
         outcome.block
     ))
 }

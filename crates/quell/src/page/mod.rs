@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 #[derive(Debug, Args)]
 pub struct PageArgs {
-    /// The pages; https:// where no scheme is given
+    /// The pages; by default https://
     #[arg(value_name = "URL", required = true)]
     pub urls: Vec<String>,
     /// Loads of each page, each with an empty cache and new connections
@@ -25,7 +25,7 @@ pub struct PageArgs {
     /// After each load, load it again with the cache and the connections of the first
     #[arg(long)]
     pub warm: bool,
-    /// The browser; Chromium from the PATH where absent
+    /// The browser; by default Chromium from the PATH
     #[arg(long, value_name = "PATH")]
     pub browser: Option<PathBuf>,
     /// How long a load may take
@@ -37,19 +37,19 @@ pub struct PageArgs {
     /// Don't measure how fast the browser's scripts are
     #[arg(long)]
     pub no_scripts: bool,
-    /// Have the browser run scripts without its compiler (--jitless): what a slow browser makes of the same page
+    /// Run scripts without the browser's compiler (--jitless): the same page in a slow browser
     #[arg(long)]
     pub no_jit: bool,
-    /// Take any certificate: for a server that made its own, as `quell serve --web` does
+    /// Take any certificate: for a server that made its own, for example `quell serve --web`
     #[arg(long)]
     pub insecure: bool,
-    /// Have pages come by this version of HTTP and no other: 1.1, 2 or 3; what browser and server agree on where absent
+    /// Load pages by this version of HTTP and no other: 1.1, 2 or 3; by default what browser and server agree on
     #[arg(long, value_name = "VERSION")]
     pub http: Option<HttpVersion>,
     /// Keep every load with its requests as a run, for `quell show`, `compare`, `plot` and `open`
     #[arg(long)]
     pub save: bool,
-    /// Also take addresses that are neither http: nor https:, as file:
+    /// Also take addresses that are neither http: nor https:, for example file:
     #[arg(long)]
     pub any_scheme: bool,
     #[command(flatten)]

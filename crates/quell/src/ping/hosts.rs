@@ -12,10 +12,10 @@ const LONGEST: u64 = 1 << 20;
 
 #[derive(Debug, Args)]
 pub struct Hosts {
-    /// Hosts of this file too, one a line; `-` reads standard input
+    /// Also the hosts of this file, one per line; `-` reads standard input
     #[arg(short, long, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// All addresses of a network (192.0.2.0/28), or from one to another, too
+    /// Also all addresses of a network (192.0.2.0/28), or from one to another
     #[arg(short, long, value_name = "ADDRESS", num_args = 1..=2)]
     pub generate: Vec<String>,
 }

@@ -64,8 +64,8 @@ pub fn packet(stream: &str, width: usize, one_clock: bool, sample: &EchoSample) 
         EchoStatus::Ok => "",
         EchoStatus::Duplicate => "  duplicate",
         EchoStatus::Lost => "  lost",
-        EchoStatus::LostUp => "  lost on the way there",
-        EchoStatus::LostDown => "  lost on the way back",
+        EchoStatus::LostUp => "  lost up",
+        EchoStatus::LostDown => "  lost down",
         EchoStatus::Error => "  error",
         EchoStatus::Unfinished => "  not waited for",
         EchoStatus::Late => "  late, not lost",
@@ -169,7 +169,7 @@ fn figures(tally: &Tally, width: usize) -> String {
             }
         }
         let jitter = ms_or_dash(found.jitter_rtt_ms);
-        let there = found.jitter_up_ms.map_or(String::new(), |up| format!(", there {}", ms(up)));
+        let there = found.jitter_up_ms.map_or(String::new(), |up| format!(", up {}", ms(up)));
         let _ = writeln!(
             out,
             "              mean {}   mdev {}   jitter {jitter}{there} (mean |D|, RFC 3550)",
@@ -177,7 +177,7 @@ fn figures(tally: &Tally, width: usize) -> String {
             ms_or_dash(rtt.sd),
         );
     }
-    for (label, way) in [("there, ms ", &found.up_ms), ("back, ms  ", &found.down_ms)] {
+    for (label, way) in [("up, ms    ", &found.up_ms), ("down, ms  ", &found.down_ms)] {
         if let Some(way) = way {
             let _ = writeln!(out, "  {label}  {}", spread(way));
         }
@@ -233,7 +233,7 @@ fn clock_offset(clocks: &Clocks) -> Option<String> {
         Clocks::Same => return None,
         Clocks::Unsteady => {
             return Some(
-                "The clocks of the two machines did not run at constant rates (one was set, perhaps): one-way delays can't be told."
+                "The clocks of the two machines did not run at constant rates (one was set, perhaps): one-way delays are unknown."
                     .to_owned(),
             );
         }
@@ -242,7 +242,7 @@ fn clock_offset(clocks: &Clocks) -> Option<String> {
     let bound = ms(offset.bound_ns / 1e6);
     Some(format!(
         "The other clock is {} ms from ours, ± {bound} ms, and gains {:.2} millionths. One-way delays are corrected by that, as if the \
-         empty path took as long there as back; only ± {bound} ms is certain.",
+         empty path took as long up as down; only ± {bound} ms is certain.",
         ms(offset.middle_ns() as f64 / 1e6),
         offset.drift_ppm(),
     ))
@@ -259,8 +259,8 @@ fn counts(found: &EchoResult) -> Vec<String> {
         let unknown = lost - lost_up - lost_down;
         // Where the direction of some loss is unknown, the others are the least.
         let [there, back] = match counts.lost_ways() {
-            Some(_) => ["on the way there", "on the way back"],
-            None => ["or more on the way there", "or more on the way back"],
+            Some(_) => ["up", "down"],
+            None => ["or more up", "or more down"],
         };
         let fates = [
             (lost_up, there),
@@ -396,7 +396,7 @@ mod tests {
             "a  t=0.400 s  seq=2  rtt=20.012 ms  raw-up=-5.000 ms  raw-down=25.012 ms"
         );
         sample = EchoSample { rtt_ns: None, up_ns: None, status: EchoStatus::LostUp, ..sample };
-        assert_eq!(packet("a", 1, false, &sample), "a  t=0.400 s  seq=2  lost on the way there");
+        assert_eq!(packet("a", 1, false, &sample), "a  t=0.400 s  seq=2  lost up");
     }
 
     #[test]

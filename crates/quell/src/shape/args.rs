@@ -31,7 +31,7 @@ impl StateArgs {
 /// Where files are written.
 #[derive(Debug, Args)]
 pub struct Root {
-    /// Below which folder files of /etc are, where it is another system's
+    /// Root folder of another system, for its files of /etc
     #[arg(long, value_name = "FOLDER", default_value = "/")]
     pub root: PathBuf,
 }
@@ -55,7 +55,7 @@ pub struct PlanArgs {
 /// Whether a change waits to be confirmed; of `quell shape` and `quell tune` alike.
 #[derive(Debug, Args)]
 pub struct ConfirmWithin {
-    /// Take it back after this time unless it is confirmed; `never` to keep it. `quell shape apply` over ssh: 60s where not given
+    /// Take it back after this time unless it is confirmed; `never` to keep it. The default of `quell shape apply` over ssh is 60s
     #[arg(long, value_name = "TIME", value_parser = patience)]
     pub confirm_within: Option<Patience>,
 }
@@ -66,10 +66,10 @@ pub struct ApplyArgs {
     pub wanted: WantedArgs,
     #[command(flatten)]
     pub confirm: ConfirmWithin,
-    /// Replace queues that somebody else made; `quell shape off` brings them back
+    /// Replace queues that somebody else made; `quell shape off` restores them
     #[arg(long)]
     pub replace: bool,
-    /// Replace also what can't be brought back
+    /// Replace also what can't be restored
     #[arg(long)]
     pub no_way_back: bool,
     #[command(flatten)]
@@ -80,7 +80,7 @@ pub struct ApplyArgs {
 
 #[derive(Debug, Args)]
 pub struct ConfirmArgs {
-    /// The interface; all that wait where absent
+    /// The interface; by default all that wait
     #[arg(long = "dev", value_name = "DEV")]
     pub device: Option<String>,
     #[command(flatten)]
@@ -100,7 +100,7 @@ pub struct OffArgs {
     /// Leave what somebody changed or put there since, and take off all else
     #[arg(long)]
     pub keep: bool,
-    /// Off until the interface comes back or the machine is started anew, where `quell shape persist` was called
+    /// Off until the interface comes back or the machine reboots, if `quell shape persist` was called
     #[arg(long)]
     pub for_now: bool,
     #[command(flatten)]
@@ -113,10 +113,10 @@ pub struct OffArgs {
 
 #[derive(Debug, Args)]
 pub struct StatusArgs {
-    /// The interface; all where absent
+    /// The interface; by default all
     #[arg(long = "dev", value_name = "DEV")]
     pub device: Option<String>,
-    /// Read again and again, and show who has how much by the second
+    /// Read repeatedly, and show who has how much per second
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "1s")]
     pub watch: Option<Span>,
     #[command(flatten)]
@@ -150,19 +150,19 @@ pub struct WatchdogArgs {
 pub struct ChangeArgs {
     /// The subscriber
     pub name: String,
-    /// The interface; where absent the one that has subscribers
+    /// The interface; by default the one that has subscribers
     #[arg(long = "dev", value_name = "DEV")]
     pub device: Option<String>,
-    /// Its ceiling of what it sends
+    /// Ceiling of what it sends
     #[arg(long, value_name = "RATE")]
     pub up: Option<Rate>,
-    /// Its ceiling of what it receives
+    /// Ceiling of what it receives
     #[arg(long, value_name = "RATE")]
     pub down: Option<Rate>,
-    /// Its floor of what it sends
+    /// Floor of what it sends
     #[arg(long, value_name = "RATE")]
     pub up_floor: Option<Rate>,
-    /// Its floor of what it receives
+    /// Floor of what it receives
     #[arg(long, value_name = "RATE")]
     pub down_floor: Option<Rate>,
     #[command(flatten)]
@@ -180,7 +180,7 @@ pub struct HoldArgs {
     /// The interface
     #[arg(long = "dev", value_name = "DEV")]
     pub device: String,
-    /// Where somebody does it already, wait and take over when that one ends
+    /// Where another process does it already, wait and take over when that one ends
     #[arg(long)]
     pub stand_by: bool,
     #[command(flatten)]
@@ -211,7 +211,7 @@ pub struct ProveArgs {
     /// What can't be measured from here, in the lab on a line like this one: shares of hosts, order of tiers, floors and ceilings
     #[arg(long, conflicts_with = "to")]
     pub in_lab: bool,
-    /// How long each way is loaded
+    /// How long each direction is loaded
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub time: Span,
     #[command(flatten)]
@@ -298,7 +298,7 @@ pub struct RecipeArgs {
     /// Where it is pasted
     #[arg(long = "for", value_name = "TARGET", value_enum)]
     pub target: TargetArg,
-    /// The interface that leads to the internet, there; `wan` on OpenWrt and `eth0` elsewhere where absent
+    /// The interface to the internet there; by default `wan` on OpenWrt, `eth0` elsewhere
     #[arg(long = "dev", value_name = "DEV", value_parser = plain_device)]
     pub device: Option<String>,
     #[command(flatten)]
@@ -328,7 +328,7 @@ pub struct ImportArgs {
     pub format: ImportFormat,
     /// The file
     pub file: PathBuf,
-    /// Of sqm's queues the one for this interface
+    /// Only the queue of sqm for this interface
     #[arg(long = "dev", value_name = "DEV")]
     pub device: Option<String>,
 }
@@ -336,34 +336,34 @@ pub struct ImportArgs {
 /// What is wanted of a line.
 #[derive(Debug, Args)]
 pub struct LineArgs {
-    /// How it is divided: host-fair, cake, tiers or subscribers; where absent what fits
+    /// How it is divided: host-fair, cake, tiers or subscribers; by default what fits
     #[arg(long, value_name = "POLICY", value_parser = policy)]
     pub policy: Option<PolicyName>,
-    /// A policy file (TOML); options given beside it go before what it says
+    /// A policy file (TOML); options override it
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Rate of what leaves, a little below the line's
+    /// Rate of what is sent, a little below the line's
     #[arg(long, value_name = "RATE", conflicts_with = "line")]
     pub up: Option<Rate>,
-    /// Rate of what comes, a little below the line's
+    /// Rate of what is received, a little below the line's
     #[arg(long, value_name = "RATE", conflicts_with = "line")]
     pub down: Option<Rate>,
     /// The line's rates, up/down: 10/50 (Mbit/s), 512kbit/2Mbit, 50down/10up; 95 % of them are used
     #[arg(long, value_name = "UP/DOWN")]
     pub line: Option<TypedLine>,
-    /// What the line is, as ethernet, vlan, docsis, pppoe-ptm or pppoe-atm
+    /// What the line is: ethernet, vlan, docsis, pppoe-ptm, pppoe-atm …
     #[arg(long, value_name = "TYPE")]
     pub link: Option<LineType>,
-    /// A host that gets an equal share, by its addresses with commas between (repeatable)
+    /// A host that gets an equal share: its addresses, separated by commas (repeatable)
     #[arg(long = "host", value_name = "ADDRESSES", value_parser = addresses)]
     pub hosts: Vec<Vec<IpAddr>>,
-    /// Where no --host is given, for how many hosts there is a place; 128 where absent, on a slow line fewer
+    /// Without --host: how many hosts have a place; by default 128, on a slow line fewer
     #[arg(long, value_name = "COUNT", conflicts_with = "hosts")]
     pub places: Option<u16>,
     /// How hosts are found: by their address, by that inside of tunnels that end here (also with --policy cake), by that behind address translation, or by a firewall mark. Those of --host: by address, or nat
     #[arg(long, value_name = "address|inside|nat|mark", value_parser = hosts_by)]
     pub hosts_by: Option<HostsBy>,
-    /// Bits of an IPv6 address that make a host, as 64 where each customer has such a prefix
+    /// Bits of an IPv6 address that make a host, for example 64 where each customer has such a prefix
     #[arg(long, value_name = "BITS", conflicts_with = "hosts", value_parser = clap::value_parser!(u8).range(1..=128))]
     pub ipv6_prefix: Option<u8>,
     /// Bytes that each packet costs on the line beyond its Ethernet frame, or beyond what --link says
@@ -382,7 +382,7 @@ pub struct WantedArgs {
     /// Make the classes of all subscribers at once, and not when they are there
     #[arg(long)]
     pub eager: bool,
-    /// A tree of queues of your own instead, as in an experiment (TOML)
+    /// A tree of queues of your own instead (TOML, like the queues of an experiment)
     #[arg(
         long,
         value_name = "FILE",
@@ -420,15 +420,15 @@ fn addresses(text: &str) -> Result<Vec<IpAddr>, String> {
     text.split(',').map(one).collect()
 }
 
-/// How hosts are told apart that are named by their addresses.
+/// How to distinguish hosts that are named by their addresses.
 fn told_by(by: HostsBy) -> Result<HostDetection, Failure> {
     match by {
         HostsBy::Address | HostsBy::Nat => {
             Ok(HostDetection { by: Some(by), ..HostDetection::default() })
         }
         HostsBy::Inside | HostsBy::Mark => Err(Failure::usage(format!(
-            "a host that is named by --host is told by its address, also behind address translation: --hosts-by {} is for hosts that \
-             nobody names",
+            "--host names a host by its address, also behind address translation. --hosts-by {} is for hosts that nobody \
+         names",
             by.name()
         ))),
     }

@@ -59,7 +59,7 @@ pub struct ApplyArgs {
     /// Until the next boot: no file is written
     #[arg(long)]
     pub for_now: bool,
-    /// Set what can be set where some of it can't, as in a container
+    /// Set what can be set where some of it can't, for example in a container
     #[arg(long)]
     pub partly: bool,
     #[command(flatten)]
@@ -99,13 +99,13 @@ pub struct WishArgs {
     /// What this host is there for: transfer, measure, router or latency
     #[arg(long, value_name = "ROLE")]
     pub role: Role,
-    /// The narrowest rate on the path, as 10Gbit
+    /// The narrowest rate on the path, for example 10Gbit
     #[arg(long, value_name = "RATE")]
     pub rate: Option<Rate>,
-    /// The longest round-trip time that is to be filled, as 100ms
+    /// The longest round-trip time that is to be filled, for example 100ms
     #[arg(long, value_name = "TIME", conflicts_with = "rtt_to")]
     pub rtt: Option<Span>,
-    /// Measure the round-trip time to this host: HOST, HOST:PORT; a TCP connection is opened, port 5201 where none is given
+    /// Measure the round-trip time to this host: HOST, HOST:PORT; it opens a TCP connection, by default to port 5201
     #[arg(long, value_name = "HOST")]
     pub rtt_to: Option<String>,
     /// Transfers at the same time, which share the memory
@@ -122,7 +122,7 @@ pub struct WishArgs {
 /// Where files are.
 #[derive(Debug, Args)]
 pub struct FolderArgs {
-    /// Below which folder /etc and /var are, where it is another system's
+    /// Root folder of another system, for its /etc and /var
     #[arg(long, value_name = "FOLDER", default_value = "/")]
     pub root: PathBuf,
     /// Folder of the undo log of this boot

@@ -60,7 +60,8 @@ pub fn with_host(
     };
     let each = Span::from_nanos(args.time.nanos().saturating_mul(4)) + BESIDE;
     let ways = tuner.prove(kernel, goals, args.rounds, each, &mut measure)?;
-    let place = format!("with {to}, {} times each, in turn, {} each way", args.rounds, args.time);
+    let place =
+        format!("with {to}, {} times each, in turn, {} in each direction", args.rounds, args.time);
     Ok(Proof { place, ways })
 }
 

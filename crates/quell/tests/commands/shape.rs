@@ -10,7 +10,6 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::CloneFlags;
 use quell_netlink::Stack;
 use quell_netlink::link::LinkChange;
-use quell_tc::{Place, Thing};
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 
@@ -359,7 +358,7 @@ fn a_recipe_says_what_its_target_can_not_and_is_for_names_that_mean_themselves()
     };
     let out = recipe(&["networkd"]).fine();
     let lines = [
-        "# eth0 stands for what leads to the internet there",
+        "# eth0 is taken for the interface that leads to the internet there",
         "# ── /etc/systemd/network/25-i-eth0.netdev",
         "can't feed it, having no filters",
         "ExecStart=tc filter add dev eth0",

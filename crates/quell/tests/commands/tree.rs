@@ -195,7 +195,7 @@ fn a_file_that_is_none_is_refused_with_its_line() {
     );
     folder.write("router.txt", ROUTER);
     let error = folder.quell(&["tree", "wlan0", "--from", "router.txt"]).refused(2);
-    assert!(error.contains("router.txt tells nothing of wlan0; it tells of lo"), "{error}");
+    assert!(error.contains("router.txt has nothing of wlan0; it has lo"), "{error}");
     let error = folder.quell(&["tree", "--from", "missing.txt"]).refused(2);
     assert!(error.contains("cannot read missing.txt"), "{error}");
 }

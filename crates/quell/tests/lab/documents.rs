@@ -63,8 +63,16 @@ const PICTURES: [(&str, &str, &str); 13] = [
 ];
 
 /// Documents of which each command with its output is tried.
-const SHOWN: [&str; 6] =
-    ["start/home", "start/engineer", "start/admin", "start/developer", "flow", "path"];
+const SHOWN: [&str; 8] = [
+    "start/home",
+    "start/engineer",
+    "start/admin",
+    "start/developer",
+    "flow",
+    "path",
+    "ping",
+    "rr",
+];
 
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))

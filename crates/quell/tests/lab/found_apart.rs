@@ -88,7 +88,7 @@ fn behind_address_translation_hosts_and_subscribers_that_are_named_are_found_bot
     let (a, b) = (load("a", "--bidir -P 4"), load("b", "--bidir"));
     let named = "--host 10.0.0.1,fd00::1 --host 10.0.1.1";
     let said = on_the_router(&home, &[SERVER, &a, &b], &measured(named));
-    has(&said, &["a table of nftables notes", "2 hosts behind NAT; in force"]);
+    has(&said, &["a table of nftables marks", "2 hosts behind NAT; in force"]);
     has(&said, &["take the nftables table ip quell-hosts-wan away"]);
     let sent = between(&said);
     for device in ["wan", "i-wan"] {

@@ -161,8 +161,8 @@ impl Results {
             match time {
                 OwnTime::Part(from, to) if parts > 1 => std::mem::take(&mut is_first).then(|| {
                     format!(
-                        "{parts} flows ran for a part of the measurement, as {} in {} from {from:.1} s to {to:.1} s; \
-                         the goodput of each is of its own time, its share of the whole measurement",
+                        "{parts} flows ran for a part of the measurement, for example {} in {} from {from:.1} s to {to:.1} s. Goodput is \
+         of that time, the share of the whole measurement",
                         row.stream, row.cell
                     )
                 }),

@@ -29,7 +29,7 @@ impl Clocks {
                 ))
             }
             Clocks::Unsteady => Some(
-                "the clocks of the two ends did not run at constant rates (one was set, perhaps): one-way delays can't be told"
+                "the clocks of the two ends did not run at constant rates (one was set, perhaps): one-way delays are unknown"
                     .to_owned(),
             ),
         }

@@ -187,7 +187,7 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
         ));
     }
     if any(|a| matches!(a.basis, Basis::Packets | Basis::None)) {
-        let said = "Intervals need three repeats; a verdict with * tells of these packets alone.";
+        let said = "Intervals need three repeats; a verdict with * is of these packets only.";
         notes.push(said.to_owned());
     }
     let mut whys: Vec<&str> = Vec::new();

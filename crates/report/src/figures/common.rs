@@ -181,7 +181,7 @@ pub(super) fn mark(minority: Option<f64>) -> &'static str {
 pub(super) fn of_few(streams: impl Iterator<Item = (String, Option<f64>)>) -> String {
     parts(streams).map_or(String::new(), |few| {
         format!(
-            " * Times of fewer than half of the packets, those that were answered: {few}; of the rest nobody knows them."
+            " * Times of fewer than half of the packets, those that were answered: {few}; those of the rest are unknown."
         )
     })
 }
@@ -195,8 +195,7 @@ pub(super) fn bound(unsure: Option<f64>) -> &'static str {
 pub(super) fn of_bounds(streams: impl Iterator<Item = (String, Option<f64>)>) -> String {
     parts(streams).map_or(String::new(), |part| {
         format!(
-            " ≥ Times are at least, and losses at least and at most: nobody can know whether some packets were lost or took a second and \
-             more: {part}."
+            " ≥ Times are at least, and losses at least and at most: it is unknown whether some packets were lost or took a second and more: {part}."
         )
     })
 }

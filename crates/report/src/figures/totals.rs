@@ -16,7 +16,7 @@ pub(super) fn streams_of(subject: Subject) -> Vec<String> {
 }
 
 pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
-    let (run, title) = (subject.run, "Totals each way, and ping");
+    let (run, title) = (subject.run, "Totals in each direction, and ping");
     let course = goodput(run, subject.begin_ns()).filter(|c| !c.parts.is_empty());
     let Some(course) = course else {
         return Err("No flows with a reporting receiver were recorded in this run.".to_owned());

@@ -64,8 +64,7 @@ pub(super) fn figure(subject: Subject, shape: PageWidth) -> Made {
             "Stream {stream}: the requests of the first load of each scenario, in the order in which the page asked for them"
         ))
         .note(format!(
-            "{}. queue: in the browser, as for a free connection; wait: until the answer's first byte; what a connection needed stands where it \
-             was made.{share}{left_out}",
+            "{}. queue: in the browser, as for a free connection; wait: until the answer's first byte; what a connection needed is drawn where it was made.{share}{left_out}",
             source(&run.manifest)
         ));
     for (scenario, _, load, of) in shown {

@@ -71,7 +71,7 @@ pub(super) fn loads(m: &Manifest, results: &Results, summary: &Summary) -> Strin
             ),
         ]
     });
-    scrolling("What loads carried each way", &heads, rows)
+    scrolling("What loads carried in each direction", &heads, rows)
 }
 
 /// The claims of the experiment, and whether they held.

@@ -66,9 +66,8 @@ impl EchoSocket {
     fn raw(ipv6: bool, identifier: u16) -> Result<Self, SysError> {
         let fd = open(ipv6, SockType::Raw).map_err(|errno| {
             SysError::new("open a socket for ICMP echo", errno).advise(
-                "neither a ping socket nor a raw one is allowed: set sysctl net.ipv4.ping_group_range to a range with your \
-                 group (as `sysctl net.ipv4.ping_group_range='0 2147483647'`), or give the program the right \
-                 (`setcap cap_net_raw+ep $(which quell)`), or be root",
+                "neither a ping socket nor a raw one is allowed. Widen the groups that may (`sysctl net.ipv4.ping_group_range='0 \
+         2147483647'`), give the program the right (`setcap cap_net_raw+ep $(which quell)`), or be root",
             )
         })?;
         Ok(Self { fd, raw: true, ipv6, identifier })

@@ -62,7 +62,7 @@ impl TryFrom<ConfigText> for Config {
         ];
         if let (None, Some((given, _))) = (w.host, host_only.iter().find(|(_, given)| *given)) {
             return Err(format!(
-                "`{given}` needs `host`, which says what a host is told by, like \"src\""
+                "`{given}` needs `host`, which says what a host is known by, like \"src\""
             ));
         }
         let hosts = w.host.map(|by| {

@@ -4,8 +4,6 @@ use super::{Site, json};
 use crate::browser::lacks_chromium;
 use crate::support::TestFolder;
 use serde_json::Value;
-use std::path::Path;
-use std::time::{Duration, Instant};
 
 /// A load of a page with all its marks. What is painted later than is waited for has none: where the machine was that busy, once more.
 #[track_caller]

@@ -214,11 +214,11 @@ fn lossy(device: &str, way: &str) {
 }
 
 fn lossy_there(_: &super::Net) {
-    lossy("right", "on the way there");
+    lossy("right", "on the way to the host");
 }
 
 fn lossy_back(_: &super::Net) {
-    lossy("left", "on the way back");
+    lossy("left", "on the way from the host");
 }
 
 /// A bridge is as fast as its fastest port: beside the cable, of 10 Gbit/s, it has one of 40, which leads nowhere.

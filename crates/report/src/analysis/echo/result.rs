@@ -196,9 +196,8 @@ impl EchoResult {
     pub fn unsure(&self) -> Option<String> {
         let (least, most) = self.counts.loss_range().filter(|_| self.counts.unsure > 0)?;
         Some(format!(
-            "of {} of {} packets it can't be known whether they were lost (of connects: the first exchange), since their answer came after the kernel \
-             had sent the SYN again, or none had come when the waiting ended: the loss is at least {:.1} %, at most {:.1} %, and of the round \
-             trips only bounds are known",
+            "of {} of {} packets it is unknown whether they were lost: the answer came after a second SYN, or none had come \
+         at the end. The loss is at least {:.1} %, at most {:.1} %, and round trips have bounds only",
             self.counts.unsure,
             self.counts.sent,
             least * 100.0,
@@ -227,7 +226,7 @@ impl EchoResult {
     pub fn minority(&self) -> Option<String> {
         let part = self.counts.minority()?;
         Some(format!(
-            "delays are those of the {:.1} % of its packets that were answered; of the rest nobody knows them",
+            "delays are those of the {:.1} % of its packets that were answered; those of the rest are unknown",
             part * 100.0
         ))
     }
