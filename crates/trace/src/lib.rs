@@ -65,7 +65,7 @@ pub fn analyse(reader: impl Read, options: &TraceOptions) -> Result<TraceOutcome
     let mut first = None;
     let mut now = Time::default();
     let mut clock = CaptureClock::default();
-    let mut others = OtherPackets::default();
+    let mut others: BTreeMap<NotTcp, u64> = BTreeMap::new();
     let broke_off = loop {
         let frame = match capture.packet() {
             Ok(Some(frame)) => frame,
@@ -92,8 +92,10 @@ pub fn analyse(reader: impl Read, options: &TraceOptions) -> Result<TraceOutcome
             }
             Err(skip) => {
                 report.skipped.count(skip);
-                if let Skip::NotIp(what) | Skip::NotTcp(what) = skip {
-                    others.count(what);
+                if let Skip::NotIp(what) | Skip::NotTcp(what) = skip
+                    && (others.len() < MOST_KINDS || others.contains_key(&what))
+                {
+                    *others.entry(what).or_default() += 1;
                 }
             }
         }
@@ -103,7 +105,11 @@ pub fn analyse(reader: impl Read, options: &TraceOptions) -> Result<TraceOutcome
     (report.clock_set_back, report.clock_steps) = (clock.earlier, clock.steps);
     report.duration = first.and_then(|begin| clock.known(now.since(begin)));
     report.stopped = broke_off.as_ref().map(ToString::to_string);
-    report.other_protocols = others.named();
+    let skipped = report.skipped.not_ip + report.skipped.not_tcp;
+    let beyond = skipped - others.values().sum::<u64>();
+    let named = others.into_iter().map(|(what, count)| (what.to_string(), count));
+    let beyond = (beyond > 0).then(|| ("further kinds".to_owned(), beyond));
+    report.other_protocols = named.chain(beyond).collect();
     let listed = table.finish();
     report.connections_seen = table.begun;
     report.connections_given_up = table.given_up;
@@ -124,33 +130,8 @@ pub fn analyse(reader: impl Read, options: &TraceOptions) -> Result<TraceOutcome
     Ok(TraceOutcome { report, broke_off })
 }
 
-/// Packets that are no TCP, by what they are; of a capture of nonsense not more kinds than anybody reads.
-#[derive(Default)]
-struct OtherPackets {
-    kinds: BTreeMap<NotTcp, u64>,
-    beyond: u64,
-}
-
-impl OtherPackets {
-    const MOST: usize = 64;
-
-    fn count(&mut self, what: NotTcp) {
-        if self.kinds.contains_key(&what) || self.kinds.len() < Self::MOST {
-            *self.kinds.entry(what).or_default() += 1;
-        } else {
-            self.beyond += 1;
-        }
-    }
-
-    fn named(self) -> BTreeMap<String, u64> {
-        let beyond = (self.beyond > 0).then(|| ("further kinds".to_owned(), self.beyond));
-        self.kinds
-            .into_iter()
-            .map(|(what, count)| (what.to_string(), count))
-            .chain(beyond)
-            .collect()
-    }
-}
+/// Kinds of packets that are named; of a capture of nonsense there are more than anybody reads.
+const MOST_KINDS: usize = 64;
 
 impl Skipped {
     fn count(&mut self, skip: Skip) {

@@ -12,11 +12,8 @@ use std::collections::BTreeMap;
 /// What a capture told. As JSON its keys are a promise: more may join them.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct TraceReport {
-    /// Format of the file.
     pub format: &'static str,
-    /// Packets that were read.
     pub packets: u64,
-    /// Those of TCP.
     pub tcp_packets: u64,
     /// When the first packet passed, in nanoseconds since 1970.
     #[serde(rename = "begin_unix_ns")]
@@ -36,34 +33,27 @@ pub struct TraceReport {
     pub captured_twice: u64,
     /// TCP packets that were read out of a tunnel, by the outermost.
     pub tunnels: BTreeMap<&'static str, u64>,
-    /// What was passed over.
     pub skipped: Skipped,
     /// Packets that are no TCP, by what they are.
     pub other_protocols: BTreeMap<String, u64>,
-    /// Why reading ended early, if it did.
     pub stopped: Option<String>,
-    /// Connections in all.
     pub connections_seen: u64,
     /// Connections that were still open when they were given up for others, to bound memory.
     pub connections_given_up: u64,
     /// Connections that are only counted, to bound memory.
     pub connections_not_listed: u64,
-    /// The connections, in the order of their first packets.
     pub connections: Vec<ConnectionReport>,
 }
 
 /// Packets that were passed over, by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Skipped {
-    /// Neither IPv4 nor IPv6.
     pub not_ip: u64,
-    /// Not TCP.
     pub not_tcp: u64,
     /// Fragments of IP packets, which are not put together.
     pub fragments: u64,
     /// Too little was captured for the headers.
     pub cut_short: u64,
-    /// They contradict themselves.
     pub malformed: u64,
     /// Of a kind of link that is not read.
     pub unknown_link: u64,
@@ -71,7 +61,6 @@ pub struct Skipped {
     pub link_type: Option<u32>,
 }
 
-/// A connection.
 #[derive(Debug, Clone, Serialize)]
 pub struct ConnectionReport {
     /// From 1, in the order of their first packets.
@@ -98,15 +87,12 @@ pub struct ConnectionReport {
     pub handshake: Handshake,
     pub client_to_server: EndSummary,
     pub server_to_client: EndSummary,
-    /// Segments that were sent again.
     pub retransmissions: u64,
-    /// All that happened, counted.
     pub events: BTreeMap<TcpEvent, EventCount>,
     /// Packets whose numbers belong to no sense of this connection.
     pub strange_packets: u64,
     /// Moments that are only counted.
     pub moments_not_listed: u64,
-    /// In order of time.
     pub moments: Vec<MomentReport>,
     /// The causes of both directions, the costliest first.
     pub findings: Vec<EndFinding>,

@@ -73,9 +73,13 @@ impl Sighting {
         if packet.segment.flags.syn() {
             return age < OPENS_AGAIN;
         }
-        let named = packet.identification.is_some_and(|id| id != 0)
-            || packet.segment.options.timestamps.is_some();
-        packet.hops_left < self.hops && (named || age < SENT_AGAIN)
+        let numbered = packet.identification.is_some_and(|id| id != 0);
+        let named = numbered || packet.segment.options.timestamps.is_some();
+        match packet.hops_left < self.hops {
+            true => named || age < SENT_AGAIN,
+            // By two devices, or a mirror port.
+            false => numbered && age < SENT_AGAIN,
+        }
     }
 }
 
@@ -96,8 +100,8 @@ impl Sightings {
     ) -> Option<Sighting> {
         let print = PacketPrint::of(packet);
         let before = self.first.get(&print).copied();
-        if before.is_some_and(|before| packet.hops_left < before.hops && before.is_of(now, packet))
-        {
+        let is_seen_again = before.is_some_and(|before| before.is_of(now, packet));
+        if is_seen_again && !packet.segment.flags.syn() {
             return before;
         }
         self.first.insert(print, Sighting { time: now, number, hops: packet.hops_left });

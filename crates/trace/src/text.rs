@@ -8,8 +8,9 @@
 use crate::connection::{EndSummary, Ending, RttSummary};
 use crate::moment::{ConnectionEnd, TcpEvent, TcpMoment};
 use crate::report::{ConnectionReport, TraceReport};
-use quell_finding::{Severity, WIDEST, wrapped};
-use quell_units::Span;
+use quell_finding::{Severity, wrapped};
+use quell_units::table::{Align, Table};
+use quell_units::{Span, fmt};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -22,15 +23,6 @@ const MOST_FINDINGS: usize = 20;
 
 /// Most protocols that are named where there is no connection.
 const MOST_OTHERS: usize = 12;
-
-/// Columns before the first address of a row.
-const NUMBER: usize = 7;
-
-/// Widest address and port in the table; longer ones get a line of their own.
-const ENDPOINT: usize = 21;
-
-/// Columns of the table; where there is less room, addresses stand in lines of their own.
-const TABLE: usize = 97;
 
 /// The capture as a whole, in lines of so many columns; sixty are enough.
 pub fn overview(report: &TraceReport, width: usize) -> String {
@@ -79,8 +71,8 @@ fn what_else(report: &TraceReport, width: usize) -> String {
 }
 
 fn headline(report: &TraceReport) -> String {
-    let packets = plural(report.packets, "packet");
-    let connections = plural(report.connections_seen, "connection");
+    let packets = fmt::plural(report.packets, "packet");
+    let connections = fmt::plural(report.connections_seen, "connection");
     let tcp = report.tcp_packets;
     let lasted = match (report.duration, report.clock_steps) {
         (Some(lasted), 0) => format!("in {}", spoken(lasted)),
@@ -145,61 +137,44 @@ fn notes(report: &TraceReport, width: usize) -> String {
     text
 }
 
+/// Addresses beside the figures, where there is room for them; else above.
 fn table(connections: &[ConnectionReport], width: usize) -> String {
-    let columns = ["lasted", "up", "down", "rtt", "again", "end"];
-    let beside = width >= TABLE;
-    let mut text = match beside {
-        true => row("#", "client", "server", columns),
-        false => format!("{:>5}  client → server\n{}", "#", figures(columns)),
-    };
-    text += &"─".repeat(width.min(WIDEST));
-    text.push('\n');
-    for connection in connections.iter().take(MOST_ROWS) {
-        let number = connection.number.to_string();
-        let rtt = connection.handshake_rtt.map_or("–".into(), spoken);
-        let cells = [
-            &connection.duration.map_or("–".into(), spoken),
-            &size(connection.client_to_server.bytes),
-            &size(connection.server_to_client.bytes),
-            &rtt,
-            &connection.retransmissions.to_string(),
-            ending(connection.ending),
-        ];
-        let (client, server) = (&connection.client, &connection.server);
-        let (longer, both) = {
-            let [client, server] = [client, server].map(|end| end.chars().count());
-            (client.max(server), client + server)
-        };
-        if beside && longer <= ENDPOINT {
-            text += &row(&number, client, server, cells);
-            continue;
+    let beside = rows(connections, true, width);
+    match beside.width() <= width {
+        true => beside.to_string(),
+        false => rows(connections, false, width).to_string(),
+    }
+}
+
+fn rows(connections: &[ConnectionReport], beside: bool, width: usize) -> Table {
+    let names = [Align::Right, Align::Left, Align::Left];
+    let mut table = Table::new(names.into_iter().chain([Align::Right; 6]));
+    let [client, server] = if beside { ["client", "server"] } else { [""; 2] };
+    let head = ["#", client, server, "lasted", "up", "down", "rtt", "again", "end"];
+    table.row(head.map(str::to_owned).to_vec());
+    table.rule();
+    for c in connections.iter().take(MOST_ROWS) {
+        let mut row = vec![c.number.to_string(), c.client.clone(), c.server.clone()];
+        if !beside {
+            let both = line("", "", &format!("{} → {}", c.client, c.server), width);
+            table.text(both.trim_end());
+            row.iter_mut().skip(1).for_each(String::clear);
         }
-        text += &match beside || NUMBER + both + " → ".chars().count() > width {
-            true => format!("{number:>5}  {client}\n{:>5}  → {server}\n", ""),
-            false => format!("{number:>5}  {client} → {server}\n"),
-        };
-        text += &if beside { row("", "", "", cells) } else { figures(cells) };
+        row.extend([
+            c.duration.map_or("–".into(), spoken),
+            fmt::bytes(c.client_to_server.bytes),
+            fmt::bytes(c.server_to_client.bytes),
+            c.handshake_rtt.map_or("–".into(), spoken),
+            c.retransmissions.to_string(),
+            ending(c.ending).to_owned(),
+        ]);
+        table.row(row);
     }
     if connections.len() > MOST_ROWS {
         let more = connections.len() - MOST_ROWS;
-        let _ = writeln!(text, "{:>5}  and {more} more (--json lists them all)", "…");
+        table.text(format!("… and {more} more (--json lists them all)"));
     }
-    text
-}
-
-fn row(number: &str, client: &str, server: &str, cells: [&str; 6]) -> String {
-    let [lasted, up, down, rtt, again, end] = cells;
-    let line = format!(
-        "{number:>5}  {client:<ENDPOINT$} {server:<ENDPOINT$} {lasted:>8} {up:>7} {down:>7} {rtt:>7} {again:>6} {end:>6}"
-    );
-    format!("{}\n", line.trim_end())
-}
-
-/// The figures of a connection in a line of their own.
-fn figures(cells: [&str; 6]) -> String {
-    let [lasted, up, down, rtt, again, end] = cells;
-    let line = format!("{lasted:>15} {up:>8} {down:>8} {rtt:>8} {again:>6} {end:>7}");
-    format!("{}\n", line.trim_end())
+    table
 }
 
 fn nobody(timed: bool, width: usize) -> String {
@@ -290,7 +265,7 @@ pub fn connection(connection: &ConnectionReport, width: usize) -> String {
         text += &line(&head, &" ".repeat(head.chars().count()), &moment(c, &listed.moment), width);
     }
     if c.moments_not_listed > 0 {
-        let more = plural(c.moments_not_listed, "moment");
+        let more = fmt::plural(c.moments_not_listed, "moment");
         let _ = writeln!(text, "  … and {more} that are only counted");
     }
     if c.findings.is_empty() {
@@ -311,7 +286,7 @@ fn moment(c: &ConnectionReport, moment: &TcpMoment) -> String {
         }
         (_, 0) => {}
         (_, length) => {
-            let _ = write!(said, ", {}", size(length.into()));
+            let _ = write!(said, ", {}", fmt::bytes(length.into()));
         }
     }
     if let Some(waited) = moment.waited {
@@ -328,17 +303,10 @@ fn spoken(span: Span) -> String {
         0..1_000 => return format!("{} ns", span.nanos()),
         1_000..999_500 => (nanos / 1e3, "µs"),
         999_500..999_500_000 => (nanos / 1e6, "ms"),
-        // From here on, a capture is more likely to lie than to last.
         999_500_000..10_000_000_000_000 => (nanos / 1e9, "s"),
-        10_000_000_000_000..1_000_000_000_000_000 => (nanos / 3.6e12, "h"),
-        _ => (nanos / 8.64e13, "d"),
+        _ => (nanos / 3.6e12, "h"),
     };
-    let digits = match value {
-        ..9.995 => 2,
-        ..99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.digits$} {unit}")
+    format!("{} {unit}", fmt::three_digits(value))
 }
 
 fn ends(c: &ConnectionReport, width: usize) -> String {
@@ -349,8 +317,8 @@ fn ends(c: &ConnectionReport, width: usize) -> String {
     let lines: [EndRow<'_>; 21] = [
         ("packets", &|e| number(e.packets)),
         ("  with data", &|e| number(e.segments)),
-        ("data", &|e| size(e.bytes)),
-        ("data sent again", &|e| size(e.bytes_again)),
+        ("data", &|e| fmt::bytes(e.bytes)),
+        ("data sent again", &|e| fmt::bytes(e.bytes_again)),
         ("sent again needlessly", &|e| number(e.needless)),
         ("out of order", &|e| number(e.out_of_order)),
         ("duplicate ACKs received", &|e| number(e.duplicate_acks)),
@@ -360,14 +328,14 @@ fn ends(c: &ConnectionReport, width: usize) -> String {
         ("  most", &|e| maybe(e.rtt.max)),
         ("MSS it takes", &|e| option(e.mss.map(u64::from))),
         ("window scale", &|e| option(e.window_scale.map(u64::from))),
-        ("largest window", &|e| size(e.largest_window)),
+        ("largest window", &|e| fmt::bytes(e.largest_window)),
         ("zero windows", &|e| number(e.zero_windows)),
         ("  for", &|e| spoken(e.zero_window)),
         ("window probes", &|e| number(e.probes)),
         ("keep-alives", &|e| number(e.keep_alives)),
         ("resets", &|e| number(e.resets)),
         ("captured twice", &|e| number(e.captured_twice)),
-        ("missed by the capture", &|e| size(e.missed_bytes)),
+        ("missed by the capture", &|e| fmt::bytes(e.missed_bytes)),
     ];
     let room = if width < 66 { 12 } else { 16 };
     let mut text = format!("\n  {:<30} {:>room$} {:>room$}\n", "", "client", "server");
@@ -429,29 +397,4 @@ fn ending(ending: Ending) -> &'static str {
         Ending::Reset => "reset",
         Ending::Open => "open",
     }
-}
-
-fn plural(count: u64, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
-}
-
-/// Bytes with three digits: "1.23 MB".
-fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
-    if bytes < 1000 {
-        return format!("{bytes} B");
-    }
-    let mut value = bytes as f64 / 1e3;
-    let mut units = UNITS.iter();
-    let mut unit = units.next().unwrap_or(&"");
-    while value >= 999.5 {
-        let Some(next) = units.next() else { break };
-        (value, unit) = (value / 1e3, next);
-    }
-    let digits = match value {
-        ..9.995 => 2,
-        ..99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.digits$} {unit}")
 }

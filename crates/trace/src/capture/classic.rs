@@ -34,7 +34,7 @@ impl Classic {
         // The upper bits tell of checksums at the ends of frames; lengths inside the packets tell the same.
         let link = order.u32_at(header, 16).unwrap_or_default() & 0x03ff_ffff;
         if major != 2 {
-            return Err(CaptureError::Version { offset: 4, major, minor });
+            return Err(CaptureError::version(4, major, minor));
         }
         Ok(Classic { order, unit, link })
     }
@@ -54,12 +54,8 @@ impl Classic {
         let at = |at| self.order.u32_at(header, at).unwrap_or_default();
         let (seconds, fraction, captured, length) = (at(0), at(4), at(8), at(12));
         if captured > LONGEST_PACKET {
-            return Err(CaptureError::TooLong {
-                offset,
-                what: "a packet's header",
-                claimed: captured.into(),
-                limit: LONGEST_PACKET.into(),
-            });
+            let what = "a packet's header";
+            return Err(CaptureError::too_long(offset, what, captured, LONGEST_PACKET));
         }
         input.rest(captured as usize, "a packet")?;
         // A second and more beside the seconds is no time.

@@ -17,12 +17,10 @@ pub use input::LONGEST_PACKET;
 
 use crate::time::Time;
 use classic::Classic;
-use error::Foreign;
 use input::{ByteOrder, CaptureRecord, Input};
 use ng::Ng;
 use std::io::Read;
 
-/// A packet as it was captured.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame<'a> {
     /// Its number in the file, from 1, as `tcpdump --number` counts.
@@ -37,7 +35,6 @@ pub struct Frame<'a> {
     pub bytes: &'a [u8],
 }
 
-/// A capture that is being read.
 #[derive(Debug)]
 pub struct Capture<R> {
     input: Input<R>,
@@ -63,22 +60,18 @@ impl<R: Read> Capture<R> {
             return Err(CaptureError::Empty);
         };
         let magic: [u8; 4] = magic.try_into().unwrap_or_default();
-        let format = match magic {
-            [0xd4, 0xc3, 0xb2, 0xa1] => {
-                CaptureFormat::Classic(Classic::open(&mut input, ByteOrder::Little, 1000)?)
+        let (order, unit) = match magic {
+            [0xd4, 0xc3, 0xb2, 0xa1] => (ByteOrder::Little, 1000),
+            [0xa1, 0xb2, 0xc3, 0xd4] => (ByteOrder::Big, 1000),
+            [0x4d, 0x3c, 0xb2, 0xa1] => (ByteOrder::Little, 1),
+            [0xa1, 0xb2, 0x3c, 0x4d] => (ByteOrder::Big, 1),
+            [0x0a, 0x0d, 0x0d, 0x0a] => {
+                let format = CaptureFormat::Ng(Ng::open(&mut input)?);
+                return Ok(Capture { input, format, read: 0 });
             }
-            [0xa1, 0xb2, 0xc3, 0xd4] => {
-                CaptureFormat::Classic(Classic::open(&mut input, ByteOrder::Big, 1000)?)
-            }
-            [0x4d, 0x3c, 0xb2, 0xa1] => {
-                CaptureFormat::Classic(Classic::open(&mut input, ByteOrder::Little, 1)?)
-            }
-            [0xa1, 0xb2, 0x3c, 0x4d] => {
-                CaptureFormat::Classic(Classic::open(&mut input, ByteOrder::Big, 1)?)
-            }
-            [0x0a, 0x0d, 0x0d, 0x0a] => CaptureFormat::Ng(Ng::open(&mut input)?),
-            _ => return Err(CaptureError::Foreign { found: magic, looks: Foreign::of(magic) }),
+            _ => return Err(CaptureError::foreign(magic)),
         };
+        let format = CaptureFormat::Classic(Classic::open(&mut input, order, unit)?);
         Ok(Capture { input, format, read: 0 })
     }
 
@@ -100,11 +93,6 @@ impl<R: Read> Capture<R> {
         let bytes = self.input.held().get(place).unwrap_or_default();
         let captured = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         Ok(Some(Frame { number: self.read, time, link, length: length.max(captured), bytes }))
-    }
-
-    /// How many bytes were read so far.
-    pub fn offset(&self) -> u64 {
-        self.input.offset()
     }
 
     /// Which format this is, in words.

@@ -98,12 +98,7 @@ impl Ng {
                 // An interface; an old, a simple, an enhanced packet.
                 1 | 2 | 3 | 6 => {
                     if body > LONGEST_BLOCK {
-                        return Err(CaptureError::TooLong {
-                            offset,
-                            what: "a block",
-                            claimed: body.into(),
-                            limit: LONGEST_BLOCK.into(),
-                        });
+                        return Err(CaptureError::too_long(offset, "a block", body, LONGEST_BLOCK));
                     }
                     let block = input.rest(body as usize + 4, "a block")?;
                     let (body, again) = block.split_at(body as usize);
@@ -144,19 +139,19 @@ impl Ng {
             [0x1a, 0x2b, 0x3c, 0x4d] => ByteOrder::Big,
             _ => {
                 let what = "a section header without the number that tells the order of bytes";
-                return Err(CaptureError::Block { offset, what });
+                return Err(CaptureError::record(offset, what));
             }
         };
         let body = self.body_length(offset, length)?;
         let Some(rest) = body.checked_sub(8) else {
             let what = "a section header that is too short for its version";
-            return Err(CaptureError::Block { offset, what });
+            return Err(CaptureError::record(offset, what));
         };
         let version = input.rest(4, "the section header")?;
         let major = self.order.u16_at(version, 0).unwrap_or_default();
         let minor = self.order.u16_at(version, 2).unwrap_or_default();
         if major != 1 {
-            return Err(CaptureError::Version { offset: offset + 12, major, minor });
+            return Err(CaptureError::version(offset + 12, major, minor));
         }
         input.skip(rest.into(), "the section header")?;
         if input.rest(4, "the section header")? != length {
@@ -171,23 +166,20 @@ impl Ng {
         let length = self.order.u32(length);
         if !length.is_multiple_of(4) {
             let what = "a block whose length is no multiple of 4";
-            return Err(CaptureError::Block { offset, what });
+            return Err(CaptureError::record(offset, what));
         }
-        length.checked_sub(12).ok_or(CaptureError::Block {
-            offset,
-            what: "a block that is shorter than its own header",
-        })
+        let short = || CaptureError::record(offset, "a block that is shorter than its own header");
+        length.checked_sub(12).ok_or_else(short)
     }
 
     fn interface(&self, offset: u64, body: &[u8]) -> Result<Interface, CaptureError> {
-        let short = CaptureError::Block { offset, what: "an interface block that is too short" };
         if self.interfaces.len() >= MOST_INTERFACES {
             let what = "more than 65536 interfaces in a section";
-            return Err(CaptureError::Block { offset, what });
+            return Err(CaptureError::record(offset, what));
         }
         let (Some(link), Some(snap)) = (self.order.u16_at(body, 0), self.order.u32_at(body, 4))
         else {
-            return Err(short);
+            return Err(CaptureError::record(offset, "an interface block that is too short"));
         };
         let mut interface =
             Interface { link: link.into(), snap, ticks: Ticks::Decimal(6), offset: 0 };
@@ -220,18 +212,18 @@ impl Ng {
     }
 
     fn enhanced(&self, offset: u64, body: &[u8]) -> Result<CaptureRecord, CaptureError> {
-        let number = self.order.u32_at(body, 0).ok_or(short_packet(offset))?;
+        let number = self.order.u32_at(body, 0).ok_or_else(|| short_packet(offset))?;
         self.timed(offset, body, number)
     }
 
     /// The packet block of older files: a 16-bit interface, then drops, then as in an enhanced one.
     fn old(&self, offset: u64, body: &[u8]) -> Result<CaptureRecord, CaptureError> {
-        let number = self.order.u16_at(body, 0).ok_or(short_packet(offset))?;
+        let number = self.order.u16_at(body, 0).ok_or_else(|| short_packet(offset))?;
         self.timed(offset, body, number.into())
     }
 
     fn timed(&self, offset: u64, body: &[u8], number: u32) -> Result<CaptureRecord, CaptureError> {
-        let at = |at| self.order.u32_at(body, at).ok_or(short_packet(offset));
+        let at = |at| self.order.u32_at(body, at).ok_or_else(|| short_packet(offset));
         let (high, low, captured, length) = (at(4)?, at(8)?, at(12)?, at(16)?);
         let interface = self.known(offset, number)?;
         let nanos = interface.ticks.nanos(u64::from(high) << 32 | u64::from(low));
@@ -242,7 +234,7 @@ impl Ng {
     }
 
     fn simple(&self, offset: u64, body: &[u8]) -> Result<CaptureRecord, CaptureError> {
-        let length = self.order.u32_at(body, 0).ok_or(short_packet(offset))?;
+        let length = self.order.u32_at(body, 0).ok_or_else(|| short_packet(offset))?;
         let interface = self.known(offset, 0)?;
         let snap = if interface.snap == 0 { u32::MAX } else { interface.snap };
         let place = within(offset, body, 4, length.min(snap))?;
@@ -252,7 +244,10 @@ impl Ng {
     fn known(&self, offset: u64, interface: u32) -> Result<Interface, CaptureError> {
         let known = self.interfaces.len();
         let found = usize::try_from(interface).ok().and_then(|i| self.interfaces.get(i));
-        found.copied().ok_or(CaptureError::Interface { offset, interface, known })
+        let unknown = || {
+            format!("a packet of interface {interface}, but only {known} were described before it")
+        };
+        found.copied().ok_or_else(|| CaptureError::record(offset, unknown()))
     }
 }
 
@@ -264,27 +259,22 @@ fn within(
     captured: u32,
 ) -> Result<std::ops::Range<usize>, CaptureError> {
     if captured > LONGEST_PACKET {
-        return Err(CaptureError::TooLong {
-            offset,
-            what: "a packet block",
-            claimed: captured.into(),
-            limit: LONGEST_PACKET.into(),
-        });
+        return Err(CaptureError::too_long(offset, "a packet block", captured, LONGEST_PACKET));
     }
     let end = start + captured as usize;
     if end > body.len() {
         let what = "a packet that is longer than its block";
-        return Err(CaptureError::Block { offset, what });
+        return Err(CaptureError::record(offset, what));
     }
     Ok(start..end)
 }
 
 fn short_packet(offset: u64) -> CaptureError {
-    CaptureError::Block { offset, what: "a packet block that is too short" }
+    CaptureError::record(offset, "a packet block that is too short")
 }
 
 fn lengths_differ(offset: u64) -> CaptureError {
-    CaptureError::Block { offset, what: "a block whose two lengths differ" }
+    CaptureError::record(offset, "a block whose two lengths differ")
 }
 
 #[cfg(test)]

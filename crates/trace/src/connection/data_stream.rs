@@ -254,6 +254,11 @@ impl DataStream {
         let (hole, fresh) = self.fill(start, end);
         if let Some(hole) = hole {
             if hole.by_ack && now.since(hole.later.time) <= SWAPPED {
+                // The ACK may be for a part of what a card cut into segments.
+                if end > self.top {
+                    self.rise(segment, end);
+                    self.fly(Flying { times: 2, ..flying });
+                }
                 return SegmentKind::BehindItsAck;
             }
             self.insert(Flying { times: 2, ..flying });

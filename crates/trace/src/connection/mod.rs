@@ -24,15 +24,12 @@ use quell_cause::capture::CaptureFacts;
 use quell_units::Span;
 use rtt::Rtts;
 use serde::Serialize;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use window::{Window, ZeroWindow};
 
 /// Zero windows that are shorter are no stalls: fast senders fill a buffer for microseconds at a time.
 const SHORTEST_ZERO: Span = Span::from_millis(1);
-
-/// Packets in a row in which copies are looked for.
-const COPIES: usize = 4;
 
 /// A segment that is shorter is small, where nobody told the MSS: the least that an IPv6 path takes, less headers.
 const SURELY_FULL: u32 = 1208;
@@ -131,16 +128,11 @@ pub struct ConnectionSummary {
     pub handshake: Handshake,
     /// What the client sent, and the server.
     pub ends: [EndSummary; 2],
-    /// All that happened, counted.
     pub events: BTreeMap<TcpEvent, EventCount>,
-    /// The first moments, in order of time.
     pub moments: Vec<TcpMoment>,
     /// Packets whose numbers belong to no sense of it.
     pub strange: u64,
 }
-
-/// What tells two captures of one packet from two packets.
-type CopyPrint = (u16, u32, Option<u32>, u8, u32);
 
 /// One end: what it sent, and what it can receive.
 #[derive(Debug, Default)]
@@ -156,28 +148,11 @@ struct EndState {
     fin_acked: bool,
     largest: u32,
     stamped: bool,
-    prints: VecDeque<CopyPrint>,
     /// Its SYN or answer to one: its sequence number, when it passed last, and in which packet.
     opening: Option<(u32, Time, u64)>,
 }
 
 impl EndState {
-    /// Whether this packet was captured just before; only IPv4 tells.
-    fn is_copy(&mut self, packet: &TcpPacket) -> bool {
-        let Some(id @ 1..) = packet.identification else { return false };
-        let Segment { seq, ack, flags, length, .. } = packet.segment;
-        let print = (id, seq, ack, flags.0, length);
-        if self.prints.contains(&print) {
-            self.told.captured_twice += 1;
-            return true;
-        }
-        if self.prints.len() >= COPIES {
-            self.prints.pop_front();
-        }
-        self.prints.push_back(print);
-        false
-    }
-
     /// Takes what every packet tells.
     fn heard(&mut self, segment: &Segment) {
         self.told.packets += 1;
@@ -229,7 +204,6 @@ impl EndState {
     }
 }
 
-/// A connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     client: SocketAddr,
@@ -320,9 +294,6 @@ impl Connection {
         let segment = &packet.segment;
         if before.is_some_and(|before| self.is_seen_again(now, packet, &before)) {
             self.end(side).told.captured_twice += 1;
-            return;
-        }
-        if self.end(side).is_copy(packet) {
             return;
         }
         self.end(side).heard(segment);
@@ -518,6 +489,7 @@ impl Connection {
             SegmentKind::BehindItsAck => {
                 own.told.bytes += u64::from(length);
                 own.told.facts.acks_before_data += 1;
+                own.fin_acked |= own.fin && !own.stream.flying();
                 own.held.disturbed();
                 self.happened(moment(TcpEvent::AckBeforeData));
             }

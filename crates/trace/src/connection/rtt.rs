@@ -60,18 +60,13 @@ impl RttStretch {
 /// Round-trip times of one direction. Quantiles are exact to a hundredth of their value.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct RttSummary {
-    /// How many ACKs told one.
     pub count: u64,
-    /// The shortest.
     #[serde(rename = "min_ms", serialize_with = "millis_or_null")]
     pub min: Option<Span>,
-    /// The median.
     #[serde(rename = "p50_ms", serialize_with = "millis_or_null")]
     pub p50: Option<Span>,
-    /// 99 of 100 were no longer.
     #[serde(rename = "p99_ms", serialize_with = "millis_or_null")]
     pub p99: Option<Span>,
-    /// The longest.
     #[serde(rename = "max_ms", serialize_with = "millis_or_null")]
     pub max: Option<Span>,
     /// How they went, oldest first; stretches without any are left out.
@@ -84,15 +79,11 @@ pub struct RttPoint {
     /// When it begins, from the connection's first packet.
     #[serde(rename = "at_ms", serialize_with = "millis")]
     pub at: Span,
-    /// How many ACKs told one.
     pub count: u64,
-    /// The shortest.
     #[serde(rename = "min_ms", serialize_with = "millis")]
     pub min: Span,
-    /// The mean.
     #[serde(rename = "mean_ms", serialize_with = "millis")]
     pub mean: Span,
-    /// The longest.
     #[serde(rename = "max_ms", serialize_with = "millis")]
     pub max: Span,
 }
@@ -137,7 +128,6 @@ impl Rtts {
         }
     }
 
-    /// The shortest so far.
     pub(super) fn least(&self) -> Option<Span> {
         self.min
     }
@@ -157,7 +147,6 @@ impl Rtts {
         Some(Span::from_nanos(bin.mean).clamp(min, self.max))
     }
 
-    /// What there is to tell.
     pub(super) fn summary(&self) -> RttSummary {
         let point = |(place, s): (usize, &RttStretch)| {
             let mean = s.sum.checked_div(s.count.into())?;

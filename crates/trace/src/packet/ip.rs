@@ -1,130 +1,25 @@
 //! IPv4 (RFC 791) and IPv6 (RFC 8200), as far as it takes to find TCP.
 
 use super::skip::{NotTcp, Skip};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 /// More extension headers in a row than any sender writes.
 const MOST_EXTENSIONS: usize = 16;
 
-/// The fields of an IPv4 header where they lie. At least 20 bytes are there.
-#[derive(Debug, Clone, Copy)]
-pub struct Ipv4View<'a>(&'a [u8]);
-
-impl<'a> Ipv4View<'a> {
-    /// A view, if 20 bytes are there.
-    pub fn new(bytes: &'a [u8]) -> Option<Self> {
-        (bytes.len() >= 20).then_some(Self(bytes))
-    }
-
-    fn word(&self, at: usize) -> u16 {
-        u16_at(self.0, at).unwrap_or_default()
-    }
-
-    fn address(&self, at: usize) -> Ipv4Addr {
-        let octets: Option<&[u8; 4]> = self.0.get(at..).and_then(|b| b.first_chunk());
-        octets.copied().unwrap_or_default().into()
-    }
-
-    /// The header's length in bytes, as it says.
-    pub fn header_length(&self) -> usize {
-        usize::from(self.0.first().map_or(0, |b| b & 0xf)) * 4
-    }
-
-    /// Header and payload, in bytes, as it says; 0 where a sender leaves segmenting to its card.
-    pub fn total_length(&self) -> u16 {
-        self.word(2)
-    }
-
-    /// The identification.
-    pub fn identification(&self) -> u16 {
-        self.word(4)
-    }
-
-    /// Whether this is only a part of a datagram.
-    pub fn is_fragment(&self) -> bool {
-        self.word(6) & 0x3fff != 0
-    }
-
-    /// How many hops it may still take.
-    pub fn hops_left(&self) -> u8 {
-        u8_at(self.0, 8).unwrap_or_default()
-    }
-
-    /// What the payload is.
-    pub fn protocol(&self) -> u8 {
-        u8_at(self.0, 9).unwrap_or_default()
-    }
-
-    /// The source.
-    pub fn source(&self) -> Ipv4Addr {
-        self.address(12)
-    }
-
-    /// The destination.
-    pub fn destination(&self) -> Ipv4Addr {
-        self.address(16)
-    }
-}
-
-/// The fields of an IPv6 header where they lie. At least 40 bytes are there.
-#[derive(Debug, Clone, Copy)]
-pub struct Ipv6View<'a>(&'a [u8]);
-
-impl<'a> Ipv6View<'a> {
-    /// A view, if 40 bytes are there.
-    pub fn new(bytes: &'a [u8]) -> Option<Self> {
-        (bytes.len() >= 40).then_some(Self(bytes))
-    }
-
-    fn address(&self, at: usize) -> Ipv6Addr {
-        let octets: Option<&[u8; 16]> = self.0.get(at..).and_then(|b| b.first_chunk());
-        octets.copied().unwrap_or_default().into()
-    }
-
-    /// What stands behind this header, in bytes, as it says; 0 in jumbograms, which carry large segments.
-    pub fn payload_length(&self) -> u16 {
-        u16_at(self.0, 4).unwrap_or_default()
-    }
-
-    /// How many hops it may still take.
-    pub fn hops_left(&self) -> u8 {
-        u8_at(self.0, 7).unwrap_or_default()
-    }
-
-    /// What comes next.
-    pub fn next_header(&self) -> u8 {
-        u8_at(self.0, 6).unwrap_or_default()
-    }
-
-    /// The source.
-    pub fn source(&self) -> Ipv6Addr {
-        self.address(8)
-    }
-
-    /// The destination.
-    pub fn destination(&self) -> Ipv6Addr {
-        self.address(24)
-    }
-}
-
 /// An IP packet, of either version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Datagram<'a> {
-    /// The source.
     pub source: IpAddr,
-    /// The destination.
     pub destination: IpAddr,
-    /// IPv4's identification.
+    /// IPv4's.
     pub identification: Option<u16>,
-    /// How many hops it may still take.
     pub hops_left: u8,
-    /// What the payload is.
     pub protocol: u8,
-    /// What was captured of the payload.
+    /// What was captured of it.
     pub payload: &'a [u8],
     /// The payload's length on the wire, in bytes.
     pub length: u64,
-    /// Whether this is only a part of a datagram.
+    /// This is only a part of a datagram.
     pub fragment: bool,
 }
 
@@ -143,37 +38,38 @@ impl<'a> Datagram<'a> {
     }
 
     fn read_v4(bytes: &'a [u8], length: u64) -> Result<Self, Skip> {
-        let view = Ipv4View::new(bytes).ok_or(Skip::CutShort)?;
-        let header = view.header_length();
-        let total = match view.total_length() {
-            0 => length,
-            total => total.into(),
-        };
+        let view: &[u8; 20] = bytes.first_chunk().ok_or(Skip::CutShort)?;
+        let word = |at: usize| u16::from_be_bytes([view[at], view[at + 1]]);
+        let header = usize::from(view[0] & 0xf) * 4;
+        // A sender that leaves segmenting to its card writes 0.
+        let total = if word(2) == 0 { length } else { word(2).into() };
         if header < 20 || total < header as u64 || total > length {
             return Err(Skip::Malformed);
         }
+        let [.., a, b, c, d, e, f, g, h] = *view;
         Ok(Datagram {
-            source: view.source().into(),
-            destination: view.destination().into(),
-            identification: Some(view.identification()),
-            hops_left: view.hops_left(),
-            protocol: view.protocol(),
+            source: IpAddr::from([a, b, c, d]),
+            destination: IpAddr::from([e, f, g, h]),
+            identification: Some(word(4)),
+            hops_left: view[8],
+            protocol: view[9],
             payload: between(bytes, header, total),
             length: total - header as u64,
-            fragment: view.is_fragment(),
+            fragment: word(6) & 0x3fff != 0,
         })
     }
 
     fn read_v6(bytes: &'a [u8], length: u64) -> Result<Self, Skip> {
-        let view = Ipv6View::new(bytes).ok_or(Skip::CutShort)?;
-        let total = match view.payload_length() {
+        let view: &[u8; 40] = bytes.first_chunk().ok_or(Skip::CutShort)?;
+        // Jumbograms, which carry large segments, say 0.
+        let total = match u16::from_be_bytes([view[4], view[5]]) {
             0 => length,
             payload => u64::from(payload) + 40,
         };
         if total > length {
             return Err(Skip::Malformed);
         }
-        let mut next = view.next_header();
+        let mut next = view[6];
         let mut at = 40_usize;
         let mut fragment = false;
         for _ in 0..MOST_EXTENSIONS {
@@ -201,11 +97,15 @@ impl<'a> Datagram<'a> {
         if at as u64 > total {
             return Err(Skip::Malformed);
         }
+        let address = |at: usize| {
+            let octets: Option<&[u8; 16]> = view[at..].first_chunk();
+            IpAddr::from(octets.copied().unwrap_or_default())
+        };
         Ok(Datagram {
-            source: view.source().into(),
-            destination: view.destination().into(),
+            source: address(8),
+            destination: address(24),
             identification: None,
-            hops_left: view.hops_left(),
+            hops_left: view[7],
             protocol: next,
             payload: between(bytes, at, total),
             length: total - at as u64,

@@ -8,11 +8,9 @@ use super::skip::{NotTcp, Skip};
 /// What comes next in a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// An Ethernet header.
     Ethernet,
     /// What an Ethernet type says.
     Type(u16),
-    /// A PPP header.
     Ppp,
     /// IP of either version.
     Ip,

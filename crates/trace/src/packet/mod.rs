@@ -6,9 +6,8 @@
 //!
 //! Tunnels are read through: who talks is whom the innermost header names.
 //!
-//! Views (`Ipv4View`, `Ipv6View`, `TcpView`) only know where the fields lie; what they give is checked once, when a
-//! value is made of them. Readers take any bytes, never panic, and tell why a frame is no TCP packet. Checksums are
-//! not checked: on the machine that sent a packet, the card fills them in after the capture.
+//! Readers take any bytes, never panic, and tell why a frame is no TCP packet. Checksums are not checked: on the
+//! machine that sent a packet, the card fills them in after the capture.
 
 mod ip;
 mod link;
@@ -16,9 +15,9 @@ mod skip;
 mod tcp;
 mod tunnel;
 
-pub use ip::{Datagram, Ipv4View, Ipv6View};
+pub use ip::Datagram;
 pub use skip::{NotTcp, Skip};
-pub use tcp::{Flags, Segment, TcpOptions, TcpView};
+pub use tcp::{Flags, Segment, TcpOptions};
 pub use tunnel::{Tunnel, Version};
 
 use crate::capture::Frame;
@@ -27,17 +26,13 @@ use std::net::SocketAddr;
 /// A TCP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpPacket {
-    /// Who sent it.
     pub from: SocketAddr,
-    /// To whom.
     pub to: SocketAddr,
     /// IPv4's identification: the same twice means that the same packet was captured twice.
     pub identification: Option<u16>,
-    /// Hops that its IP header has left.
     pub hops_left: u8,
     /// The outermost tunnel that it was read out of.
     pub tunnel: Option<Tunnel>,
-    /// What TCP said.
     pub segment: Segment,
 }
 

@@ -3,78 +3,22 @@
 use super::ip::{u8_at, u16_at, u32_at};
 use super::skip::Skip;
 
-/// The fields of a TCP header where they lie. At least the first 16 bytes are there: all but checksum and urgent pointer.
-#[derive(Debug, Clone, Copy)]
-pub struct TcpView<'a>(&'a [u8]);
-
-impl<'a> TcpView<'a> {
-    /// A view, if 16 bytes are there.
-    pub fn new(bytes: &'a [u8]) -> Option<Self> {
-        (bytes.len() >= 16).then_some(Self(bytes))
-    }
-
-    /// The source port.
-    pub fn source(&self) -> u16 {
-        u16_at(self.0, 0).unwrap_or_default()
-    }
-
-    /// The destination port.
-    pub fn destination(&self) -> u16 {
-        u16_at(self.0, 2).unwrap_or_default()
-    }
-
-    /// The sequence number.
-    pub fn seq(&self) -> u32 {
-        u32_at(self.0, 4).unwrap_or_default()
-    }
-
-    /// The acknowledgement number, which means something only with the flag ACK.
-    pub fn ack(&self) -> u32 {
-        u32_at(self.0, 8).unwrap_or_default()
-    }
-
-    /// The header's length in bytes, as it says.
-    pub fn header_length(&self) -> usize {
-        usize::from(u8_at(self.0, 12).unwrap_or_default() >> 4) * 4
-    }
-
-    /// The flags.
-    pub fn flags(&self) -> Flags {
-        Flags(u8_at(self.0, 13).unwrap_or_default())
-    }
-
-    /// The window, not scaled.
-    pub fn window(&self) -> u16 {
-        u16_at(self.0, 14).unwrap_or_default()
-    }
-
-    /// What was captured of the options.
-    pub fn options(&self) -> &'a [u8] {
-        self.0.get(20..self.header_length().min(self.0.len())).unwrap_or_default()
-    }
-}
-
-/// TCP's flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flags(pub u8);
 
 impl Flags {
-    /// Ends one direction.
     pub fn fin(self) -> bool {
         self.0 & 0x01 != 0
     }
 
-    /// Opens.
     pub fn syn(self) -> bool {
         self.0 & 0x02 != 0
     }
 
-    /// Breaks off.
     pub fn rst(self) -> bool {
         self.0 & 0x04 != 0
     }
 
-    /// Acknowledges.
     pub fn ack(self) -> bool {
         self.0 & 0x10 != 0
     }
@@ -87,7 +31,6 @@ pub struct TcpOptions {
     pub mss: Option<u16>,
     /// Shift of the windows that follow, 0 to 14.
     pub scale: Option<u8>,
-    /// Whether selective acknowledgements are welcome.
     pub sack_permitted: bool,
     /// Value, and echo of the other's.
     pub timestamps: Option<(u32, u32)>,
@@ -101,7 +44,6 @@ impl TcpOptions {
         self.sack.get(..usize::from(self.sacks)).unwrap_or_default()
     }
 
-    /// Reads options, as far as they can be.
     pub fn read(bytes: &[u8]) -> Self {
         let mut found = TcpOptions::default();
         let mut rest = bytes;
@@ -146,13 +88,11 @@ pub struct Segment {
     pub seq: u32,
     /// The number of the byte that is waited for, if it acknowledges.
     pub ack: Option<u32>,
-    /// Its flags.
     pub flags: Flags,
     /// The window, not scaled.
     pub window: u16,
     /// Length of its payload on the wire, in bytes.
     pub length: u32,
-    /// Its options.
     pub options: TcpOptions,
 }
 
@@ -163,26 +103,27 @@ impl Segment {
     ///
     /// If too little was captured, or the header is longer than the segment.
     pub fn read(bytes: &[u8], length: u64) -> Result<(u16, u16, Self), Skip> {
-        let view = TcpView::new(bytes).ok_or(if length < 16 {
-            Skip::Malformed
-        } else {
-            Skip::CutShort
-        })?;
-        let header = view.header_length();
+        // All but checksum and urgent pointer are needed.
+        let cut = if length < 16 { Skip::Malformed } else { Skip::CutShort };
+        let view: &[u8; 16] = bytes.first_chunk().ok_or(cut)?;
+        let word = |at: usize| u32_at(view, at).unwrap_or_default();
+        let header = usize::from(view[12] >> 4) * 4;
         if header < 20 {
             return Err(Skip::Malformed);
         }
         let payload = length.checked_sub(header as u64).ok_or(Skip::Malformed)?;
-        let flags = view.flags();
+        let flags = Flags(view[13]);
+        let options = bytes.get(20..header.min(bytes.len())).unwrap_or_default();
         let segment = Segment {
-            seq: view.seq(),
-            ack: flags.ack().then(|| view.ack()),
+            seq: word(4),
+            ack: flags.ack().then(|| word(8)),
             flags,
-            window: view.window(),
+            window: u16::from_be_bytes([view[14], view[15]]),
             length: u32::try_from(payload).map_err(|_| Skip::Malformed)?,
-            options: TcpOptions::read(view.options()),
+            options: TcpOptions::read(options),
         };
-        Ok((view.source(), view.destination(), segment))
+        let [a, b, c, d, ..] = *view;
+        Ok((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]), segment))
     }
 
     /// How many sequence numbers it takes: its payload, and one each for SYN and FIN.

@@ -39,12 +39,9 @@ pub enum Tunnel {
     EtherIp,
 }
 
-/// A version of IP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
-    /// Four.
     V4,
-    /// Six.
     V6,
 }
 

@@ -430,6 +430,32 @@ fn a_router_s_capture_of_all_its_devices_holds_each_packet_twice_and_nobody_sent
     assert_eq!((report.captured_twice, events(&report)), (13, vec![]));
 }
 
+/// From the field; then data that its card cut into segments, of which the ACK is for the first, and a FIN.
+#[test]
+fn an_ack_that_was_recorded_before_its_data_is_the_capture_s_order_and_not_the_path_s() {
+    let field = report(include_bytes!("../data/ack-recorded-before-its-data.pcap"));
+    assert_eq!(events(&field), [AckBeforeData; 6]);
+    let c = &field.connections[0];
+    assert_eq!((c.client_to_server.out_of_order, c.client_to_server.missed_bytes), (0, 0));
+    assert!(c.findings.is_empty(), "{:?}", c.findings);
+    let c = story([
+        answer(20_000, 1460),
+        up(20_002, 0, 4380),
+        answer(30_000, 4380),
+        up(40_000, 4380, 1460),
+        answer(50_000, 5840),
+        told(60_000, Server, ACK, 5001, 1001 + 5841, 0),
+        told(60_002, Client, FIN | ACK, 1001 + 5840, 5001, 0),
+        told(60_003, Server, FIN | ACK, 5001, 1001 + 5841, 0),
+        told(60_004, Client, ACK, 1001 + 5841, 5002, 0),
+    ]);
+    let happened: Vec<_> = c.moments.iter().map(|m| m.moment.event).collect();
+    assert_eq!(happened, [AckBeforeData, AckBeforeData]);
+    let up = &c.client_to_server;
+    assert_eq!((up.bytes, up.missed_bytes, up.out_of_order), (5840, 0, 0));
+    assert_eq!(c.ending, Ending::Closed);
+}
+
 #[test]
 fn one_direction_alone_is_read_as_well() {
     let alone: Vec<_> = burst(0, 0, 2000).collect();
