@@ -17,3 +17,12 @@ pub(crate) const LONGEST: usize = 255;
 
 /// Longest time between two moments of one file that is believed, in seconds: four months.
 pub(crate) const MOST_SECONDS: f64 = 1e7;
+
+/// Most tests in one file.
+pub(crate) const MOST_TESTS: usize = 1024;
+
+/// Longest text in which words of ping and mtr are looked for, in bytes.
+pub(crate) const MOST_PRINTED: usize = 64 << 20;
+
+/// Most objects of JSON in one test: each takes more memory than its text.
+pub(crate) const MOST_OBJECTS: usize = 1 << 23;

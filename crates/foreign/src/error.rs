@@ -12,14 +12,12 @@ pub enum ForeignError {
     UnpacksTooLong,
     #[error("the gzip data can't be unpacked: {why}; was it copied whole?")]
     Gzip { why: String },
-    #[error("byte {at} is no text in UTF-8")]
-    NoText { at: usize },
     /// It is the file of another of these programs.
     #[error("this is a file of {found}, not of {wanted}; `quell data import {}` reads it", found.word())]
     OtherTool { wanted: Tool, found: Tool },
     /// Nobody's.
     #[error(
-        "this looks like no file of Flent (.flent.gz), irtt (-o), iperf3 (-J) or ping-exp (-w)"
+        "it has nothing of Flent (.flent.gz), irtt (-o), iperf3 (-J), ping, mtr (-r) or ping-exp (-w)"
     )]
     Unknown,
     #[error("line {line}, column {column}: {why}")]
@@ -56,6 +54,14 @@ fn because(why: &str) -> String {
 }
 
 impl ForeignError {
+    /// Of a part of a file that begins so many lines below its first.
+    pub(crate) fn on(mut self, lines: usize) -> Self {
+        if let ForeignError::Json { line, .. } = &mut self {
+            *line += lines;
+        }
+        self
+    }
+
     /// What serde says, in one line whatever the file holds.
     pub(crate) fn json(error: &serde_json::Error) -> Self {
         let whole = error.to_string();

@@ -9,15 +9,17 @@
 //! Pings become packets, sent their round trip before the answer that Flent stamps. Rates become a receiver's bytes, since that is what they are
 //! shown as. Sums and averages are computed anew from their parts. What `--socket-stats` had of an upload's socket becomes its sender's.
 
-use crate::bounds::{MOST_SAMPLES, MOST_STREAMS};
+use crate::bounds::{MOST_SAMPLES, MOST_SECONDS, MOST_STREAMS};
 use crate::error::ForeignError;
 use crate::imported::{
-    FlowDirection, Imported, Stream, Tool, delays_contradict, from_ms, from_s, unused,
+    FlowDirection, Imported, ImpossibleValues, Stream, Tool, delays_contradict, from_ms, from_s,
+    unused,
 };
-use crate::{json, order};
+use crate::json::{self, Number};
+use crate::order;
 use quell_model::{EchoSample, EchoStatus, FlowSample, Side};
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use serde_json::Value;
 
 mod raw;
 mod sockets;
@@ -30,45 +32,20 @@ const NEWEST: u64 = 4;
 /// Since this version round trips of netperf are stored in milliseconds, before it as transactions a second.
 const IN_MS: u64 = 4;
 
+/// Netperf's calls over UDP wait for ever for an answer that was lost: longer than this is no slow path.
+const STALL_S: f64 = 1.0;
+
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct FlentFile {
-    version: Option<f64>,
-    #[serde(deserialize_with = "json::or_default")]
-    metadata: Metadata,
+    version: Number,
+    metadata: Value,
     #[serde(rename = "raw_values", deserialize_with = "json::in_order")]
     raw: Vec<(String, Vec<Raw>)>,
     #[serde(rename = "x_values", deserialize_with = "json::or_default")]
-    x: Vec<Option<f64>>,
+    x: Vec<Number>,
     #[serde(deserialize_with = "json::in_order")]
-    results: Vec<(String, Vec<Option<f64>>)>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "UPPERCASE", default)]
-struct Metadata {
-    name: Option<String>,
-    title: Option<String>,
-    note: Option<String>,
-    host: Option<String>,
-    local_host: Option<String>,
-    flent_version: Option<String>,
-    kernel_release: Option<String>,
-    time: Option<String>,
-    t0: Option<String>,
-    length: Option<f64>,
-    total_length: Option<f64>,
-    step_size: Option<f64>,
-    #[serde(deserialize_with = "json::or_default")]
-    series_meta: BTreeMap<String, SeriesMeta>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "UPPERCASE", default)]
-struct SeriesMeta {
-    units: Option<String>,
-    runner: Option<String>,
-    command: Option<String>,
+    results: Vec<(String, Vec<Number>)>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -81,7 +58,7 @@ enum SeriesKind {
     Other,
 }
 
-pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
+pub(crate) fn read(text: &str, left: &mut usize) -> Result<Imported, ForeignError> {
     let document: FlentFile = json::read(text)?;
     let values = document.raw.iter().map(|(_, values)| values.len());
     let values = values.chain(document.results.iter().map(|(_, values)| values.len()));
@@ -89,13 +66,13 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
     if streams > MOST_STREAMS || values.sum::<usize>() > 2 * MOST_SAMPLES {
         return Err(ForeignError::TooMany);
     }
-    let version = document.version.unwrap_or(1.0) as u64;
+    let version = document.version.0.unwrap_or(1.0) as u64;
     if version > NEWEST {
         return Err(ForeignError::Version { found: version, known: NEWEST });
     }
     let mut imported = about(&document.metadata);
     let raw_is_there =
-        document.raw.iter().any(|(_, values)| values.iter().any(|v| v.val.is_some()));
+        document.raw.iter().any(|(_, values)| values.iter().any(|v| v.val.0.is_some()));
     let (series, zero) = match raw_is_there {
         true => {
             let zero = zero(&document.metadata, &document.raw);
@@ -113,10 +90,11 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
         metadata: &document.metadata,
         zero,
         in_ms: version >= IN_MS || !raw_is_there,
-        left: MOST_SAMPLES,
+        left,
         computed: Vec::new(),
         other: Vec::new(),
         means: Vec::new(),
+        impossible: ImpossibleValues::default(),
     };
     for (name, values) in series {
         reading.series(&mut imported, name, &values)?;
@@ -128,20 +106,22 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
     }
     note(&mut imported, &reading.means);
     leave_out(&mut imported, &reading.computed, &reading.other);
+    imported.left_out.extend(reading.impossible.said());
     Ok(imported)
 }
 
 /// How the series of a file are read, and which of them are no streams.
 struct FlentReading<'a> {
-    metadata: &'a Metadata,
+    metadata: &'a Value,
     zero: f64,
     /// Whether round trips are in milliseconds, those of netperf too.
     in_ms: bool,
     /// Packets that there is room for.
-    left: usize,
+    left: &'a mut usize,
     computed: Vec<String>,
     other: Vec<String>,
     means: Vec<String>,
+    impossible: ImpossibleValues,
 }
 
 impl FlentReading<'_> {
@@ -151,27 +131,28 @@ impl FlentReading<'_> {
         name: String,
         values: &[Raw],
     ) -> Result<(), ForeignError> {
-        let meta = self.metadata.series_meta.get(&name);
+        let meta = &self.metadata["SERIES_META"][&*name];
         let kind = kind(&name, meta, values);
         let names = imported.streams.iter().map(|stream| &*stream.name);
         let mut stream = Stream { name: unused(names, &name), ..Stream::default() };
         match kind {
             SeriesKind::Computed => self.computed.push(name),
             SeriesKind::Other => self.other.push(name),
-            SeriesKind::Packets | SeriesKind::Means => {
-                let per_second = kind == SeriesKind::Means && !self.in_ms;
-                let untold =
-                    packets(&mut stream, meta, values, self.zero, per_second, &mut self.left)?;
-                imported.left_out.extend(untold.said("round trip"));
-                if kind == SeriesKind::Means {
-                    self.means.push(name);
+            SeriesKind::Packets => {
+                self.packets(&mut stream, meta, values);
+                if values.iter().any(|v| v.seq.0.is_some()) {
+                    let packets = std::mem::take(&mut stream.packets);
+                    stream.packets = order::by_number(packets, self.left)?;
+                    order::arrivals(&mut stream.packets);
                 }
+            }
+            SeriesKind::Means => {
+                imported.left_out.extend(self.round_trips(&mut stream, values));
+                self.means.push(name);
             }
             SeriesKind::Rate => {
                 stream.way = way(&name, meta);
-                let (flow, untold) = flow(&name, values, self.zero, self.metadata.step_size)?;
-                stream.flow = flow;
-                imported.left_out.extend(untold.said("rate"));
+                stream.flow = self.flow(&name, values);
                 let states = sockets::states(values, self.zero, &stream.flow);
                 stream.flow.extend(states);
                 let direction = stream.way.map_or("direction unknown", FlowDirection::word);
@@ -251,37 +232,33 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-fn about(metadata: &Metadata) -> Imported {
+fn about(metadata: &Value) -> Imported {
     let mut imported = Imported::new(Tool::Flent);
-    let text = |text: &Option<String>| text.clone().map(crate::imported::cut).unwrap_or_default();
-    imported.test = text(&metadata.name);
-    imported.title = text(&metadata.title);
-    let started = metadata
-        .t0
-        .as_deref()
-        .or(metadata.time.as_deref())
-        .and_then(quell_units::time::unix_seconds);
-    imported.started_s = started;
-    let seconds = metadata.total_length.or(metadata.length);
+    let text = |key| json::text(&metadata[key]).map(crate::imported::cut).unwrap_or_default();
+    imported.test = text("NAME");
+    imported.title = text("TITLE");
+    imported.started_s = started_s(metadata);
+    let seconds = metadata["TOTAL_LENGTH"].as_f64().or(metadata["LENGTH"].as_f64());
     let window = seconds.and_then(from_s).and_then(|ns| u64::try_from(ns).ok());
     imported.window_ns = window.filter(|ns| *ns > 0);
-    imported.tell("Flent", metadata.flent_version.clone());
-    imported.tell("host", metadata.host.clone());
-    imported.tell("from", metadata.local_host.clone());
-    imported.tell("kernel", metadata.kernel_release.clone());
-    imported.tell("note", metadata.note.clone());
+    imported.tell("Flent", json::text(&metadata["FLENT_VERSION"]));
+    imported.tell("host", json::text(&metadata["HOST"]));
+    imported.tell("from", json::text(&metadata["LOCAL_HOST"]));
+    imported.tell("kernel", json::text(&metadata["KERNEL_RELEASE"]));
+    imported.tell("note", json::text(&metadata["NOTE"]));
     imported
 }
 
+fn started_s(metadata: &Value) -> Option<f64> {
+    let text = metadata["T0"].as_str().or(metadata["TIME"].as_str())?;
+    quell_units::time::unix_seconds(text)
+}
+
 /// The Unix time of the run's zero. Old files have it in a time zone that they don't tell: whole quarters of an hour are put right by the first value.
-fn zero(metadata: &Metadata, raw: &[(String, Vec<Raw>)]) -> f64 {
+fn zero(metadata: &Value, raw: &[(String, Vec<Raw>)]) -> f64 {
     const QUARTER: f64 = 900.0;
-    let first = first(raw.iter().flat_map(|(_, values)| values).filter_map(|v| v.t).collect());
-    let told = metadata
-        .t0
-        .as_deref()
-        .or(metadata.time.as_deref())
-        .and_then(quell_units::time::unix_seconds);
+    let first = first(raw.iter().flat_map(|(_, values)| values).filter_map(|v| v.t.0).collect());
+    let told = started_s(metadata);
     match (told, first) {
         (Some(told), Some(first)) => {
             let shift = ((first - told) / QUARTER).round() * QUARTER;
@@ -303,12 +280,12 @@ fn first(mut times: Vec<f64>) -> Option<f64> {
     Some(before.iter().copied().filter(|t| *t >= earliest).fold(*near, f64::min))
 }
 
-fn of_grid(x: &[Option<f64>], results: Vec<(String, Vec<Option<f64>>)>) -> Vec<(String, Vec<Raw>)> {
-    let value = |(t, val): (&Option<f64>, Option<f64>)| {
-        let t = (*t)?;
-        Some(Raw { t: Some(t), val: Some(val?), ..Raw::default() })
+fn of_grid(x: &[Number], results: Vec<(String, Vec<Number>)>) -> Vec<(String, Vec<Raw>)> {
+    let value = |(t, val): (&Number, Number)| {
+        let is_there = t.0.is_some() && val.0.is_some();
+        is_there.then(|| Raw { t: *t, val, ..Raw::default() })
     };
-    let of = |values: Vec<Option<f64>>| x.iter().zip(values).filter_map(value).collect();
+    let of = |values: Vec<Number>| x.iter().zip(values).filter_map(value).collect();
     let (told, series): (Vec<_>, Vec<_>) =
         results.into_iter().partition(|(name, _)| sockets::is_told_of_one(name));
     let mut series: Vec<(String, Vec<Raw>)> =
@@ -317,19 +294,19 @@ fn of_grid(x: &[Option<f64>], results: Vec<(String, Vec<Option<f64>>)>) -> Vec<(
     series
 }
 
-fn kind(name: &str, meta: Option<&SeriesMeta>, values: &[Raw]) -> SeriesKind {
-    let runner = meta.and_then(|m| m.runner.as_deref()).unwrap_or_default();
+fn kind(name: &str, meta: &Value, values: &[Raw]) -> SeriesKind {
+    let runner = meta["RUNNER"].as_str().unwrap_or_default();
     let computed = [" avg", " sum", " totals", " fairness"].iter().any(|end| name.ends_with(end));
     if computed || matches!(runner, "AverageRunner" | "SumRunner" | "FairnessRunner") {
         return SeriesKind::Computed;
     }
-    if !values.iter().any(|v| v.val.is_some() || v.lost == Some(true)) {
+    if !values.iter().any(|v| v.val.0.is_some() || v.is_lost()) {
         return if name.contains("::") { SeriesKind::Computed } else { SeriesKind::Other };
     }
-    let units = meta.and_then(|m| m.units.as_deref());
+    let units = meta["UNITS"].as_str();
     match units {
         Some("ms") | None if name.starts_with("Ping") => {
-            let is_mean = runner == "NetperfDemoRunner" || values.iter().any(|v| v.dur.is_some());
+            let is_mean = runner == "NetperfDemoRunner" || values.iter().any(|v| v.dur.0.is_some());
             if is_mean { SeriesKind::Means } else { SeriesKind::Packets }
         }
         Some("Mbits/s") => SeriesKind::Rate,
@@ -338,9 +315,9 @@ fn kind(name: &str, meta: Option<&SeriesMeta>, values: &[Raw]) -> SeriesKind {
     }
 }
 
-fn way(name: &str, meta: Option<&SeriesMeta>) -> Option<FlowDirection> {
+fn way(name: &str, meta: &Value) -> Option<FlowDirection> {
     let name = name.to_ascii_lowercase();
-    let command = meta.and_then(|m| m.command.as_deref()).unwrap_or_default();
+    let command = meta["COMMAND"].as_str().unwrap_or_default();
     if name.contains("download") || command.contains("TCP_MAERTS") {
         Some(FlowDirection::Down)
     } else if name.contains("upload") || command.contains("TCP_STREAM") {
@@ -350,171 +327,156 @@ fn way(name: &str, meta: Option<&SeriesMeta>) -> Option<FlowDirection> {
     }
 }
 
-/// Values of a series that are neither of a packet nor of an interval, as some runners store beside these.
-struct Untold {
-    series: String,
-    count: usize,
-    first: usize,
+fn row_of(series: &str) -> String {
+    format!("a row of {series}")
 }
 
-impl Untold {
-    fn of(series: &str) -> Self {
-        Self { series: series.to_owned(), count: 0, first: 0 }
-    }
-
-    fn add(&mut self, index: usize) {
-        if self.count == 0 {
-            self.first = index;
-        }
-        self.count += 1;
-    }
-
-    fn said(&self, what: &str) -> Option<String> {
-        let (series, count) = (crate::imported::cut(self.series.clone()), self.count);
-        let values = if count == 1 { "value" } else { "values" };
-        let first = self.first;
-        (count > 0).then(|| {
-            format!("{series}: {count} {values} without a {what}, the first at [{first}].")
-        })
-    }
-}
-
-/// Packets of a ping. `per_second` where the values are transactions a second.
-fn packets(
-    stream: &mut Stream,
-    meta: Option<&SeriesMeta>,
-    values: &[Raw],
-    zero: f64,
-    per_second: bool,
-    left: &mut usize,
-) -> Result<Untold, ForeignError> {
-    let mut untold = Untold::of(&stream.name);
-    let numbered = values.iter().any(|v| v.seq.is_some());
-    for (index, value) in values.iter().enumerate() {
-        let wrong = |what: &str, why: String| {
-            let place = format!("raw_values[{:?}][{index}].{what}", stream.name);
-            ForeignError::Value { place, why }
-        };
-        let is_lost = value.lost == Some(true);
-        if value.val.is_none() && value.seq.is_none() && !is_lost {
-            if !value.is_of_socket() {
-                untold.add(index);
+impl FlentReading<'_> {
+    /// Packets of a ping. Of one whose values can't be it is unknown what became of it.
+    fn packets(&mut self, stream: &mut Stream, meta: &Value, values: &[Raw]) {
+        let impossible = &mut self.impossible;
+        let numbered = values.iter().any(|v| v.seq.0.is_some());
+        let (mut last_ns, mut next) = (0, 0);
+        for (index, value) in values.iter().enumerate() {
+            let place = || format!("{:?}[{index}]", stream.name);
+            if value.val.0.is_none() && value.seq.0.is_none() && !value.is_lost() {
+                if !value.is_of_socket() {
+                    impossible
+                        .add(&row_of(&stream.name), || format!("[{index}] has no round trip"));
+                }
+                continue;
             }
-            continue;
-        }
-        let at = value.since(zero).map_err(|why| wrong("t", why))?;
-        let seq = match (numbered, value.seq) {
-            (true, Some(seq)) if (0.0..9e15).contains(&seq) && seq.fract() == 0.0 => seq as u64,
-            (true, Some(seq)) => {
-                return Err(wrong("seq", format!("{seq:?} is no number of a packet")));
+            let at = value.since(self.zero, &place(), impossible);
+            let seq = value.seq.0.or(numbered.then_some(f64::NAN)).unwrap_or(index as f64);
+            let seq = impossible.check(Some(seq), 0.0..9e15, "seq", place);
+            let (known, seq) = (at.is_some() && seq.is_some(), seq.map_or(next, |seq| seq as u64));
+            (last_ns, next) = (at.unwrap_or(last_ns), seq + 1);
+            let mut packet = EchoSample::new(last_ns, seq, 0, EchoStatus::Unsure);
+            let ms = if value.is_lost() { None } else { value.val.0.or(Some(f64::NAN)) };
+            let ms = impossible.check(ms, 0.0..=MOST_SECONDS * 1e3, "round trip", place);
+            match ms.and_then(from_ms).filter(|_| known) {
+                _ if value.is_lost() => {
+                    packet.status = match value.lost_dir.as_str() {
+                        Some("up") => EchoStatus::LostUp,
+                        Some("down") => EchoStatus::LostDown,
+                        _ => EchoStatus::Lost,
+                    };
+                }
+                Some(rtt) => {
+                    packet.t_ns -= i64::try_from(rtt).unwrap_or(0);
+                    (packet.rtt_ns, packet.status) = (Some(rtt), EchoStatus::Ok);
+                    let mut one_way = |ms: Number, what: &str| {
+                        let most = MOST_SECONDS * 1e3;
+                        from_s(impossible.check(ms.0, -most..=most, what, place)? / 1e3)
+                    };
+                    let up = one_way(value.owd_up, "owd_up");
+                    let down = one_way(value.owd_down, "owd_down");
+                    let both = up.zip(down);
+                    match both.and_then(|(up, down)| delays_contradict(rtt, up, down)) {
+                        Some(why) => impossible.add("owd_up", || format!("{}: {why}", place())),
+                        None => (packet.up_ns, packet.down_ns) = (up, down),
+                    }
+                }
+                None => {}
             }
-            (true, None) => return Err(wrong("seq", "a packet without its number".to_owned())),
-            (false, _) => index as u64,
-        };
-        if is_lost {
-            let status = match value.lost_dir.as_deref() {
-                Some("up") => EchoStatus::LostUp,
-                Some("down") => EchoStatus::LostDown,
-                _ => EchoStatus::Lost,
-            };
-            stream.packets.push(EchoSample::new(at, seq, 0, status));
-            continue;
+            stream.packets.push(packet);
         }
-        let Some(val) = value.val else {
-            return Err(wrong("val", "a packet without its round trip".to_owned()));
-        };
-        let ms = if per_second { 1000.0 / val } else { val };
-        let Some(rtt) = from_ms(ms) else {
-            return Err(wrong("val", format!("{val:?} is no round-trip time")));
-        };
-        let one_way = |ms: f64| from_s(ms / 1e3).ok_or_else(|| format!("{ms:?} ms is no delay"));
-        let up_ns = value.owd_up.map(one_way).transpose().map_err(|why| wrong("owd_up", why))?;
-        let down_ns =
-            value.owd_down.map(one_way).transpose().map_err(|why| wrong("owd_down", why))?;
-        if let Some(why) = delays_contradict(rtt, up_ns, down_ns) {
-            return Err(wrong("owd_up", why));
-        }
-        let is_packet = value.dur.is_none();
-        let sent = if is_packet { at - i64::try_from(rtt).unwrap_or(0) } else { at };
-        stream.packets.push(EchoSample {
-            rtt_ns: Some(rtt),
-            up_ns,
-            down_ns,
-            ..EchoSample::new(sent, seq, 0, EchoStatus::Ok)
-        });
-    }
-    stream.two_clocks = stream.packets.iter().any(|p| p.up_ns.is_some());
-    if numbered {
-        let from_0 = meta.and_then(|m| m.command.as_deref()).is_some_and(|c| c.contains("fping"));
-        let first = stream.packets.iter().map(|p| p.seq).min().unwrap_or(0);
-        if from_0 && first == 1 {
+        stream.two_clocks = stream.packets.iter().any(|p| p.up_ns.is_some());
+        let from_0 = meta["COMMAND"].as_str().is_some_and(|c| c.contains("fping"));
+        let first = stream.packets.iter().min_by_key(|p| p.seq);
+        if let Some(first) = first.filter(|first| numbered && from_0 && first.seq == 1) {
             // fping counts from 0: the first packet was lost, and Flent does not store that.
             let second = stream.packets.iter().filter(|p| p.seq > 1).min_by_key(|p| p.seq);
-            let at = stream.packets.iter().find(|p| p.seq == 1).map_or(0, |p| p.t_ns);
-            let step = second.map_or(0, |p| (p.t_ns - at) / i64::try_from(p.seq - 1).unwrap_or(1));
-            stream.packets.push(EchoSample::new(at - step, 0, 0, EchoStatus::Lost));
+            let apart =
+                |p: &EchoSample| (p.t_ns - first.t_ns) / i64::try_from(p.seq - 1).unwrap_or(1);
+            let at = first.t_ns - second.map_or(0, apart);
+            stream.packets.push(EchoSample::new(at, 0, 0, EchoStatus::Lost));
         }
-        stream.packets = order::by_number(std::mem::take(&mut stream.packets), left)?;
-        order::arrivals(&mut stream.packets);
     }
-    Ok(untold)
-}
 
-/// Rates as bytes so far. Between two intervals that don't touch nothing is known, and nothing counts.
-fn flow(
-    name: &str,
-    values: &[Raw],
-    zero: f64,
-    step: Option<f64>,
-) -> Result<(Vec<FlowSample>, Untold), ForeignError> {
-    let mut untold = Untold::of(name);
-    let mut rates: Vec<(f64, f64, Option<f64>)> = Vec::new();
-    for (index, value) in values.iter().enumerate() {
-        let wrong = |what: &str, why: String| {
-            let place = format!("raw_values[{name:?}][{index}].{what}");
-            ForeignError::Value { place, why }
-        };
-        let Some(rate) = value.val else {
-            if value.dur.is_some() {
-                return Err(wrong("val", "an interval without its rate".to_owned()));
+    /// Netperf's means of intervals. One in which it stood still for an answer that never came is no round trip: what is said of it.
+    fn round_trips(&mut self, stream: &mut Stream, values: &[Raw]) -> Option<String> {
+        let mut lengths: Vec<f64> = values.iter().filter_map(|v| v.dur.0).collect();
+        lengths.sort_by(f64::total_cmp);
+        let usual_s = lengths.get(lengths.len() / 2).copied().unwrap_or(0.0);
+        let mut stalls: Vec<(f64, f64)> = Vec::new();
+        for (index, value) in values.iter().enumerate() {
+            let place = || format!("{:?}[{index}]", stream.name);
+            let Some(val) = value.val.0 else {
+                if !value.is_of_socket() {
+                    self.impossible
+                        .add(&row_of(&stream.name), || format!("[{index}] has no round trip"));
+                }
+                continue;
+            };
+            let Some(at) = value.since(self.zero, &place(), &mut self.impossible) else { continue };
+            let ms = if self.in_ms { val } else { 1e3 / val };
+            let took_s = value.dur.0.unwrap_or(0.0);
+            // Fewer than two calls in many times as long as others take.
+            if took_s > STALL_S.max(5.0 * usual_s) && (ms * 2.0 > took_s * 1e3 || val == 0.0) {
+                stalls.push((at as f64 / 1e9 - took_s, took_s));
+                continue;
             }
-            if !value.is_of_socket() {
-                untold.add(index);
+            let ms = self.impossible.check(Some(ms), 0.0..=MOST_SECONDS * 1e3, "round trip", place);
+            let Some(rtt) = ms.and_then(from_ms) else { continue };
+            stream.packets.push(EchoSample {
+                rtt_ns: Some(rtt),
+                ..EchoSample::new(at, index as u64, 0, EchoStatus::Ok)
+            });
+        }
+        let &(begin, longest) = stalls.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let name = crate::imported::cut(stream.name.clone());
+        let times = if stalls.len() == 1 { "" } else { ", the longest of several times" };
+        Some(format!(
+            "{name}: netperf stood still for {longest:.1} s from {begin:.1} s on{times}; that is no round trip."
+        ))
+    }
+
+    /// Rates as bytes so far. Between two intervals that don't touch nothing is known, and nothing counts.
+    fn flow(&mut self, name: &str, values: &[Raw]) -> Vec<FlowSample> {
+        let impossible = &mut self.impossible;
+        let mut rates: Vec<(f64, f64, Option<f64>)> = Vec::new();
+        for (index, value) in values.iter().enumerate() {
+            let place = || format!("{name:?}[{index}]");
+            if value.val.0.is_none() && value.dur.0.is_none() {
+                if !value.is_of_socket() {
+                    impossible.add(&row_of(name), || format!("[{index}] has no rate"));
+                }
+                continue;
             }
-            continue;
+            let at = value.since(self.zero, &place(), impossible);
+            let rate = value.val.0.or(Some(f64::NAN));
+            let rate = impossible.check(rate, 0.0..1e9, "rate in Mbit/s", place);
+            let dur = impossible.check(value.dur.0, 0.0..=3600.0, "dur", place);
+            rates.extend(at.zip(rate).map(|(at, rate)| (at as f64 / 1e9, rate, dur)));
+        }
+        rates.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut samples: Vec<FlowSample> = Vec::new();
+        let mut bytes = 0.0;
+        let mut before: Option<f64> = None;
+        let at = |t: f64, bytes: f64| FlowSample {
+            t_ns: from_s(t).unwrap_or(0),
+            side: Side::Receiver,
+            bytes: bytes as u64,
+            packets: 0,
+            tcp: None,
         };
-        let at = value.since(zero).map_err(|why| wrong("t", why))?;
-        if !(0.0..1e9).contains(&rate) {
-            return Err(wrong("val", format!("{rate:?} Mbit/s is no rate")));
+        let usual = self.metadata["STEP_SIZE"]
+            .as_f64()
+            .filter(|s| (1e-3..=60.0).contains(s))
+            .unwrap_or(0.2);
+        for (t, rate, dur) in rates {
+            let apart = before.map(|before| t - before);
+            let dur = dur.or(apart).unwrap_or(usual);
+            // Intervals overlap by what their times are rounded to.
+            let dur = apart.map_or(dur, |apart| dur.min(apart));
+            if apart.is_none_or(|apart| apart > dur * 1.5) {
+                samples.push(at(t - dur, bytes));
+            }
+            bytes += rate * 1e6 / 8.0 * dur;
+            samples.push(at(t, bytes));
+            before = Some(t);
         }
-        if let Some(dur) = value.dur.filter(|dur| !(0.0..=3600.0).contains(dur)) {
-            return Err(wrong("dur", format!("{dur:?} s is no time of an interval")));
-        }
-        rates.push((at as f64 / 1e9, rate, value.dur));
+        samples
     }
-    rates.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut samples: Vec<FlowSample> = Vec::new();
-    let mut bytes = 0.0;
-    let mut before: Option<f64> = None;
-    let at = |t: f64, bytes: f64| FlowSample {
-        t_ns: from_s(t).unwrap_or(0),
-        side: Side::Receiver,
-        bytes: bytes as u64,
-        packets: 0,
-        tcp: None,
-    };
-    for (t, rate, dur) in rates {
-        let usual = step.filter(|s| (1e-3..=60.0).contains(s)).unwrap_or(0.2);
-        let apart = before.map(|before| t - before);
-        let dur = dur.or(apart).unwrap_or(usual);
-        // Intervals overlap by what their times are rounded to.
-        let dur = apart.map_or(dur, |apart| dur.min(apart));
-        if apart.is_none_or(|apart| apart > dur * 1.5) {
-            samples.push(at(t - dur, bytes));
-        }
-        bytes += rate * 1e6 / 8.0 * dur;
-        samples.push(at(t, bytes));
-        before = Some(t);
-    }
-    Ok((samples, untold))
 }

@@ -1,22 +1,30 @@
 //! What was read, in the terms of runs.
 
 use quell_model::{EchoSample, EchoStatus, FlowSample, Side};
+use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeBounds;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Tool {
-    /// Flent, `.flent.gz`.
+    /// `.flent.gz`.
     Flent,
     /// irtt's client, `-o`.
     Irtt,
-    /// iperf3, `-J` or `--json-stream`.
+    /// `-J` or `--json-stream`.
     Iperf3,
     /// ping-exp, `-w`.
     PingExp,
+    /// What `ping` prints: of iputils, BusyBox, BSD and macOS.
+    #[default]
+    Ping,
+    /// `mtr` with `--report`, `--json` or `--csv`.
+    Mtr,
 }
 
 impl Tool {
-    pub const ALL: [Tool; 4] = [Tool::Flent, Tool::Irtt, Tool::Iperf3, Tool::PingExp];
+    pub const ALL: [Tool; 6] =
+        [Tool::Flent, Tool::Irtt, Tool::Iperf3, Tool::PingExp, Tool::Ping, Tool::Mtr];
 
     pub fn word(self) -> &'static str {
         match self {
@@ -24,6 +32,8 @@ impl Tool {
             Tool::Irtt => "irtt",
             Tool::Iperf3 => "iperf3",
             Tool::PingExp => "pingexp",
+            Tool::Ping => "ping",
+            Tool::Mtr => "mtr",
         }
     }
 }
@@ -54,7 +64,7 @@ impl FlowDirection {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Imported {
     pub tool: Tool,
     /// The test's name there, as `rrul_be`; empty where it has none.
@@ -79,18 +89,7 @@ pub struct Imported {
 
 impl Imported {
     pub(crate) fn new(tool: Tool) -> Self {
-        Self {
-            tool,
-            test: String::new(),
-            title: String::new(),
-            started_s: None,
-            window_ns: None,
-            streams: Vec::new(),
-            about: Vec::new(),
-            notes: Vec::new(),
-            left_out: Vec::new(),
-            failed: None,
-        }
+        Self { tool, ..Self::default() }
     }
 
     pub(crate) fn tell(&mut self, key: &'static str, value: Option<String>) {
@@ -148,6 +147,46 @@ impl Stream {
     }
 }
 
+/// Values that can't be: each is unknown, and named by what it is, with the first.
+#[derive(Default)]
+pub(crate) struct ImpossibleValues(BTreeMap<String, (String, usize)>);
+
+impl ImpossibleValues {
+    const NAMED: usize = 32;
+
+    /// `first` says where it stands, and why it can't be.
+    pub fn add(&mut self, what: &str, first: impl FnOnce() -> String) {
+        if let Some((_, more)) = self.0.get_mut(what) {
+            *more += 1;
+        } else if self.0.len() < Self::NAMED {
+            self.0.insert(cut(what.to_owned()), (first(), 0));
+        }
+    }
+
+    /// The value, where there is one that can be.
+    pub fn check<T: PartialOrd + fmt::Debug>(
+        &mut self,
+        value: Option<T>,
+        range: impl RangeBounds<T>,
+        what: &str,
+        place: impl FnOnce() -> String,
+    ) -> Option<T> {
+        let value = value?;
+        if range.contains(&value) {
+            return Some(value);
+        }
+        self.add(what, || format!("{value:?} at {} can't be", place()));
+        None
+    }
+
+    pub fn said(self) -> impl Iterator<Item = String> {
+        self.0.into_iter().map(|(what, (first, more))| match more {
+            0 => format!("{what} is unknown: {first}."),
+            _ => format!("{what} is unknown {} times: {first}, the first of them.", more + 1),
+        })
+    }
+}
+
 pub(crate) fn cut(mut text: String) -> String {
     let most = crate::bounds::LONGEST;
     if text.len() > most {
@@ -187,13 +226,9 @@ pub(crate) fn from_s(s: f64) -> Option<i64> {
 
 /// Why one-way delays of both ways can't be of this round trip; none where they can. irtt defines them so that they make it together, whatever
 /// the clocks show: what the server took is in neither. Clocks that tick coarsely, as 16 ms, are read four times.
-pub(crate) fn delays_contradict(
-    rtt_ns: u64,
-    up_ns: Option<i64>,
-    down_ns: Option<i64>,
-) -> Option<String> {
+pub(crate) fn delays_contradict(rtt_ns: u64, up_ns: i64, down_ns: i64) -> Option<String> {
     const COARSE_NS: i128 = 50_000_000;
-    let (up, down) = (i128::from(up_ns?), i128::from(down_ns?));
+    let (up, down) = (i128::from(up_ns), i128::from(down_ns));
     let rtt = i128::from(rtt_ns);
     let off = (up + down - rtt).abs();
     (off > COARSE_NS + rtt / 10)

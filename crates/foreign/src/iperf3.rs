@@ -7,25 +7,23 @@
 //! ```
 //!
 //! Intervals are what the end that wrote the file counted; of the other end it has sums. The client's data goes up. What the receiver got, and in
-//! which of its seconds, the end tells: that is the result, where it does.
+//! which of its seconds, the end tells: that is the result, where it does. An end that never heard from the other one writes zeros: those are
+//! unknown.
 
 mod part;
-mod receiver;
 #[cfg(test)]
 mod tests;
 
 use crate::bounds::{MOST_SAMPLES, MOST_STREAMS};
 use crate::error::ForeignError;
-use crate::imported::{FlowDirection, Imported, Stream, Tool, from_s};
+use crate::imported::{FlowDirection, Imported, ImpossibleValues, Stream, Tool, from_s};
 use crate::json;
-use part::IntervalPart;
+use crate::text::JsonObject;
+use part::{Counted, IntervalPart, Receiver, ReceiverSum};
 use quell_model::{FlowSample, MeasuredDatagrams, MeasuredFlow, Side, TcpState};
-use receiver::{Receiver, ReceiverSum};
 use serde::Deserialize;
+use serde_json::Value;
 use std::collections::HashMap;
-
-/// A whole document that is larger is not read: its intervals take more memory than their text.
-const MOST_TEXT: usize = 64 << 20;
 
 /// Intervals meet, or overlap by less than this.
 const RESTART_NS: i64 = 10_000_000;
@@ -33,47 +31,13 @@ const RESTART_NS: i64 = 10_000_000;
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Iperf3File {
-    #[serde(deserialize_with = "json::or_default")]
-    start: Start,
+    start: Value,
     #[serde(deserialize_with = "json::or_default")]
     intervals: Vec<Interval>,
-    end: Option<Iperf3End>,
-    error: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Start {
-    version: Option<String>,
-    system_info: Option<String>,
-    connecting_to: Option<Iperf3Host>,
-    accepted_connection: Option<Iperf3Host>,
-    timestamp: Timestamp,
-    tcp_mss_default: Option<u32>,
-    tcp_mss: Option<u32>,
-    test_start: TestStart,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Iperf3Host {
-    host: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Timestamp {
-    timesecs: Option<f64>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct TestStart {
-    protocol: Option<String>,
-    duration: Option<f64>,
-    blksize: Option<u64>,
-    reverse: Option<i64>,
-    omit: Option<f64>,
+    #[serde(deserialize_with = "json::or_default")]
+    end: Iperf3End,
+    error: Value,
+    title: Value,
 }
 
 #[derive(Default, Deserialize)]
@@ -88,8 +52,8 @@ struct Interval {
 struct Iperf3End {
     #[serde(deserialize_with = "json::or_default")]
     streams: Vec<Iperf3Ends>,
-    sum_sent: ReceiverSum,
-    sum_received: ReceiverSum,
+    sum_sent: Option<ReceiverSum>,
+    sum_received: Option<ReceiverSum>,
 }
 
 #[derive(Default, Deserialize)]
@@ -100,78 +64,41 @@ struct Iperf3Ends {
     udp: Option<IntervalPart>,
 }
 
-/// The name of an event of `--json-stream`.
 #[derive(Deserialize)]
-struct NamedIntervals {
+struct Event<T> {
     event: String,
-}
-
-#[derive(Deserialize)]
-struct Holds<T> {
     data: T,
 }
 
-fn whole(text: &str) -> Result<Iperf3File, ForeignError> {
-    if text.len() > MOST_TEXT {
-        return Err(ForeignError::TooLong { most: MOST_TEXT });
-    }
-    json::read(text)
+/// The name of an event of `--json-stream`.
+pub(crate) fn event(line: &str) -> Option<String> {
+    serde_json::from_str::<Event<serde::de::IgnoredAny>>(line).ok().map(|event| event.event)
 }
 
 /// An object a line. What was written when a test was cut off is its last line.
-fn by_lines(text: &str) -> Result<Iperf3File, ForeignError> {
-    if text.len() > MOST_TEXT {
-        return Err(ForeignError::TooLong { most: MOST_TEXT });
+pub(crate) fn read_lines(lines: &[JsonObject<'_>]) -> Result<Imported, ForeignError> {
+    fn data<'a, T: Deserialize<'a>>(line: &'a JsonObject<'_>) -> Result<T, ForeignError> {
+        json::read(&line.text).map(|event: Event<T>| event.data).map_err(|e| e.on(line.line))
     }
-    let mut document = Iperf3File::default();
-    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let failed = |e: serde_json::Error| match ForeignError::json(&e) {
-            ForeignError::Json { column, why, .. } => {
-                ForeignError::Json { line: index + 1, column, why }
-            }
-            other => other,
-        };
-        let NamedIntervals { event } = serde_json::from_str(line).map_err(failed)?;
-        match event.as_str() {
-            "start" => document.start = holds(line).map_err(failed)?,
-            "interval" => document.intervals.push(holds(line).map_err(failed)?),
-            "end" => document.end = Some(holds(line).map_err(failed)?),
-            "error" => document.error = Some(holds(line).map_err(failed)?),
+    let mut file = Iperf3File::default();
+    for line in lines {
+        match event(&line.text).as_deref() {
+            Some("start") => file.start = data(line)?,
+            Some("interval") => file.intervals.push(data(line)?),
+            Some("end") => file.end = data(line)?,
+            Some("error") => file.error = data(line)?,
             _ => {}
         }
     }
-    Ok(document)
-}
-
-fn holds<T: serde::de::DeserializeOwned>(line: &str) -> Result<T, serde_json::Error> {
-    serde_json::from_str::<Holds<T>>(line).map(|holds| holds.data)
-}
-
-#[derive(Default)]
-struct Iperf3Counts {
-    socket: i64,
-    sends: bool,
-    here: Vec<FlowSample>,
-    /// What the other end's counters must have been, where this one can tell.
-    there: Vec<FlowSample>,
-    bytes: f64,
-    packets: i64,
-    lost: i64,
-    retransmits: i64,
-    /// What became of its datagrams some interval does not tell, or tells what can't be.
-    is_untold: bool,
-    /// What its receiver got, in which seconds; of datagrams with an omitted time, what became of those that count: the intervals cut that time
-    /// elsewhere than the end does.
-    measured: Option<MeasuredFlow>,
-    /// Intervals were omitted before its first.
-    begins_anew: bool,
+    imported(file)
 }
 
 pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
-    let is_by_lines =
-        text.lines().next().is_some_and(|l| serde_json::from_str::<NamedIntervals>(l).is_ok());
-    let Iperf3File { start, intervals, end, error } =
-        if is_by_lines { by_lines(text)? } else { whole(text)? };
+    imported(json::read(text)?)
+}
+
+fn imported(file: Iperf3File) -> Result<Imported, ForeignError> {
+    let Iperf3File { start, intervals, end, error, title } = file;
     let parts: usize = intervals.iter().map(|i| i.streams.len()).sum();
     if parts > MOST_SAMPLES {
         return Err(ForeignError::TooMany);
@@ -181,12 +108,13 @@ pub(crate) fn read(text: &str) -> Result<Imported, ForeignError> {
         counted.interval(number, interval)?;
     }
     let last = counted.lanes.iter().filter_map(|lane| lane.here.last()).map(|s| s.t_ns).max();
-    let planned = start.test_start.duration.filter(|s| *s > 0.0).and_then(from_s);
+    let error = json::text(&error);
+    let planned = start["test_start"]["duration"].as_f64().filter(|s| *s > 0.0).and_then(from_s);
     let window = planned.filter(|_| error.is_none()).or(last);
     let mut imported = about(&start);
+    imported.title = json::text(&title).map(crate::imported::cut).unwrap_or_default();
     imported.window_ns = window.and_then(|ns| u64::try_from(ns).ok()).filter(|ns| *ns > 0);
-    let end = end.unwrap_or_default();
-    let jitters = counted.end(&end)?;
+    let jitters = counted.end(&end);
     counted.leave_out(&mut imported, &jitters, &end.streams);
     let is_client = counted.setup.is_client;
     name(&mut imported, counted.lanes, is_client);
@@ -200,24 +128,27 @@ struct Iperf3Setup {
     is_client: bool,
     /// Whether the end that wrote the file sends, where a stream does not say.
     sends: bool,
-    mss: Option<u32>,
+    mss: Option<i64>,
     /// Bytes of a datagram.
-    size: Option<u64>,
+    size: u64,
     omits: bool,
 }
 
 impl Iperf3Setup {
-    fn of(start: &Start, intervals: &[Interval]) -> Self {
-        let is_client = start.accepted_connection.is_none();
-        let reverse = start.test_start.reverse.unwrap_or(0) != 0;
-        let is_omitted = |interval: &Interval| interval.streams.iter().any(|part| part.omitted);
+    fn of(start: &Value, intervals: &[Interval]) -> Self {
+        let is_client = start["accepted_connection"].is_null();
+        let test = &start["test_start"];
+        let is_reverse = test["reverse"].as_i64().is_some_and(|reverse| reverse != 0);
+        let is_omitted = |interval: &Interval| interval.streams.iter().any(|part| part.omitted());
+        let mss = start["tcp_mss"].as_i64().or(start["tcp_mss_default"].as_i64());
+        let size = test["blksize"].as_u64().and_then(|size| u32::try_from(size).ok());
         Self {
-            is_udp: start.test_start.protocol.as_deref() == Some("UDP"),
+            is_udp: test["protocol"] == "UDP",
             is_client,
-            sends: is_client != reverse,
-            mss: start.tcp_mss.or(start.tcp_mss_default).filter(|mss| *mss > 0),
-            size: start.test_start.blksize,
-            omits: start.test_start.omit.is_some_and(|s| s > 0.0)
+            sends: is_client != is_reverse,
+            mss: mss.filter(|mss| *mss > 0),
+            size: size.unwrap_or(0).into(),
+            omits: test["omit"].as_f64().is_some_and(|s| s > 0.0)
                 || intervals.iter().any(is_omitted),
         }
     }
@@ -231,109 +162,92 @@ struct Iperf3Streams {
     places: HashMap<(i64, bool), usize>,
     /// Intervals that were omitted so far.
     omitted: usize,
+    impossible: ImpossibleValues,
 }
 
 impl Iperf3Streams {
     fn new(setup: Iperf3Setup) -> Self {
-        Self { setup, lanes: Vec::new(), places: HashMap::new(), omitted: 0 }
-    }
-
-    fn lane(&mut self, socket: i64, sends: bool) -> Result<&mut Iperf3Counts, ForeignError> {
-        let new = self.lanes.len();
-        let place = *self.places.entry((socket, sends)).or_insert(new);
-        if place == MOST_STREAMS {
-            return Err(ForeignError::TooMany);
+        Self {
+            setup,
+            lanes: Vec::new(),
+            places: HashMap::new(),
+            omitted: 0,
+            impossible: ImpossibleValues::default(),
         }
-        if place == new {
-            self.lanes.push(Iperf3Counts { socket, sends, ..Iperf3Counts::default() });
-        }
-        Ok(&mut self.lanes[place])
     }
 
     fn interval(&mut self, number: usize, interval: &Interval) -> Result<(), ForeignError> {
-        let Iperf3Setup { is_udp, mss, size, omits, .. } = self.setup;
         for (index, part) in interval.streams.iter().enumerate() {
-            if part.omitted {
+            if part.omitted() {
                 self.omitted += 1;
                 continue;
             }
-            let at = |what: &str| format!("intervals[{number}].streams[{index}].{what}");
-            part.check(omits, at)?;
+            let place = || format!("intervals[{number}].streams[{index}]");
             // Without a number a stream is known by its place.
-            let socket = part.socket.unwrap_or(-1 - index as i64);
-            let begins_anew = self.omitted > 0;
-            let lane = self.lane(socket, part.sender.unwrap_or(self.setup.sends))?;
-            // It begins where the omitted time ends, whatever it says.
-            lane.begins_anew = begins_anew;
-            lane.take(part, is_udp, mss, size);
-            if !(0..=lane.packets).contains(&lane.lost) {
-                if !omits {
-                    let (lost, sent) = (lane.lost, lane.packets);
-                    let why = format!("with it {lost} of {sent} datagrams were lost so far");
-                    return Err(ForeignError::Value { place: at("lost_packets"), why });
-                }
-                // Lost in the omitted time, and came later.
-                lane.is_untold = true;
+            let socket = part.socket.0.unwrap_or(-1 - index as i64);
+            let sends = part.sender().unwrap_or(self.setup.sends);
+            let new = self.lanes.len();
+            let at = *self.places.entry((socket, sends)).or_insert(new);
+            if at == MOST_STREAMS {
+                return Err(ForeignError::TooMany);
             }
+            if at == new {
+                self.lanes.push(Iperf3Counts::new(socket, sends));
+            }
+            let lane = &mut self.lanes[at];
+            // It begins where the omitted time ends, whatever it says.
+            lane.begins_anew = self.omitted > 0;
+            let part = part.counted(self.setup.omits, &mut self.impossible, place);
+            lane.take(part, &self.setup, &mut self.impossible, place);
         }
         Ok(())
     }
 
     /// What the end tells of each stream; the jitters that no stream can keep.
-    fn end(&mut self, end: &Iperf3End) -> Result<Vec<f64>, ForeignError> {
-        let Iperf3Setup { is_udp, omits, .. } = self.setup;
-        let sent_here = |udp: &IntervalPart| udp.sender.unwrap_or(self.setup.sends);
-        let sent = end.streams.iter().filter_map(|ends| ends.udp.as_ref());
-        let sent = sent.filter(|part| sent_here(part));
-        let receiver = Receiver::of(sent, &end.sum_sent, &end.sum_received).filter(|_| is_udp);
+    fn end(&mut self, end: &Iperf3End) -> Vec<f64> {
+        let Iperf3Setup { is_udp, sends, omits, .. } = self.setup;
         let mut jitters = Vec::new();
-        for (index, ends) in end.streams.iter().enumerate() {
-            for (part, what) in
-                [(&ends.sender, "sender"), (&ends.receiver, "receiver"), (&ends.udp, "udp")]
-            {
-                let Some(part) = part else { continue };
-                let place = |of: &str| format!("end.streams[{index}].{what}.{of}");
-                part.check(omits, place)?;
-                if !omits && what == "udp" {
-                    part.check_sum(place)?;
-                }
-                jitters.extend(self.end_of_stream(part, what, receiver.as_ref()));
+        let mut part = |part: &Option<IntervalPart>, index: usize, what: &str| {
+            let part = part.as_ref()?;
+            let place = || format!("end.streams[{index}].{what}");
+            let mut counted = part.counted(omits, &mut self.impossible, place)?;
+            if what == "udp" && !omits {
+                let lost = counted.lost.take();
+                let all = 0..=counted.packets.unwrap_or(i64::MAX);
+                counted.lost = self.impossible.check(lost, all, "lost_packets", place);
             }
-        }
-        Ok(jitters)
-    }
-
-    /// What the end tells of one side of a stream; its jitter where the stream can't keep it.
-    fn end_of_stream(
-        &mut self,
-        part: &IntervalPart,
-        what: &str,
-        receiver: Option<&Receiver>,
-    ) -> Option<f64> {
-        let Iperf3Setup { is_udp, size, .. } = self.setup;
-        let omitted = self.omitted > 0;
-        let lane = self.lanes.iter_mut().find(|lane| {
-            Some(lane.socket) == part.socket && part.sender.is_none_or(|sends| sends == lane.sends)
-        })?;
-        let receiver = receiver.filter(|_| lane.sends);
-        lane.end(part, what, is_udp, receiver);
-        if omitted && what == "udp" {
-            lane.leave_out_omitted(part, size);
-        }
-        let found = match (what, receiver) {
-            ("udp", Some(receiver)) => receiver.measured(part),
-            ("udp", None) if omitted || lane.is_untold => {
-                measured(part, size.filter(|_| !lane.sends))
-            }
-            ("receiver", _) if !is_udp => received(part),
-            _ => None,
+            let socket = part.socket.0?;
+            Some((socket, part.sender(), counted))
         };
-        lane.measured = lane.measured.or(found.and_then(MeasuredFlow::believed));
-        if what != "udp" || lane.measured.is_some() {
-            return None;
+        let ends: Vec<_> = end.streams.iter().enumerate().collect();
+        let ends: Vec<_> = ends
+            .into_iter()
+            .flat_map(|(at, of)| {
+                let parts = [(&of.sender, "sender"), (&of.receiver, "receiver"), (&of.udp, "udp")];
+                parts.map(|(one, what)| (what, part(one, at, what)))
+            })
+            .filter_map(|(what, part)| Some((what, part?)))
+            .collect();
+        let sent =
+            ends.iter().filter(|(what, (_, sender, _))| *what == "udp" && sender.unwrap_or(sends));
+        let receiver = end.sum_received.as_ref().filter(|_| is_udp);
+        let receiver =
+            Receiver::of(sent.map(|(_, (.., part))| part), end.sum_sent.as_ref(), receiver);
+        let omitted = self.omitted > 0;
+        for (what, (socket, sender, part)) in &ends {
+            let lane = self.lanes.iter_mut().find(|lane| {
+                lane.socket == *socket && sender.is_none_or(|sends| sends == lane.sends)
+            });
+            let Some(lane) = lane else { continue };
+            match *what {
+                "udp" => {
+                    jitters.extend(lane.end_of_datagrams(part, &receiver, &self.setup, omitted))
+                }
+                _ if !is_udp => lane.end(part, *what == "sender"),
+                _ => {}
+            }
         }
-        lane.is_untold |= lane.sends && part.datagrams().is_none();
-        part.jitter_ms
+        jitters
     }
 
     /// Says what is in the file and not in the run.
@@ -346,7 +260,7 @@ impl Iperf3Streams {
             .for_each(Iperf3Counts::forget_datagrams);
         if untold > 0 {
             imported.left_out.push(format!(
-                "Datagrams of {untold} {}: what became of them in the time that counts the file does not tell.",
+                "Datagrams of {untold} {}: what became of them is unknown, the file does not tell.",
                 if untold == 1 { "stream" } else { "streams" }
             ));
         }
@@ -359,38 +273,83 @@ impl Iperf3Streams {
                 jitters.iter().map(|ms| format!("{ms:.3}")).collect::<Vec<_>>().join(", ")
             ));
         }
-        let late: i64 = ends.iter().filter_map(|e| e.udp.as_ref()?.out_of_order).sum();
+        let late = ends.iter().filter_map(|e| e.udp.as_ref()?.out_of_order.0);
+        let late: i64 = late.filter(|n| (0..=part::MOST).contains(n)).sum();
         if late > 0 {
             imported.left_out.push(format!("{late} datagrams that came out of order."));
         }
+        imported.left_out.extend(std::mem::take(&mut self.impossible).said());
     }
 }
 
-fn about(start: &Start) -> Imported {
+fn about(start: &Value) -> Imported {
     let mut imported = Imported::new(Tool::Iperf3);
-    imported.test = start.test_start.protocol.clone().unwrap_or_default().to_ascii_lowercase();
-    imported.test = crate::imported::cut(imported.test);
-    imported.started_s = start.timestamp.timesecs;
-    let host = start.connecting_to.as_ref().or(start.accepted_connection.as_ref());
-    imported.tell("iperf3", start.version.clone());
-    imported.tell("host", host.and_then(|h| h.host.clone()));
-    imported.tell("system", start.system_info.clone());
-    let written = if start.accepted_connection.is_some() { "the server" } else { "the client" };
+    let text = |of: &Value| json::text(of).map(crate::imported::cut);
+    let accepted = &start["accepted_connection"];
+    let (host, written) = match accepted.is_null() {
+        true => (&start["connecting_to"], "the client"),
+        false => (accepted, "the server"),
+    };
+    imported.test = text(&start["test_start"]["protocol"]).unwrap_or_default().to_ascii_lowercase();
+    imported.started_s = start["timestamp"]["timesecs"].as_f64();
+    imported.tell("iperf3", text(&start["version"]));
+    imported.tell("host", text(&host["host"]));
+    imported.tell("system", text(&start["system_info"]));
     imported.tell("written by", Some(written.to_owned()));
     imported
 }
 
-fn sample(t_s: f64, side: Side, bytes: f64, packets: i64, tcp: Option<TcpState>) -> FlowSample {
+fn sample(t_s: f64, side: Side, bytes: f64, packets: Option<i64>) -> FlowSample {
     FlowSample {
         t_ns: from_s(t_s).unwrap_or(0),
         side,
         bytes: bytes as u64,
-        packets: u64::try_from(packets).unwrap_or(0),
-        tcp,
+        packets: packets.and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
+        tcp: None,
     }
 }
 
+/// One direction of a socket, as far as the intervals tell.
+struct Iperf3Counts {
+    socket: i64,
+    sends: bool,
+    here: Vec<FlowSample>,
+    /// What the other end's counters must have been, where this one can tell.
+    there: Vec<FlowSample>,
+    bytes: f64,
+    /// So far; none once an interval did not tell, or told what can't be.
+    packets: Option<i64>,
+    lost: Option<i64>,
+    retransmits: Option<i64>,
+    /// What became of its datagrams is unknown.
+    is_untold: bool,
+    /// An interval did not tell its bytes, so that those behind it have no place.
+    is_cut: bool,
+    /// What its receiver got, in which seconds; of datagrams with an omitted time, what became of those that count: the intervals cut that time
+    /// elsewhere than the end does.
+    measured: Option<MeasuredFlow>,
+    /// Intervals were omitted before its first.
+    begins_anew: bool,
+}
+
 impl Iperf3Counts {
+    fn new(socket: i64, sends: bool) -> Self {
+        Self {
+            socket,
+            sends,
+            here: Vec::new(),
+            there: Vec::new(),
+            bytes: 0.0,
+            packets: Some(0),
+            lost: Some(0),
+            retransmits: Some(0),
+            is_untold: false,
+            is_cut: false,
+            measured: None,
+            begins_anew: false,
+        }
+    }
+
     fn sides(&self) -> (Side, Side) {
         match self.sends {
             true => (Side::Sender, Side::Receiver),
@@ -398,62 +357,153 @@ impl Iperf3Counts {
         }
     }
 
-    fn take(&mut self, part: &IntervalPart, is_udp: bool, mss: Option<u32>, size: Option<u64>) {
+    fn take(
+        &mut self,
+        part: Option<Counted>,
+        setup: &Iperf3Setup,
+        impossible: &mut ImpossibleValues,
+        place: impl Fn() -> String,
+    ) {
         let (here, there) = self.sides();
+        let Some((part, bytes)) = part.and_then(|part| Some((part, part.bytes?))) else {
+            self.is_cut = true;
+            self.is_untold |= setup.is_udp;
+            return;
+        };
         // Where the omitted time ends iperf3 counts its seconds anew; the last interval of that time it does not mark.
         let begins = from_s(part.start).unwrap_or(0).saturating_add(RESTART_NS);
         if self.here.last().is_some_and(|last| begins < last.t_ns) {
-            let (socket, sends, begins_anew) = (self.socket, self.sends, self.begins_anew);
-            *self = Self { socket, sends, begins_anew, ..Self::default() };
+            let begins_anew = self.begins_anew;
+            *self = Self { begins_anew, ..Self::new(self.socket, self.sends) };
+        }
+        if self.is_cut {
+            return;
         }
         let begin_s = if self.begins_anew { 0.0 } else { part.start };
         if self.here.is_empty() {
-            self.here.push(sample(begin_s, here, 0.0, 0, None));
+            self.here.push(sample(begin_s, here, 0.0, None));
         }
-        self.bytes += part.bytes;
-        self.packets += part.packets.unwrap_or(0);
-        self.lost += part.lost_packets.unwrap_or(0);
-        // Who sends hears of losses in the end.
-        let is_told = part.packets.is_some() && (self.sends || part.lost_packets.is_some());
-        self.is_untold |= is_udp && !is_told;
-        self.retransmits += part.retransmits.unwrap_or(0);
-        let tcp = part.retransmits.filter(|_| self.sends && !is_udp).map(|_| TcpState {
-            retransmits: Some(u64::try_from(self.retransmits).unwrap_or(0)),
-            cwnd: part.window(mss).unwrap_or(0),
-            srtt_us: part.rtt_us().unwrap_or(0),
+        let more = |sum: Option<i64>, more: Option<i64>| sum?.checked_add(more?);
+        self.bytes += bytes;
+        self.retransmits = more(self.retransmits, part.retransmits);
+        if setup.is_udp {
+            self.packets = more(self.packets, part.packets);
+            // Who sends hears of losses in the end.
+            let lost = if self.sends { Some(0) } else { part.lost };
+            let lost = more(self.lost, lost);
+            let all = self.packets.unwrap_or(i64::MAX);
+            // With an omitted time one may have been lost in that, and come later.
+            self.lost = match setup.omits {
+                true => lost.filter(|lost| (0..=all).contains(lost)),
+                false => impossible.check(lost, 0..=all, "lost_packets so far", place),
+            };
+            self.is_untold |= self.packets.is_none() || self.lost.is_none();
+        }
+        let got = self.packets.zip(self.lost).map(|(packets, lost)| packets - lost);
+        let is_told = part.retransmits.is_some() || part.cwnd.is_some() || part.rtt_us.is_some();
+        let known = |value: Option<i64>| value.and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
+        let tcp = (is_told && self.sends && !setup.is_udp).then(|| TcpState {
+            retransmits: self.retransmits.and_then(|n| u64::try_from(n).ok()),
+            cwnd: known(part.cwnd.zip(setup.mss).map(|(bytes, mss)| bytes / mss)),
+            srtt_us: known(part.rtt_us),
             pacing_rate: u64::MAX,
             ..TcpState::default()
         });
-        let got = if self.sends { self.packets } else { self.packets - self.lost };
-        self.here.push(sample(part.end, here, self.bytes, got, tcp));
+        self.here.push(FlowSample { tcp, ..sample(part.end, here, self.bytes, got) });
         // A receiver knows of the datagrams that are missing that they were sent.
-        if is_udp && !self.sends {
+        if setup.is_udp && !self.sends {
             if self.there.is_empty() {
-                self.there.push(sample(begin_s, there, 0.0, 0, None));
+                self.there.push(sample(begin_s, there, 0.0, None));
             }
-            let each = size.unwrap_or(0) as f64;
-            self.there.push(sample(
-                part.end,
-                there,
-                self.packets as f64 * each,
-                self.packets,
-                None,
-            ));
+            let bytes = self.packets.unwrap_or(0) as f64 * setup.size as f64;
+            self.there.push(sample(part.end, there, bytes, self.packets));
         }
+    }
+
+    /// What the end tells of the sender or the receiver of a TCP stream. Of the other end it has zeros where that never told.
+    fn end(&mut self, part: &Counted, is_sender: bool) {
+        let is_here = is_sender == self.sends;
+        let Some(bytes) = part.bytes.filter(|bytes| is_here || *bytes > 0.0 || self.bytes == 0.0)
+        else {
+            return;
+        };
+        if !is_here {
+            let (_, there) = self.sides();
+            self.there =
+                vec![sample(part.start, there, 0.0, None), sample(part.end, there, bytes, None)];
+        }
+        if is_sender {
+            self.retransmits = part.retransmits;
+        } else if part.end > part.start && bytes > 0.0 {
+            self.measured = Some(MeasuredFlow {
+                seconds: Some(part.end - part.start),
+                received_bytes: Some(bytes as u64),
+                retransmits: self.retransmits.and_then(|n| u64::try_from(n).ok()),
+                datagrams: None,
+            });
+        }
+    }
+
+    /// What the end tells of datagrams; its jitter where the stream can't keep it.
+    fn end_of_datagrams(
+        &mut self,
+        part: &Counted,
+        receiver: &Receiver,
+        setup: &Iperf3Setup,
+        omitted: bool,
+    ) -> Option<f64> {
+        let (_, there) = self.sides();
+        let last = |end: f64, bytes: f64, packets: i64| {
+            vec![sample(part.start, there, 0.0, None), sample(end, there, bytes, Some(packets))]
+        };
+        let summed = Some(receiver).filter(|_| self.sends).and_then(|r| r.measured(part));
+        let found = match (part.datagrams(), &summed) {
+            _ if self.sends && receiver.is_silent(part) => {
+                self.is_untold = true;
+                return None;
+            }
+            (_, Some(got)) => {
+                let packets = got.datagrams.map_or(0, |d| d.arrived.cast_signed());
+                let bytes = got.received_bytes.unwrap_or(0) as f64;
+                self.there = last(part.start + got.seconds.unwrap_or(0.0), bytes, packets);
+                summed
+            }
+            (Some((sent, lost)), None) => {
+                if self.sends {
+                    let got = sent - lost;
+                    let bytes = part.bytes.unwrap_or(0.0);
+                    let bytes = if sent > 0 { bytes * got as f64 / sent as f64 } else { 0.0 };
+                    self.there = last(part.end, bytes, got);
+                }
+                let size = (!self.sends && setup.size > 0).then_some(setup.size);
+                (omitted || self.is_untold).then(|| measured(part, size)).flatten()
+            }
+            (None, None) => None,
+        };
+        if omitted {
+            self.leave_out_omitted(part, setup.size);
+        }
+        self.measured = found.and_then(MeasuredFlow::believed);
+        if self.measured.is_some() {
+            return None;
+        }
+        self.is_untold |= self.sends && part.datagrams().is_none();
+        part.jitter_ms
     }
 
     /// A receiver's first interval after the omitted time counts datagrams of that time too, its bytes and the end do not: what is more than the
     /// end tells came then.
-    fn leave_out_omitted(&mut self, end: &IntervalPart, size: Option<u64>) {
-        let Some((packets, lost)) = end.datagrams().filter(|_| !self.sends) else {
+    fn leave_out_omitted(&mut self, end: &Counted, size: u64) {
+        let told = end.datagrams().filter(|_| !self.sends);
+        let Some(((packets, lost), all)) = told.zip(self.packets.zip(self.lost)) else {
             self.is_untold |= !self.sends;
             return;
         };
-        let more = self.packets - packets;
+        let more = all.0 - packets;
         if more <= 0 {
             return;
         }
-        let more_lost = (self.lost - lost).clamp(0, more);
+        let more_lost = (all.1 - lost).clamp(0, more);
         let less = |samples: &mut [FlowSample], packets: i64, size: u64| {
             let packets = u64::try_from(packets).unwrap_or(0);
             for sample in samples.iter_mut().skip(1) {
@@ -462,60 +512,26 @@ impl Iperf3Counts {
             }
         };
         less(&mut self.here, more - more_lost, 0);
-        less(&mut self.there, more, size.unwrap_or(0));
+        less(&mut self.there, more, size);
     }
 
-    fn end(&mut self, part: &IntervalPart, what: &str, is_udp: bool, receiver: Option<&Receiver>) {
-        let (_, there) = self.sides();
-        let theirs = if self.sends { "receiver" } else { "sender" };
-        let last = |bytes: f64, packets: i64| {
-            vec![
-                sample(part.start, there, 0.0, 0, None),
-                sample(part.end, there, bytes, packets, None),
-            ]
-        };
-        let measured =
-            receiver.filter(|_| what == "udp").and_then(|r| Some((r, r.measured(part)?)));
-        if let Some((receiver, got)) = measured {
-            let (bytes, packets) = (got.received_bytes, got.datagrams.map(|d| d.arrived));
-            let packets = packets.map_or(0, u64::cast_signed);
-            let begin = sample(part.start, there, 0.0, 0, None);
-            let end = part.start + receiver.seconds;
-            let last = sample(end, there, bytes.unwrap_or(0) as f64, packets, None);
-            self.there = vec![begin, last];
-        } else if what == "udp" && self.sends {
-            let Some((sent, lost)) = part.datagrams() else { return };
-            let got = sent - lost;
-            let bytes = if sent > 0 { part.bytes * got as f64 / sent as f64 } else { 0.0 };
-            self.there = last(bytes, got);
-        } else if what == theirs && !is_udp {
-            self.there = last(part.bytes, 0);
-        }
-    }
-
-    /// Leaves bytes and no datagrams; what was sent to a receiver it knows of datagrams alone.
+    /// Leaves bytes, and of a sender what it sent; what was sent to a receiver it knows of datagrams alone.
     fn forget_datagrams(&mut self) {
         if !self.sends {
             self.there.clear();
+            self.here.iter_mut().for_each(|sample| sample.packets = 0);
         }
-        self.here.iter_mut().chain(&mut self.there).for_each(|sample| sample.packets = 0);
+        self.there.iter_mut().for_each(|sample| sample.packets = 0);
     }
 }
 
-/// What the receiver of a TCP stream got, in its own seconds; none where its end did not come here.
-fn received(part: &IntervalPart) -> Option<MeasuredFlow> {
-    let seconds = Some(part.end - part.start).filter(|s| *s > 0.0 && part.bytes > 0.0);
-    let bytes = Some(part.bytes as u64);
-    seconds.map(|_| MeasuredFlow { seconds, received_bytes: bytes, ..MeasuredFlow::default() })
-}
-
 /// What the end says of datagrams; none where that can't be. `size`: of each, where the bytes are not of those that count.
-fn measured(part: &IntervalPart, size: Option<u64>) -> Option<MeasuredFlow> {
+fn measured(part: &Counted, size: Option<u64>) -> Option<MeasuredFlow> {
     let (sent, lost) = part.datagrams()?;
     let arrived = sent - lost;
     let bytes = match size {
         Some(size) => (size as f64) * arrived as f64,
-        None if sent > 0 => part.bytes * arrived as f64 / sent as f64,
+        None if sent > 0 => part.bytes? * arrived as f64 / sent as f64,
         None => 0.0,
     };
     let [sent, arrived, lost] = [sent, arrived, lost].map(i64::cast_unsigned);
@@ -561,7 +577,7 @@ fn name(imported: &mut Imported, lanes: Vec<Iperf3Counts>, is_client: bool) {
     }
     if only_sent {
         imported.notes.push(
-            "The file does not tell what the receiver got: there is no goodput of what was sent from here.".to_owned(),
+            "The file does not tell what the receiver got: goodput of what was sent from here is unknown.".to_owned(),
         );
     }
 }

@@ -25,7 +25,8 @@ pub(crate) fn by_number(
             packet.status = EchoStatus::Ok;
         }
         if let Some(before) = before {
-            if packet.status.is_answered() && before.status.is_lost() {
+            let is_known = before.status != EchoStatus::Unsure && !before.status.is_lost();
+            if packet.status.is_answered() && !is_known {
                 // It was said to be lost, and came all the same.
                 all.pop();
             } else if packet.status.is_answered() {

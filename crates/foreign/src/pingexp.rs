@@ -12,8 +12,7 @@
 use crate::bounds::{LONGEST, MOST_SAMPLES, MOST_SECONDS};
 use crate::error::{ForeignError, TOO_MANY};
 use crate::imported::{Imported, Stream, Tool};
-use crate::order;
-use quell_model::{EchoSample, EchoStatus};
+use crate::replies::{self, PacketCounts, PingReply};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::cell::Cell;
 use std::fmt;
@@ -23,9 +22,6 @@ const USUAL_INTERVAL_S: f64 = 0.2;
 
 /// Values in values; ping-exp writes five.
 const DEEPEST: u32 = 16;
-
-/// Numbers of packets in ICMP have 16 bits.
-const WRAP: u64 = 1 << 16;
 
 /// Whether these bytes begin as a pickle of a dictionary does, in any protocol.
 pub(crate) fn is_pickle(bytes: &[u8]) -> bool {
@@ -69,13 +65,6 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Imported, ForeignError> {
     Ok(imported)
 }
 
-/// One reply: `icmp_seq` of ping, and the round-trip time in milliseconds.
-struct PingReply {
-    seq: u64,
-    ttl: Option<u64>,
-    rtt_ms: f64,
-}
-
 fn stream(
     name: String,
     value: &PickleValue,
@@ -109,7 +98,8 @@ fn stream(
     for key in ["transmitted", "received"] {
         facts.extend(counted(key).map(|n| (key, n.to_string())));
     }
-    let packets = packets(&replies, sent, step_ns, left)?;
+    let counts = PacketCounts { sent, ..PacketCounts::default() };
+    let packets = replies::packets(&replies, &counts, step_ns, left)?;
     Ok(Stream { name, packets, facts, ..Stream::default() })
 }
 
@@ -117,63 +107,8 @@ fn reply(item: &PickleValue) -> Option<PingReply> {
     let PickleValue::List(parts) = item else { return None };
     let [seq, ttl, ms] = &parts[..] else { return None };
     let rtt_ms = ms.number().filter(|ms| (0.0..=MOST_SECONDS * 1e3).contains(ms))?;
-    Some(PingReply {
-        seq: seq.number().and_then(count)?,
-        ttl: ttl.number().and_then(count),
-        rtt_ms,
-    })
-}
-
-/// All packets in order of their numbers, further replies after the first: what has none was lost.
-fn packets(
-    replies: &[PingReply],
-    sent: u64,
-    step_ns: i64,
-    left: &mut usize,
-) -> Result<Vec<EchoSample>, ForeignError> {
-    let numbers = numbers(replies, sent);
-    let all = sent.max(numbers.iter().max().map_or(0, |n| n + 1));
-    let rows = usize::try_from(all).unwrap_or(usize::MAX).saturating_add(replies.len());
-    *left = left.checked_sub(rows).ok_or(ForeignError::TooMany)?;
-    let mut replies: Vec<(u64, f64)> =
-        numbers.into_iter().zip(replies.iter().map(|r| r.rtt_ms)).collect();
-    // Stable: of several replies to one packet, the one that ping printed first is its answer.
-    replies.sort_by_key(|(seq, _)| *seq);
-    let mut replies = replies.into_iter().peekable();
-    let mut packets = Vec::new();
-    for seq in 0..all {
-        let t_ns = i64::try_from(seq).unwrap_or(i64::MAX).saturating_mul(step_ns);
-        let mut status = EchoStatus::Ok;
-        while let Some((_, ms)) = replies.next_if(|(number, _)| *number == seq) {
-            let rtt_ns = Some((ms * 1e6).round() as u64);
-            packets.push(EchoSample { rtt_ns, ..EchoSample::new(t_ns, seq, 0, status) });
-            status = EchoStatus::Duplicate;
-        }
-        if status == EchoStatus::Ok {
-            packets.push(EchoSample::new(t_ns, seq, 0, EchoStatus::Lost));
-        }
-    }
-    order::arrivals(&mut packets);
-    Ok(packets)
-}
-
-/// Numbers of the replies from 0. `ping` counts from 1, and from 0 in old versions; a number beyond 16 bits begins anew.
-fn numbers(replies: &[PingReply], sent: u64) -> Vec<u64> {
-    let wraps = sent >= WRAP;
-    let looked_at = if wraps { 1 } else { usize::MAX };
-    let first = u64::from(!replies.iter().take(looked_at).any(|r| r.seq == 0));
-    let (mut begun, mut last) = (0, 0);
-    let number = |seq: u64| {
-        if wraps && seq < WRAP {
-            // Replies may overtake each other, but not by half of all numbers.
-            if seq + WRAP / 2 < last {
-                begun += WRAP;
-            }
-            last = seq;
-        }
-        (begun + seq).saturating_sub(first)
-    };
-    replies.iter().map(|r| r.seq).map(number).collect()
+    let ttl = ttl.number().and_then(count);
+    Some(PingReply { ttl, ..PingReply::answered(seq.number().and_then(count)?, rtt_ms) })
 }
 
 /// A value of a pickle, as far as ping-exp has use for it.
@@ -296,40 +231,5 @@ impl<'de> Visitor<'de> for Bounded<'_> {
             all.push((key, map.next_value_seed(self.inside()?)?));
         }
         Ok(PickleValue::Dict(all))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn told(replies: &[(u64, f64)], sent: u64) -> String {
-        let reply =
-            |(seq, rtt_ms): &(u64, f64)| PingReply { seq: *seq, ttl: None, rtt_ms: *rtt_ms };
-        let replies: Vec<_> = replies.iter().map(reply).collect();
-        let packets = packets(&replies, sent, 1, &mut { MOST_SAMPLES }).expect("they fit");
-        let one = |p: &EchoSample| match p.rtt_ns {
-            Some(ns) => format!("{}:{} {}", p.seq, ns / 1_000_000, p.status.name()),
-            None => format!("{}:lost", p.seq),
-        };
-        packets.iter().map(one).collect::<Vec<_>>().join(", ")
-    }
-
-    #[test]
-    fn missing_numbers_are_lost_up_to_the_last_packet_sent() {
-        let replies = [(2, 20.0), (1, 21.0), (4, 22.0), (4, 30.0)];
-        let wanted = "0:21 ok, 1:20 ok, 2:lost, 3:22 ok, 3:30 duplicate, 4:lost, 5:lost";
-        assert_eq!(told(&replies, 6), wanted);
-        assert_eq!(told(&[(0, 1.0), (2, 3.0)], 3), "0:1 ok, 1:lost, 2:3 ok", "of an old ping");
-    }
-
-    #[test]
-    fn numbers_that_begin_anew_go_on() {
-        let replies: Vec<(u64, f64)> =
-            (1..=70_000_u64).filter(|n| n % 1000 != 0).map(|n| (n % WRAP, 1.0)).collect();
-        let told = told(&replies, 70_000);
-        let lost: Vec<u64> =
-            told.split(", ").filter_map(|p| p.strip_suffix(":lost")?.parse().ok()).collect();
-        assert_eq!(lost, (1..=70).map(|n| n * 1000 - 1).collect::<Vec<_>>());
     }
 }

@@ -6,5 +6,9 @@ mod every;
 mod impossible;
 #[path = "all/pingexp.rs"]
 mod pingexp;
+#[path = "all/posted.rs"]
+mod posted;
+#[path = "all/printed.rs"]
+mod printed;
 #[path = "all/read.rs"]
 mod read;

@@ -562,9 +562,10 @@ quell plot --figure rtt-box --size 600x300 --dpi 300 --title '' -o b.png",
 quell data import rrul_be-2026-11-22.flent.gz calls.json
 quell data import --from irtt calls.json.gz
 iperf3 -c 192.0.2.7 -R -J > down.json; quell data import down.json
+mtr -rwz example.net > path.txt; quell data import path.txt
 quell show calls; quell plot calls --figure rtt-cdf -o cdf.png",
-        notes: "It reads files of Flent (.flent.gz), irtt (-o), iperf3 (-J, --json-stream) and ping-exp (-w), and finds out which it \
-                is. Nothing in a file is executed. What the run leaves out is said. docs/from-flent.md tells more.",
+        notes: "It reads files of Flent (.flent.gz), irtt (-o), iperf3 (-J, --json-stream) and ping-exp (-w), and what ping and mtr \
+                print, and finds out which it is. Nothing in a file is executed. What the run leaves out is said.",
         call: calls!(import::ImportArgs, import::import),
         ..of(Group::Results)
     },

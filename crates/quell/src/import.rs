@@ -9,7 +9,7 @@ use crate::options::{Json, Place};
 use crate::text::{columns, lines, say};
 use clap::{Args, ValueEnum};
 use quell_foreign::{FlowDirection, Imported, MOST_BYTES, Stream, Tool};
-use quell_model::{Event, Fact, Subject, Told, When};
+use quell_model::{Event, Fact, Side, Subject, Told, When};
 use quell_store::{About, End, Keep, Origin};
 use quell_sys::input::Input;
 use std::io::Read;
@@ -22,7 +22,7 @@ const BATCH: usize = 4096;
 
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// The files; each becomes a run
+    /// The files; each test in them becomes a run
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Which program wrote them; by default it is found out
@@ -45,6 +45,10 @@ pub enum ToolName {
     Iperf3,
     /// ping-exp (-w); nothing in it is executed
     Pingexp,
+    /// What ping printed: Linux, BusyBox, BSD, macOS
+    Ping,
+    /// mtr's report (-r), JSON (-j) or CSV (-C)
+    Mtr,
 }
 
 /// `quell data import`.
@@ -56,6 +60,8 @@ pub fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
         ToolName::Irtt => Tool::Irtt,
         ToolName::Iperf3 => Tool::Iperf3,
         ToolName::Pingexp => Tool::PingExp,
+        ToolName::Ping => Tool::Ping,
+        ToolName::Mtr => Tool::Mtr,
     });
     let (mut documents, mut refused) = (Vec::new(), Vec::new());
     for file in &args.files {
@@ -63,18 +69,19 @@ pub fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
             quell_foreign::read(&bytes, tool)
                 .map_err(|e| Failure::usage(format!("{} is not imported: {e}", file.display())))
         });
-        let imported = match read {
-            Ok(imported) => imported,
+        let tests = match read {
+            Ok(tests) => tests,
             Err(failure) => {
                 refused.push(failure.to_string());
                 continue;
             }
         };
-        let folder = keep(&args.place.base, file, &imported)?;
-        if args.json.json {
-            documents.push(document(file, &imported, &folder));
-        } else {
-            tell(file, &imported, &folder);
+        for imported in &tests {
+            let folder = keep(&args.place.base, file, imported)?;
+            match args.json.json {
+                true => documents.push(document(file, imported, &folder)),
+                false => tell(file, imported, &folder),
+            }
         }
     }
     if args.json.json && !documents.is_empty() {
@@ -87,14 +94,19 @@ pub fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The file's name without the endings that such files have.
-fn stem(file: &Path) -> String {
+/// Its title, else the file's name without the endings that such files have.
+fn run_name(file: &Path, title: &str) -> String {
     let name = file.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-    let endings = [".gz", ".flent", ".json", ".pickle"];
+    let endings = [".gz", ".flent", ".json", ".pickle", ".txt", ".log"];
     let stem = endings.iter().fold(&*name, |name, end| name.strip_suffix(end).unwrap_or(name));
-    let stem = if stem.is_empty() { &*name } else { stem };
     // As a run's name has it, without signs that would stand there by their number.
-    stem.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "-")
+    let plain = |text: &str| {
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let words = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
+        words.chars().take(60).collect::<String>()
+    };
+    let names = [title, stem, &name].map(plain);
+    names.into_iter().find(|name| !name.is_empty()).unwrap_or_else(|| "imported".to_owned())
 }
 
 fn keep(base: &Path, file: &Path, imported: &Imported) -> Result<PathBuf, Failure> {
@@ -110,7 +122,7 @@ fn keep(base: &Path, file: &Path, imported: &Imported) -> Result<PathBuf, Failur
     let what =
         if imported.title.is_empty() { String::new() } else { format!("{}: ", imported.title) };
     let about = About {
-        name: stem(file),
+        name: run_name(file, &imported.title),
         scenario: if imported.test.is_empty() { word.to_owned() } else { imported.test.clone() },
         title: format!("{what}{of}{}, from {name}", imported.tool),
         // Analysis would take the other streams for loads.
@@ -154,6 +166,7 @@ fn document(file: &Path, imported: &Imported, folder: &Path) -> serde_json::Valu
     let one = |stream: &Stream| {
         let counts = stream.counts();
         let packets = !stream.packets.is_empty();
+        let arrived = stream.flow.iter().any(|sample| sample.side == Side::Receiver);
         serde_json::json!({
             "stream": stream.name,
             "way": stream.way.map(FlowDirection::word),
@@ -161,6 +174,8 @@ fn document(file: &Path, imported: &Imported, folder: &Path) -> serde_json::Valu
             "answered": packets.then_some(counts.answered),
             "duplicates": packets.then_some(counts.again),
             "bytes": (!packets).then_some(counts.bytes),
+            "arrived": (!packets && arrived).then_some(counts.bytes),
+            "summary": stream.facts.iter().find(|(key, _)| *key == "summary").map(|(_, said)| said),
             "seconds": (!packets).then_some(counts.seconds),
         })
     };
@@ -190,14 +205,18 @@ fn tell(file: &Path, imported: &Imported, folder: &Path) {
         let counts = stream.counts();
         let name = quell_wire::text::printable(&stream.name, 50);
         if stream.packets.is_empty() {
-            let way = stream.way.map_or("way unknown", FlowDirection::word);
+            let way = stream.way.map_or("direction unknown", FlowDirection::word);
+            let arrived = stream.flow.iter().any(|sample| sample.side == Side::Receiver);
             let (mb, s) = (counts.bytes as f64 / 1e6, counts.seconds);
-            say(&format!("  {name}: {way}, {mb:.2} MB in {s:.1} s\n"));
+            let end = if arrived { "" } else { " sent, what arrived is unknown" };
+            say(&format!("  {name}: {way}, {mb:.2} MB in {s:.1} s{end}\n"));
         } else {
             let more =
                 if counts.again > 0 { format!(", {} again", counts.again) } else { String::new() };
             let (answered, sent) = (counts.answered, counts.sent);
-            say(&format!("  {name}: {answered} of {sent} packets answered{more}\n"));
+            let summary = stream.facts.iter().find(|(key, _)| *key == "summary");
+            let summary = summary.map_or(String::new(), |(_, said)| format!("; {}", plain(said)));
+            say(&format!("  {name}: {answered} of {sent} packets answered{more}{summary}\n"));
         }
     }
     let sentence = |said: &str| {

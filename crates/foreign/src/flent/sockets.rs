@@ -7,6 +7,7 @@
 
 use super::raw::Raw;
 use crate::imported::from_s;
+use crate::json::Number;
 use quell_model::{FlowSample, Side, TcpState};
 
 /// What stands between the name of a series and what is told of its socket.
@@ -18,22 +19,17 @@ pub(super) fn is_told_of_one(name: &str) -> bool {
 }
 
 /// Puts what was told of sockets on the grid where it stands among raw values: with the series that the sockets are of.
-pub(super) fn add(
-    series: &mut [(String, Vec<Raw>)],
-    x: &[Option<f64>],
-    told: &[(String, Vec<Option<f64>>)],
-) {
+pub(super) fn add(series: &mut [(String, Vec<Raw>)], x: &[Number], told: &[(String, Vec<Number>)]) {
     for (name, values) in series {
         let of = |key: &str| {
-            let is_it = |(told, _): &&(String, Vec<Option<f64>>)| {
+            let is_it = |(told, _): &&(String, Vec<Number>)| {
                 told.strip_prefix(name.as_str()).and_then(|rest| rest.strip_prefix(OF_SOCKET))
                     == Some(key)
             };
             told.iter().find(is_it).map(|(_, values)| values.as_slice()).unwrap_or_default()
         };
         let [cwnd, rtt, pacing, delivery] = ["cwnd", "rtt", "pacing_rate", "delivery_rate"].map(of);
-        let at =
-            |values: &[Option<f64>], i: usize| values.get(i).copied().flatten().map(|v| v as f32);
+        let at = |values: &[Number], i: usize| values.get(i).copied().unwrap_or_default();
         let most = [cwnd, rtt, pacing, delivery].map(<[_]>::len).into_iter().max().unwrap_or(0);
         let told = (0..most.min(x.len())).map(|i| Raw {
             t: x[i],
@@ -52,7 +48,7 @@ pub(super) fn states(values: &[Raw], zero: f64, rates: &[FlowSample]) -> Vec<Flo
     let mut states: Vec<FlowSample> = values
         .iter()
         .filter_map(|value| {
-            let t_ns = from_s(value.t? - zero)?;
+            let t_ns = from_s(value.t.0? - zero)?;
             let tcp = Some(state(value)?);
             let bytes = bytes_at(rates, t_ns);
             Some(FlowSample { t_ns, side: Side::Sender, bytes, packets: 0, tcp })
@@ -65,8 +61,7 @@ pub(super) fn states(values: &[Raw], zero: f64, rates: &[FlowSample]) -> Vec<Flo
 /// What is told of the socket; none where nothing is.
 fn state(value: &Raw) -> Option<TcpState> {
     // A value that can't be is one that is not told: conversions end at the ends of their types, and NaN is 0.
-    let known =
-        |value: Option<f32>, most: f32| value.filter(|v| (0.0..=most).contains(v)).map(f64::from);
+    let known = |value: Number, most: f64| value.0.filter(|v| (0.0..=most).contains(v));
     let cwnd = known(value.tcp_cwnd, 1e9);
     let rtt = known(value.tcp_rtt, 1e6);
     let pacing = known(value.tcp_pacing_rate, 1e9);

@@ -1,4 +1,4 @@
-//! `quell data import`: what other programs measured, as a run: ping-exp years ago, Flent, irtt, iperf3; and a pickle that would run a program.
+//! `quell data import`: what other programs measured, as a run: ping-exp years ago, Flent, irtt, iperf3, ping, mtr; and a pickle that would run a program.
 
 use crate::support::{TestFolder, says};
 use serde_json::Value;
@@ -85,10 +85,11 @@ fn files_of_other_kinds_are_told_apart() {
     let dir = TestFolder::new();
     dir.write("empty", b"");
     dir.write("text", b"PING 127.0.0.1 (127.0.0.1) 56(84) bytes of data.\n");
+    dir.write("binary", [0xff; 400]);
     dir.write("cut", &OLD[..400]);
     dir.write("nothing", b"}U\x0bexperiments}s.");
     let refused = |file: &str| dir.quell(&["data", "import", file]).refused(2);
-    for name in ["empty", "text", "cut", "nothing"] {
+    for name in ["empty", "text", "binary", "cut", "nothing"] {
         says(&refused(name), &[&format!("{name} is not imported: ")]);
     }
     says(&refused("missing"), &["missing", "No such file"]);
@@ -171,6 +172,63 @@ fn what_is_left_out_of_a_file_is_told_to_programs_too() {
 }
 
 #[test]
+fn what_people_post_becomes_runs_and_what_nobody_measured_is_unknown() {
+    let dir = TestFolder::new();
+    let show = |run: &str| -> Value {
+        serde_json::from_str(&dir.quell(&["show", run, "--json"]).fine()).expect("JSON")
+    };
+    dir.write(
+        "stopped.json",
+        include_bytes!("../../../foreign/tests/data/iperf3-interrupted-client.json"),
+    );
+    dir.write(
+        "served.json",
+        include_bytes!("../../../foreign/tests/data/iperf3-udp-R-server-json.json"),
+    );
+    for (file, run) in [("stopped.json", "stopped"), ("served.json", "served")] {
+        let told = dir.quell(&["data", "import", file]).fine();
+        says(&told, &["2.90 MB in 2.0 s sent, what arrived is unknown"]);
+        let shown = show(run);
+        let flow = &shown["results"][0];
+        assert_eq!(
+            (&flow["goodput_mbps"], &flow["loss_ratio"]),
+            (&Value::Null, &Value::Null),
+            "{shown}"
+        );
+    }
+    dir.write("two.json", include_bytes!("../../../foreign/tests/data/iperf3-two-documents.json"));
+    assert_eq!(dir.quell(&["data", "import", "two.json"]).fine().matches("\nrun ").count(), 2);
+    let ping = "\
+$ ping -c 3 192.0.2.1
+PING 192.0.2.1 (192.0.2.1) 56(84) bytes of data.
+64 bytes from 192.0.2.1: icmp_seq=1 ttl=64 time=10.0 ms
+64 bytes from 192.0.2.1: icmp_seq=3 ttl=64 time=20.0 ms
+
+--- 192.0.2.1 ping statistics ---
+3 packets transmitted, 2 received, 33.3333% packet loss, time 2003ms
+";
+    dir.write("ping.txt", ping);
+    says(
+        &dir.quell(&["data", "import", "ping.txt"]).fine(),
+        &["192.0.2.1: 2 of 3 packets answered"],
+    );
+    let lost = row(&show("ping"), "192.0.2.1");
+    assert_eq!((&lost["sent"], &lost["received"]), (&3.into(), &2.into()), "{lost}");
+    let mtr = "\
+HOST: here               Loss%   Snt   Last   Avg  Best  Wrst StDev
+  1.|-- 192.0.2.1         0.0%    10    0.5   0.6   0.4   1.2   0.2
+  2.|-- ???             100.0%    10    0.0   0.0   0.0   0.0   0.0
+  3.|-- 198.51.100.7     20.0%    10   12.1  12.5  11.9  15.0   1.0
+";
+    dir.write("mtr.txt", mtr);
+    let told = dir.quell(&["data", "import", "mtr.txt"]).fine();
+    says(&told, &["hop 03 198.51.100.7: 8 of 10 packets answered; last 12.1 ms, avg 12.5 ms"]);
+    says(&dir.quell(&["show", "mtr"]).fine(), &["hop 03 198.51.100.7", "20.0"]);
+    let silent = row(&show("mtr"), "hop 02 ???");
+    assert_eq!((&silent["loss_ratio"], &silent["received"]), (&Value::Null, &0.into()), "{silent}");
+}
+
+#[test]
 fn a_file_that_is_refused_keeps_no_other_out() {
     let dir = TestFolder::new();
     dir.write("a.pickle", OLD);
@@ -188,7 +246,7 @@ fn a_file_that_is_refused_keeps_no_other_out() {
     dir.write("x", "hello");
     says(
         &dir.quell(&["data", "import", "x"]).refused(2),
-        &["x is not imported", "no file of Flent"],
+        &["x is not imported", "nothing of Flent"],
     );
     says(&dir.quell(&["data", "import", "missing"]).refused(2), &["missing", "No such file"]);
     says(&dir.quell(&["data", "import"]).refused(2), &["Usage"]);

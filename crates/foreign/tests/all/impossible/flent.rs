@@ -1,4 +1,4 @@
-use super::{imported, refused, with};
+use super::{imported, with};
 use quell_foreign::Imported;
 use quell_model::{EchoStatus, Side};
 
@@ -28,36 +28,68 @@ const PING: &str = r#"{"seq":6,"t":1577836801.0,"val":1.5}"#;
 const RATE: &str = r#"{"dur":0.2,"t":1577836801.0,"val":10}"#;
 
 #[test]
-fn a_value_of_flent_that_can_not_be_is_refused_and_takes_no_other_with_it() {
+fn a_value_of_flent_that_can_not_be_is_unknown_and_takes_no_other_with_it() {
     let both = both();
-    let (ping, rate) = ("raw_values[\"Ping (ms) ICMP\"][5].", "raw_values[\"TCP upload\"][5].");
-    for (row, old, new, place) in [
-        (PING, r#""t":1577836801.0"#, r#""t":0"#, "t: 0.0 is no time"),
-        (PING, r#""t":1577836801.0"#, r#""t":-1"#, "t: -1.0 is no time"),
-        (PING, r#""t":1577836801.0"#, r#""t":1577836001.0"#, "t: 1577836001.0 is no time"),
-        (PING, r#""t":1577836801.0"#, r#""t":1e300"#, "t: 1e300 is no time"),
-        (PING, r#""t":1577836801.0"#, r#""t":null"#, "t: a value without its time"),
-        (PING, r#""t":1577836801.0,"#, "", "t: a value without its time"),
-        (PING, r#""seq":6"#, r#""seq":null"#, "seq: a packet without its number"),
-        (PING, r#""seq":6,"#, "", "seq: a packet without its number"),
-        (PING, "1.5", "null", "val: a packet without its round trip"),
-        (PING, r#","val":1.5"#, "", "val: a packet without its round trip"),
-        (RATE, "10}", "null}", "val: an interval without its rate"),
-        (RATE, r#","val":10"#, "", "val: an interval without its rate"),
-        (PING, "1.5", "-5", "val: -5.0 is no round-trip time"),
-        (PING, "1.5", r#"1.5,"owd_up":1e300"#, "owd_up: 1e300 ms"),
-        (PING, "1.5", r#"1.5,"owd_up":0.5,"owd_down":700"#, "owd_up: delays of"),
-        (RATE, r#""t":1577836801.0"#, r#""t":0"#, "t: 0.0 is no time"),
-        (RATE, r#""t":1577836801.0"#, r#""t":1e18"#, "t: 1e18 is no time"),
-        (RATE, r#""t":1577836801.0,"#, "", "t: a value without its time"),
-        (RATE, "10}", "-10}", "val: -10.0 Mbit/s is no rate"),
-        (RATE, "10}", "1e300}", "val: 1e300 Mbit/s is no rate"),
-        (RATE, r#""dur":0.2"#, r#""dur":-1"#, "dur: -1.0 s"),
-        (RATE, r#""dur":0.2"#, r#""dur":1e300"#, "dur: 1e300 s"),
+    let (ping, rate) = ("\"Ping (ms) ICMP\"[5]", "\"TCP upload\"[5]");
+    for (row, old, new, what, counted) in [
+        (PING, r#""t":1577836801.0"#, r#""t":0"#, "t is unknown: 0.0", 29),
+        (PING, r#""t":1577836801.0"#, r#""t":1e300"#, "t is unknown: 1e300", 29),
+        (PING, r#""t":1577836801.0"#, r#""t":null"#, "t is unknown: NaN", 29),
+        (PING, r#""seq":6"#, r#""seq":null"#, "seq is unknown: NaN", 29),
+        (PING, r#""seq":6"#, r#""seq":-6"#, "seq is unknown: -6.0", 29),
+        (PING, "1.5", "null", "round trip is unknown: NaN", 29),
+        (PING, "1.5", "-5", "round trip is unknown: -5.0", 29),
+        (PING, "1.5", r#""x""#, "round trip is unknown: NaN", 29),
+        (PING, "1.5", r#"1.5,"owd_up":1e300"#, "owd_up is unknown: 1e300", 30),
+        (PING, "1.5", r#"1.5,"owd_up":0.5,"owd_down":700"#, "delays of", 30),
+        (RATE, r#""t":1577836801.0"#, r#""t":0"#, "t is unknown: 0.0", 7250),
+        (RATE, r#""t":1577836801.0,"#, "", "t is unknown: NaN", 7250),
+        (RATE, "10}", "null}", "rate in Mbit/s is unknown: NaN", 7250),
+        (RATE, "10}", "-10}", "rate in Mbit/s is unknown: -10.0", 7250),
+        (RATE, "10}", "1e300}", "rate in Mbit/s is unknown: 1e300", 7250),
+        (RATE, r#""dur":0.2"#, r#""dur":-1"#, "dur is unknown: -1.0", 7500),
     ] {
-        let series = if row == PING { ping } else { rate };
-        refused(&both, &[(row, &with(row, old, new), &format!("{series}{place}"))]);
+        let flent = imported(&with(&both, row, &with(row, old, new)));
+        let said = flent.left_out.join(" ");
+        let place = if row == PING { ping } else { rate };
+        assert!(said.contains(what) && said.contains(place), "{new}: {said}");
+        let (packets, kilobytes) = counts(&flent);
+        let found = if row == PING { (packets, kilobytes) } else { ([30, 0], kilobytes) };
+        let answered = if row == PING { counted as usize } else { 30 };
+        let wanted = if row == PING { 7500 } else { counted };
+        assert_eq!(found, ([answered, 0], Some(wanted)), "{new}: {said}");
     }
+}
+
+#[test]
+fn an_interval_in_which_netperf_stood_still_is_no_round_trip() {
+    let text = |version: u32, fast: f64, slow: f64, more: &str| {
+        let row = |n: u32| {
+            let t = 1_577_836_800.0 + f64::from(n) * 0.2;
+            format!(r#"{{"dur":0.2,"t":{t:.1},"val":{fast}}}"#)
+        };
+        let rows = (1..=30).map(row).collect::<Vec<_>>().join(",");
+        format!(
+            r#"{{"version":{version},"metadata":{{"NAME":"rrul","T0":"2020-01-01T00:00:00.000000Z"}},"raw_values":{{
+            "Ping (ms) UDP BE":[{rows},{{"dur":54.0,"t":1577836860.0,"val":{slow}}}{more}]}}}}"#
+        )
+    };
+    let after = r#",{"dur":0.2,"t":1577836860.2,"val":20}"#;
+    for (text, answered) in [
+        (text(3, 50.0, 0.02, ""), 30),
+        (text(3, 50.0, 0.0, ""), 30),
+        (text(4, 20.0, 54000.0, ""), 30),
+        (text(4, 20.0, 54000.0, after), 31),
+    ] {
+        let flent = imported(&text);
+        let packets = &flent.streams[0].packets;
+        assert_eq!(packets.len(), answered);
+        assert!(packets.iter().all(|p| p.rtt_ns == Some(20_000_000)));
+        let said = flent.left_out.join(" ");
+        assert!(said.contains("stood still for 54.0 s from 6.0 s on"), "{said}");
+    }
+    // Slow is not still.
+    assert_eq!(imported(&text(4, 20.0, 500.0, "")).streams[0].packets.len(), 31);
 }
 
 #[test]
@@ -71,8 +103,8 @@ fn a_row_of_something_else_among_flents_values_is_told() {
     let flent = imported(&with(&among, RATE, &format!("{RATE},{other}")));
     assert_eq!(counts(&flent), ([30, 0], Some(7500)));
     let wanted = [
-        "Ping (ms) ICMP: 1 value without a round trip, the first at [6].",
-        "TCP upload: 1 value without a rate, the first at [6].",
+        "a row of Ping (ms) ICMP is unknown: [6] has no round trip.",
+        "a row of TCP upload is unknown: [6] has no rate.",
     ];
     assert_eq!(flent.left_out, wanted);
 }
