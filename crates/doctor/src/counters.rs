@@ -13,7 +13,7 @@ pub struct CounterMove {
 }
 
 /// Counters of the stack that say something, and their place.
-const COUNTERS: [(&str, &[&str]); 6] = [
+pub(crate) const COUNTERS: [(&str, &[&str]); 6] = [
     (
         "sent again",
         &[

@@ -19,6 +19,7 @@ pub mod packet_drops;
 pub mod peer;
 mod peer_flows;
 mod peer_views;
+mod posted;
 pub mod run;
 pub mod watch;
 
@@ -27,6 +28,7 @@ pub use checks::CATALOGUE;
 pub use examination::{DoctorError, DoctorProgress};
 pub use facts::{ConnectionLooks, Facts};
 pub use peer_flows::PeerPlan;
+pub use posted::PostedText;
 pub use run::{DoctorPlan, Report, Source, run};
 
 pub fn named(name: &str) -> Option<&'static Check> {

@@ -5,6 +5,7 @@ use crate::examination::{DoctorError, DoctorProgress, Examination};
 use crate::facts::ConnectionLooks;
 use crate::peer::PeerReport;
 use crate::peer_flows::{self, PeerPlan};
+use crate::posted::{self, PostedText};
 use crate::{Check, CheckVerdict, Facts, command, examine};
 use quell_finding::{Finding, worst_first};
 use quell_host::Snapshot;
@@ -33,8 +34,8 @@ pub enum Source {
     Now,
     /// This host, while a command runs.
     During(CommandPlan),
-    /// What `record` kept.
-    Recorded(PathBuf),
+    /// What `record` kept, or texts as people post them, the earlier first.
+    Files(Vec<PathBuf>),
 }
 
 #[derive(Debug, Serialize)]
@@ -45,23 +46,31 @@ pub struct Report {
     pub checks: Vec<CheckVerdict>,
     pub during: Option<CommandReport>,
     pub peer: Option<PeerReport>,
+    /// What posted texts held.
+    pub posted: Option<PostedText>,
 }
 
 pub fn run(plan: &DoctorPlan, sink: &mut dyn DoctorProgress) -> Result<Report, DoctorError> {
     let peer = plan.peer.as_ref().map(|peer| peer_flows::ask(peer, sink)).transpose()?;
-    let (seen, during) = match &plan.source {
-        Source::Now => (look()?, None),
+    let (mut during, mut posted) = (None, None);
+    let seen = match &plan.source {
+        Source::Now => look()?,
         Source::During(command) => {
             let (seen, report) = command::watch(command)?;
-            (seen, Some(report))
+            during = Some(report);
+            seen
         }
-        Source::Recorded(file) => (read(file)?, None),
+        Source::Files(files) => {
+            let (seen, text) = read(files)?;
+            posted = text;
+            seen
+        }
     };
     if let Some(file) = &plan.record {
         keep(&seen, file)?;
     }
     let owners = match plan.source {
-        Source::Recorded(_) => BTreeMap::new(),
+        Source::Files(_) => BTreeMap::new(),
         _ => owners(&inodes(&seen.now)),
     };
     let facts = Facts {
@@ -75,7 +84,7 @@ pub fn run(plan: &DoctorPlan, sink: &mut dyn DoctorProgress) -> Result<Report, D
     let checks = examine(&facts, plan.checks.iter().copied());
     let mut findings = findings(&checks);
     worst_first(&mut findings);
-    Ok(Report { seconds: seen.seconds, findings, checks, during, peer })
+    Ok(Report { seconds: seen.seconds, findings, checks, during, peer, posted })
 }
 
 /// All that checks found, in their order.
@@ -129,12 +138,28 @@ fn keep(seen: &Examination, file: &Path) -> Result<(), DoctorError> {
     quell_store::write_output(file, text.as_bytes()).map_err(|e| failed(&e))
 }
 
-fn read(file: &Path) -> Result<Examination, DoctorError> {
-    let failed =
-        |e: &dyn std::fmt::Display| DoctorError::Unusable(format!("{}: {e}", file.display()));
-    let text = input::text(file, LARGEST).map_err(|e| failed(&e))?;
-    let Recording { before, now } = serde_json::from_str(&text).map_err(|e| failed(&e))?;
+/// Reads a recording, or what people post.
+fn read(files: &[PathBuf]) -> Result<(Examination, Option<PostedText>), DoctorError> {
+    let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    let text = |file: &PathBuf| {
+        let bytes = input::bytes(file, LARGEST);
+        let bytes = bytes.map_err(|e| DoctorError::Unusable(format!("{}: {e}", file.display())))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let texts = files.iter().map(text).collect::<Result<Vec<_>, DoctorError>>()?;
+    let unusable = |why: String| DoctorError::Unusable(format!("{}: {why}", names.join(", ")));
+    let (before, now, posted) = match &texts[..] {
+        [one] if one.starts_with("{\n  \"before\"") => {
+            let recording = serde_json::from_str(one).map_err(|e| unusable(e.to_string()))?;
+            let Recording { before, now } = recording;
+            (before, now, None)
+        }
+        texts => {
+            let (before, now, posted) = posted::read(texts).map_err(unusable)?;
+            (before, now, Some(posted))
+        }
+    };
     let seconds = before.as_ref().map_or(0.0, |before| now.seconds_since(before));
     let looks = ConnectionLooks::default();
-    Ok(Examination { before, now, looks, quiet_switches: None, seconds })
+    Ok((Examination { before, now, looks, quiet_switches: None, seconds }, posted))
 }

@@ -12,6 +12,7 @@ use crate::sweep::{self, Places, SweepError};
 use crate::{builtin, nearest};
 use quell_lab::cell::CellPlan;
 use quell_model::Manifest;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Why an experiment can't be run as it was asked for.
@@ -97,8 +98,10 @@ pub fn prepare(name: &str, changes: &[String], only: &[String]) -> Result<Ready,
     let is_wanted = |scenario: &str| {
         only.iter().any(|o| o == scenario || base(scenario).is_some_and(|base| base == o))
     };
-    let names: Vec<&str> =
-        experiment.scenario.iter().chain(&read.scenario).map(|s| s.name.as_str()).collect();
+    let names = read.scenario.iter().chain(&experiment.scenario).map(|s| s.name.as_str());
+    let mut names: Vec<&str> = names.collect();
+    let mut told = BTreeSet::new();
+    names.retain(|name| told.insert(*name));
     if let Some(wanted) = only.iter().find(|w| !names.contains(&w.as_str())) {
         let hint = nearest::hint(wanted, &names);
         return Err(PrepareError::of(format!("{name} has no scenario `{wanted}`{hint}")));

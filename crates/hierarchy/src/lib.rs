@@ -25,6 +25,7 @@ pub use assemble::assemble;
 pub use change::{PerSecond, change};
 pub use live::{LiveDevice, records_of};
 pub use model::{Device, Filter, Finding, Hierarchy, Node, Target, Trouble};
+pub use read::posted::stripped;
 pub use read::{ReadError, Reading, read};
 pub use record::{Attachment, Counters, Deed, FilterRecord, Hook, NodeRecord, Record, What};
 pub use settings::Setting;

@@ -83,6 +83,7 @@ pub const ONLY: &[(&str, &[&str])] = &[
         &[
             "quell-cause",
             "quell-finding",
+            "quell-hierarchy",
             "quell-host",
             "quell-netlink",
             "quell-store",

@@ -102,7 +102,7 @@ impl FromStr for LineType {
         let found = TABLE.iter().find(|row| row.1 == text).map(|row| row.0);
         found.ok_or_else(|| {
             let hint = quell_units::nearest::hint(text, &names);
-            format!("`{text}` is no kind of line{hint}; there are {}", names.join(", "))
+            format!("`{text}` is no kind of line{hint}")
         })
     }
 }

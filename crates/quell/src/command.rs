@@ -7,8 +7,10 @@
 //! ```
 
 use crate::failure::{EXIT_CODES, Failure};
+use crate::options::choice;
+use crate::text::{Colour, set_colour};
 use clap::builder::Resettable;
-use clap::{ArgMatches, Args, Command as Parser};
+use clap::{Arg, ArgMatches, Args, Command as Parser};
 use std::process::ExitCode;
 
 pub struct Command {
@@ -206,6 +208,19 @@ fn parser_of(commands: &[&Command]) -> Parser {
         .version(crate::version::SHORT)
         .about(ABOUT)
         .max_term_width(100)
+        .arg(
+            Arg::new("color")
+                .long("color")
+                .global(true)
+                .value_name("WHEN")
+                .default_value("auto")
+                .value_parser(choice([
+                    ("auto", "On a terminal, unless NO_COLOR is set", Colour::Auto),
+                    ("always", "Also in a pipe", Colour::Always),
+                    ("never", "Nowhere", Colour::Never),
+                ]))
+                .help("Colour what is serious or lost"),
+        )
         .subcommand_required(true)
         .arg_required_else_help(true)
         .help_template(format!(
@@ -291,6 +306,7 @@ fn groups(commands: &[&Command]) -> String {
 }
 
 pub fn carry_out(commands: &[Command], typed: &ArgMatches) -> Result<ExitCode, Failure> {
+    set_colour(typed.get_one("color").copied().unwrap_or(Colour::Auto));
     let mut words = Vec::new();
     let mut inner = typed;
     while let Some((word, next)) = inner.subcommand() {

@@ -1,7 +1,8 @@
 //! The table of commands: everything that `quell` can be told to do. Parsing, help, manual pages and completions come from it.
 
 use crate::command::{Call, Command, Fails, Group, Prints, calls};
-use crate::documents::{self, CompletionsArgs, ManArgs};
+use crate::completion::{self, CompletionsArgs, ValuesArgs};
+use crate::documents::{self, ManArgs};
 use crate::failure::Failure;
 use crate::flow::FlowArgs;
 use crate::options::Json;
@@ -633,6 +634,11 @@ quell man --folder ~/.local/share/man/man1  (all pages)",
         call: calls!(Nothing, version),
         ..of(Group::Program)
     },
+    inner(
+        "complete-values",
+        "Names for a shell that completes them",
+        calls!(ValuesArgs, completion::values),
+    ),
     inner("agent", "Carry out tasks that come on standard input", calls!(Nothing, agent)),
     inner("host-cell", "Outer process of a measurement on the host", calls!(DeskArgs, host_cell)),
     inner("host-init", "First process of a measurement on the host", calls!(DeskArgs, host_init)),
@@ -693,7 +699,7 @@ struct DeskArgs {
 }
 
 fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
-    documents::completions(args, COMMANDS)
+    completion::completions(args, COMMANDS)
 }
 
 fn man(args: &ManArgs) -> Result<ExitCode, Failure> {

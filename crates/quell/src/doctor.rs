@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::host::{self, Usual};
 use crate::options::words;
 use crate::progress::StatusLine;
-use crate::text::columns;
+use crate::text::{columns, put};
 pub use args::DoctorArgs;
 use args::{check_named, chosen};
 use quell_doctor::command::CommandPlan;
@@ -49,7 +49,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         report.findings.retain(|finding| finding.severity >= args.severity);
         print_json(&report);
     } else {
-        text::report(&report, args, columns()).iter().for_each(|line| println!("{line}"));
+        put(&(text::report(&report, args, columns()).join("\n") + "\n"));
     }
     Ok(ExitCode::from(u8::from(wrong || failed)))
 }
@@ -66,15 +66,15 @@ fn print_json(value: &impl Serialize) {
 }
 
 fn plan(args: &DoctorArgs, checks: Vec<&'static Check>) -> Result<DoctorPlan, Failure> {
-    let source = match (&args.from, &args.during) {
-        (Some(file), _) => Source::Recorded(file.clone()),
-        (None, Some(command)) => Source::During(CommandPlan {
+    let source = match (&args.from[..], &args.during) {
+        ([_, ..], _) => Source::Files(args.from.clone()),
+        ([], Some(command)) => Source::During(CommandPlan {
             shown: command.clone(),
             words: program(command)?,
             limit: args.limit.unwrap_or(LIMIT),
             stop: crate::interrupt::bell()?,
         }),
-        (None, None) => Source::Now,
+        ([], None) => Source::Now,
     };
     let peer = args.peer.as_deref().map(|name| -> Result<_, Failure> {
         let usual = Usual { family: host::Family::Any, own: None, port: Some(PORT), device: None };

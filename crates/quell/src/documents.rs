@@ -1,11 +1,9 @@
-//! `quell man`, `quell completions`: what comes from the table of commands beside help.
+//! `quell man`: manual pages from the table of commands.
 
 use crate::command::{Command, GROUPS, PARENTS, Prints, REFUSED, about, below, told, told_parser};
 use crate::failure::{EXIT_CODES, Failure};
-use crate::options::choice;
 use crate::text::hand_out;
 use clap::Args;
-use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 use quell_experiment::nearest;
@@ -20,27 +18,6 @@ pub struct ManArgs {
     /// Write all pages into this folder instead, made where it is absent
     #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
     pub folder: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub struct CompletionsArgs {
-    /// The shell
-    #[arg(value_parser = choice([
-        ("bash", "With the package bash-completion", Shell::Bash),
-        ("zsh", "From a folder of its fpath, as _quell", Shell::Zsh),
-        ("fish", "From its folder completions, as quell.fish", Shell::Fish),
-    ]))]
-    pub shell: Shell,
-}
-
-pub fn completions(args: &CompletionsArgs, commands: &[Command]) -> Result<ExitCode, Failure> {
-    print(&completion(args.shell, commands))
-}
-
-fn completion(shell: Shell, commands: &[Command]) -> Vec<u8> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut told_parser(commands), "quell", &mut script);
-    script
 }
 
 pub fn man(args: &ManArgs, commands: &[Command]) -> Result<ExitCode, Failure> {
@@ -276,16 +253,5 @@ mod tests {
             assert!(page.contains(words), "{words}: {page}");
         }
         assert!(!pages["quell.1"].contains("secret"));
-    }
-
-    #[test]
-    fn completions_know_commands_and_options_and_no_inner_ones() {
-        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-            let script = String::from_utf8(completion(shell, TABLE)).expect("text");
-            for word in ["lab", "build", "deep"] {
-                assert!(script.contains(word), "{shell:?}: {word}");
-            }
-            assert!(!script.contains("secret"), "{shell:?}: {script}");
-        }
     }
 }

@@ -4,6 +4,7 @@ mod check;
 mod command;
 mod commands;
 mod compare;
+mod completion;
 mod doctor;
 mod documents;
 mod export;
@@ -81,6 +82,15 @@ fn end_well_when_output_fails() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         let why = info.payload_as_str().unwrap_or_default();
+        // A filter of system calls may refuse clone3, by which threads are made.
+        if let Some(why) = why.strip_prefix("failed to spawn thread: ") {
+            let _ = writeln!(
+                std::io::stderr(),
+                "quell: could not start a thread: the system answered {why}; a container's seccomp filter has to allow clone3, and a limit of \
+                 processes more of them"
+            );
+            std::process::exit(i32::from(failure::SYSTEM));
+        }
         match why.strip_prefix("failed printing to ") {
             Some(why) if why.contains(GONE) => quell_sys::reader::leave(),
             Some(why) => {

@@ -69,7 +69,7 @@ fn known<'a>(wanted: &str, names: &[figures::Name]) -> Result<&'a str, Failure> 
     let found = names.iter().find(|n| n.name == wanted).map(|n| n.name);
     found.ok_or_else(|| {
         let hint = nearest::hint(wanted, &all);
-        Failure::usage(format!("there is no figure `{wanted}`{hint}; there are {}", all.join(", ")))
+        Failure::usage(format!("there is no figure `{wanted}`{hint}"))
     })
 }
 

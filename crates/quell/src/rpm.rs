@@ -20,7 +20,8 @@ use std::process::ExitCode;
 const PORT: u16 = quell_wire::iperf3::PORT;
 
 /// Options of `quell flow` that mean something with `--rpm`.
-const TAKEN: [&str; 13] = [
+const TAKEN: [&str; 14] = [
+    "color",
     "rpm",
     "host",
     "client",

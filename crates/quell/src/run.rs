@@ -250,9 +250,8 @@ fn guest_offers(plans: &[CellPlan]) -> Result<(), Failure> {
     match congestion_asked(plans).into_iter().find(|name| !known.contains(name)) {
         None => Ok(()),
         Some(name) => Err(Failure::usage(format!(
-            "the lab's kernel has no congestion control `{name}`{}; it has {}",
-            nearest::hint(name, &known),
-            known.join(", ")
+            "the lab's kernel has no congestion control `{name}`{}",
+            nearest::hint(name, &known)
         ))),
     }
 }

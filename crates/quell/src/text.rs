@@ -14,6 +14,7 @@ mod table;
 use crate::failure::Failure;
 pub use quell_finding::WIDEST;
 use std::io::IsTerminal;
+use std::sync::OnceLock;
 pub use table::{Column, Columns};
 
 /// A JSON document as it is printed: indented, and commanding no terminal, whatever the names in it hold.
@@ -155,7 +156,83 @@ fn broken(text: &str, room: usize) -> (&str, &str) {
 
 /// Prints lines, broken where a terminal has no room for them.
 pub fn say(text: &str) {
-    print!("{}", fitted(text, columns()));
+    put(&fitted(text, columns()));
+}
+
+/// Prints what a person reads, coloured where that is wanted.
+pub fn put(text: &str) {
+    match is_coloured() {
+        true => print!("{}", painted(text)),
+        false => print!("{text}"),
+    }
+}
+
+/// When there is colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colour {
+    /// On a terminal, unless `NO_COLOR` is set (no-color.org).
+    Auto,
+    Always,
+    Never,
+}
+
+static COLOUR: OnceLock<bool> = OnceLock::new();
+
+/// Says for all that is printed when there is colour.
+pub fn set_colour(wanted: Colour) {
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let is_coloured = match wanted {
+        Colour::Always => true,
+        Colour::Never => false,
+        Colour::Auto => crate::screen::is_live() && !plain,
+    };
+    // It is said once, before anything is printed.
+    let _ = COLOUR.set(is_coloured);
+}
+
+pub fn is_coloured() -> bool {
+    COLOUR.get().copied().unwrap_or(false)
+}
+
+const RED: &str = "\x1b[1;31m";
+const YELLOW: &str = "\x1b[33m";
+const PLAIN: &str = "\x1b[0m";
+
+/// What must be seen at a glance in its colour: how bad a finding is, what fails, a loss that is not nothing. A word says the same.
+fn painted(text: &str) -> String {
+    const HEADS: [(&str, &str); 5] =
+        [("SERIOUS", RED), ("WARNING", YELLOW), ("✗ FAILS", RED), ("FAIL ", RED), ("! ", YELLOW)];
+    let line = |whole: &str| {
+        let start = whole.len() - whole.trim_start().len();
+        let head = HEADS.iter().find(|(word, _)| whole[start..].starts_with(word));
+        let (head, rest) = match head {
+            Some((word, colour)) => {
+                let (before, rest) = whole.split_at(start + word.len());
+                (format!("{}{colour}{}{PLAIN}", &before[..start], &before[start..]), rest)
+            }
+            None => (String::new(), whole),
+        };
+        head + &painted_loss(rest)
+    };
+    text.split_inclusive('\n').map(line).collect()
+}
+
+/// `loss 1.7 %` in red; `loss 0 %` as it is.
+fn painted_loss(line: &str) -> String {
+    let (mut out, mut rest) = (String::new(), line);
+    while let Some(at) = rest.find("loss ") {
+        let figure = &rest[at + 5..];
+        let length = figure.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(figure.len());
+        let is_loss = figure[..length].parse::<f64>().is_ok_and(|loss| loss > 0.0);
+        let unit = if figure[length..].starts_with(" %") { 2 } else { 0 };
+        let (before, after) = rest.split_at(at + 5 + length + unit);
+        out += &match is_loss && unit > 0 {
+            true => format!("{}{RED}{}{PLAIN}", &before[..at], &before[at..]),
+            false => before.to_owned(),
+        };
+        rest = after;
+    }
+    out + rest
 }
 
 /// Prints what is for a program, byte for byte. A terminal shows it to a person: there what came from elsewhere commands nothing, and what is no text is
@@ -233,5 +310,14 @@ mod tests {
         // An inch is no quotation.
         let inch = format!("a disk of 3\" {}", "words ".repeat(30));
         assert!(complaint_in(&inch, 60).lines().count() > 2);
+    }
+
+    #[test]
+    fn what_is_bad_has_a_colour_and_what_is_well_has_none() {
+        let text = "SERIOUS   a\n  seen    b\nping 9 → 2 ms, loss 1.7 % → 0; loss 0 %\n";
+        let wanted = format!(
+            "{RED}SERIOUS{PLAIN}   a\n  seen    b\nping 9 → 2 ms, {RED}loss 1.7 %{PLAIN} → 0; loss 0 %\n"
+        );
+        assert_eq!(painted(text), wanted);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::options::Json;
-use crate::text::columns;
+use crate::text::{columns, put};
 use clap::Args;
 use quell_sys::input::Input;
 use quell_trace::{
@@ -75,8 +75,8 @@ fn print(outcome: &TraceOutcome, args: &TraceArgs) -> Result<(), Failure> {
     }
     let width = columns();
     match args.connection {
-        Some(_) => report.connections.iter().for_each(|c| print!("{}", connection_text(c, width))),
-        None => print!("{}", overview_text(report, width)),
+        Some(_) => report.connections.iter().for_each(|c| put(&connection_text(c, width))),
+        None => put(&overview_text(report, width)),
     }
     Ok(())
 }

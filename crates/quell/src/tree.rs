@@ -6,7 +6,7 @@ use crate::pace::Pace;
 use crate::results;
 use crate::screen::{self, Screen};
 use crate::shape::StateArgs;
-use crate::text::{WIDEST, hand_out};
+use crate::text::{WIDEST, hand_out, is_coloured};
 use clap::Args;
 use quell_chart::Theme;
 use quell_hierarchy::{Hierarchy, PerSecond, ReadError, change, read};
@@ -185,11 +185,10 @@ impl TreeSource {
 
 fn look() -> Look {
     let terminal = std::io::stdout().is_terminal();
-    let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
     Look {
         width: if terminal { screen::size().0.min(WIDEST) } else { WIDEST },
         unicode: screen::unicode(),
-        colour: screen::is_live() && !plain,
+        colour: is_coloured(),
     }
 }
 

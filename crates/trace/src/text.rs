@@ -8,7 +8,7 @@
 use crate::connection::{EndSummary, Ending, RttSummary};
 use crate::moment::{ConnectionEnd, TcpEvent, TcpMoment};
 use crate::report::{ConnectionReport, TraceReport};
-use quell_finding::{Severity, wrapped};
+use quell_finding::{Finding, Severity, wrapped};
 use quell_units::table::{Align, Table};
 use quell_units::{Span, fmt};
 use std::cmp::Reverse;
@@ -26,15 +26,16 @@ const MOST_OTHERS: usize = 12;
 
 /// The capture as a whole, in lines of so many columns; sixty are enough.
 pub fn overview(report: &TraceReport, width: usize) -> String {
-    let mut text = line("", "  ", &headline(report), width);
-    text += &notes(report, width);
-    if report.connections.is_empty() {
-        text += &what_else(report, width);
-        return text;
+    let about = line("", "  ", &headline(report), width) + &notes(report, width);
+    let connections = &report.connections;
+    if connections.is_empty() {
+        return about + &what_else(report, width);
     }
-    text.push('\n');
-    text += &table(&report.connections, width);
-    text += &findings(&report.connections, width);
+    let found = worst_first(connections);
+    let mut text = answer(connections, &found, width);
+    text += &format!("\n{about}\n");
+    text += &table(connections, width);
+    text += &findings(connections, &found, width);
     text
 }
 
@@ -182,21 +183,36 @@ fn nobody(timed: bool, width: usize) -> String {
         true => "Nobody waited: no stalls, and nothing that was lost.",
         false => "Whether anybody waited is not known: the file has packets without a time.",
     };
-    format!("\n{}", line("", "", said, width))
+    line("", "", said, width)
 }
 
-/// What was found, in all connections: what somebody waited for longest first. Then what happened beside it, counted.
-fn findings(connections: &[ConnectionReport], width: usize) -> String {
-    let mut text = String::new();
+/// What was found, the longest waits first, what is only worth knowing last.
+fn worst_first(connections: &[ConnectionReport]) -> Vec<&Finding> {
     let mut found: Vec<_> = connections.iter().filter(|c| !c.findings.is_empty()).collect();
     found.sort_by(|a, b| b.waited_ms.total_cmp(&a.waited_ms));
-    let mut found: Vec<_> = found.iter().flat_map(|c| &c.findings).collect();
-    found.sort_by_key(|one| one.finding.severity == Severity::Note);
-    if found.is_empty() {
-        text += &nobody(connections.iter().all(|c| c.timed), width);
-    }
+    let mut found: Vec<_> =
+        found.iter().flat_map(|c| &c.findings).map(|one| &one.finding).collect();
+    found.sort_by_key(|finding| finding.severity == Severity::Note);
+    found
+}
+
+/// Who waited, in a sentence.
+fn answer(connections: &[ConnectionReport], found: &[&Finding], width: usize) -> String {
+    let Some(worst) = found.first() else {
+        return nobody(connections.iter().all(|c| c.timed), width);
+    };
+    let waited = connections.iter().filter(|c| !c.findings.is_empty()).count();
+    let who = match connections.len() {
+        1 => "The connection waited".to_owned(),
+        all => format!("{waited} of {all} connections waited; longest {}", worst.subject),
+    };
+    line("", "  ", &format!("{who}: {}.", worst.says), width)
+}
+
+fn findings(connections: &[ConnectionReport], found: &[&Finding], width: usize) -> String {
+    let mut text = String::new();
     for one in found.iter().take(MOST_FINDINGS) {
-        let _ = writeln!(text, "\n{}", quell_finding::lines(&one.finding, width).join("\n"));
+        let _ = writeln!(text, "\n{}", quell_finding::lines(one, width).join("\n"));
     }
     if found.len() > MOST_FINDINGS {
         let _ = writeln!(text, "\n… and {} more findings", found.len() - MOST_FINDINGS);
@@ -269,7 +285,7 @@ pub fn connection(connection: &ConnectionReport, width: usize) -> String {
         let _ = writeln!(text, "  … and {more} that are only counted");
     }
     if c.findings.is_empty() {
-        text += &nobody(c.timed, width);
+        text += &format!("\n{}", nobody(c.timed, width));
     }
     for one in &c.findings {
         let _ = writeln!(text, "\n{}", quell_finding::lines(&one.finding, width).join("\n"));

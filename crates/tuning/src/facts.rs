@@ -49,7 +49,7 @@ impl FromStr for Role {
         Role::ALL.into_iter().find(|role| role.name() == text).ok_or_else(|| {
             let names = Role::ALL.map(Role::name);
             let hint = quell_units::nearest::hint(text, &names);
-            format!("`{text}` is no role{hint}; there are {}", names.join(", "))
+            format!("`{text}` is no role{hint}")
         })
     }
 }

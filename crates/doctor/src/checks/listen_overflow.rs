@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(facts: &Facts<'_>) -> CheckResult {
-    let listeners = &facts.now.sockets()?.listeners;
+    let listeners = facts.now.sockets().map_or(&[][..], |sockets| &sockets.listeners);
     let full = listeners.iter().find(|l| l.receive_queue > 0 && l.receive_queue >= l.send_queue);
     let limit = Threshold { least: 2, per_hour: 10.0 };
     rising(facts, &CHECK, &["TcpExt.ListenOverflows"], limit, |mut finding, _| {

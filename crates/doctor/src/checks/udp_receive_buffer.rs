@@ -14,7 +14,8 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(facts: &Facts<'_>) -> CheckResult {
-    let worst = facts.now.sockets()?.udp.iter().max_by_key(|s| s.memory.map_or(0, |m| m.drops));
+    let sockets = facts.now.sockets().map_or(&[][..], |sockets| &sockets.udp);
+    let worst = sockets.iter().max_by_key(|s| s.memory.map_or(0, |m| m.drops));
     let counters = ["Udp.RcvbufErrors", "Udp6RcvbufErrors"];
     let limit = Threshold { least: 11, per_hour: 60.0 };
     rising(facts, &CHECK, &counters, limit, |mut finding, _| {

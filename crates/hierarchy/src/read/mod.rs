@@ -13,7 +13,7 @@
 mod context;
 mod json;
 mod json_records;
-mod posted;
+pub(crate) mod posted;
 mod readings;
 mod text;
 

@@ -56,7 +56,7 @@ pub(crate) fn as_printed(text: &str) -> String {
 }
 
 /// A line without what a mail, a forum or Markdown put around it.
-fn stripped(raw: &str) -> String {
+pub fn stripped(raw: &str) -> String {
     let mut line = raw.trim_end_matches('\r').replace('\u{a0}', " ");
     while let Some(rest) = line.strip_prefix('>').or_else(|| line.strip_prefix(" >")) {
         line = rest.strip_prefix(' ').unwrap_or(rest).to_owned();

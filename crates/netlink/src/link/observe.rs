@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 const HEADER: usize = 16;
 
 /// An interface as the kernel describes it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
     /// Its number in this namespace.
     pub index: u32,

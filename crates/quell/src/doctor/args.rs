@@ -49,9 +49,10 @@ pub struct DoctorArgs {
     /// Keep what was read in a file
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub record: Option<PathBuf>,
-    /// Judge what --record saved instead of this host
-    #[arg(long, value_name = "FILE")]
-    pub from: Option<PathBuf>,
+    /// Judge files instead of this host: what --record saved; or what netstat -s, nstat, ip -s link, tc -s qdisc, ethtool -S, sysctl -a, dmesg print. The
+    /// same twice, or two files: what moved between
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub from: Vec<PathBuf>,
     #[command(flatten)]
     pub json: Json,
 }

@@ -15,55 +15,79 @@ use std::collections::BTreeMap;
 const SHOWN: usize = 12;
 
 pub(super) fn report(report: &Report, args: &DoctorArgs, width: usize) -> Vec<String> {
-    let mut out = Vec::new();
-    if let Some(command) = &report.during {
-        out.extend(during(command, width));
-        out.push(String::new());
+    let mut out = wrapped(&answer(report), width);
+    if let Some(posted) = &report.posted {
+        out.extend(posted.remarks.iter().flat_map(|remark| wrapped(remark, width)));
     }
+    out.push(String::new());
     for finding in report.findings.iter().filter(|finding| finding.severity >= args.severity) {
         out.extend(lines(finding, width));
         out.push(String::new());
     }
-    out.extend(summary(report, args, width));
+    if let Some(command) = &report.during {
+        out.extend(during(command, width));
+        out.push(String::new());
+    }
+    out.extend(wrapped(&counts(report, args), width));
     if args.all {
         out.push(String::new());
         out.extend(report.checks.iter().flat_map(|verdict| one(verdict, width)));
-    } else {
-        let blind = report.checks.iter().filter_map(|verdict| match &verdict.outcome {
-            CheckOutcome::CouldNotLook(why) => Some((verdict.check.as_str(), why.as_str())),
-            _ => None,
-        });
-        out.extend(unseen(blind, width));
+        return out;
+    }
+    let blind = report.checks.iter().filter_map(|verdict| match &verdict.outcome {
+        CheckOutcome::CouldNotLook(why) => Some((verdict.check.as_str(), why.as_str())),
+        _ => None,
+    });
+    match &report.posted {
+        // What is not in a text is told by the command that would bring it.
+        Some(posted) => {
+            let count = blind.count();
+            if count > 0 {
+                let said = format!(
+                    "Could not look: {} (--all names them). To see more, add what these print: {}",
+                    plural(count, "check"),
+                    posted.missing.join("; ")
+                );
+                out.extend(wrapped(&said, width));
+            }
+        }
+        None => out.extend(unseen(blind, width)),
     }
     out
 }
 
-fn summary(report: &Report, args: &DoctorArgs, width: usize) -> Vec<String> {
-    let findings = &report.findings;
-    let count = |severity| findings.iter().filter(|f| f.severity == severity).count();
-    let (serious, warnings, notes) =
-        (count(Severity::Serious), count(Severity::Warning), count(Severity::Note));
-    let mut words = match (serious, warnings) {
-        (0, 0) => "Nothing is wrong that can be seen from here".to_owned(),
+/// What is wrong, in a sentence.
+fn answer(report: &Report) -> String {
+    let count = |severity| report.findings.iter().filter(|f| f.severity == severity).count();
+    let words = match (count(Severity::Serious), count(Severity::Warning)) {
+        (0, 0) => return "Nothing is wrong that can be seen from here.".to_owned(),
         (0, n) => plural(n, "warning"),
         (n, 0) => format!("{n} serious"),
         (n, m) => format!("{n} serious, {}", plural(m, "warning")),
     };
+    // The worst comes first.
+    let worst = report.findings.first().map(|worst| format!("{}: {}", worst.subject, worst.says));
+    format!("{words}. The worst: {}.", worst.unwrap_or_default())
+}
+
+/// How many notes there are, and what the other checks came to.
+fn counts(report: &Report, args: &DoctorArgs) -> String {
+    let notes = report.findings.iter().filter(|f| f.severity == Severity::Note).count();
+    let mut words = String::new();
     if notes > 0 {
-        words += &format!("; {}", plural(notes, "note"));
-        if args.severity > Severity::Note {
-            words += " (--severity note shows)";
-        }
+        words += &plural(notes, "note");
+        words += if args.severity > Severity::Note { " (--severity note shows). " } else { ". " };
     }
-    let fine = report.checks.iter().filter(|v| v.outcome == CheckOutcome::Fine).count();
-    let idle = |v: &&CheckVerdict| matches!(v.outcome, CheckOutcome::NotApplicable(_));
-    let idle = report.checks.iter().filter(idle).count();
-    words += &format!(
-        ". Of {} checks {fine} are fine, {idle} not applicable here; {:.1} s.",
-        report.checks.len(),
-        report.seconds
-    );
-    wrapped(&words, width)
+    let of =
+        |is: fn(&CheckOutcome) -> bool| report.checks.iter().filter(|v| is(&v.outcome)).count();
+    let fine = of(|outcome| *outcome == CheckOutcome::Fine);
+    let idle = of(|outcome| matches!(outcome, CheckOutcome::NotApplicable(_)));
+    let all = report.checks.len();
+    let took = match report.posted {
+        Some(_) => String::new(),
+        None => format!("; {:.1} s", report.seconds),
+    };
+    words + &format!("Of {all} checks {fine} are fine, {idle} not applicable here{took}.")
 }
 
 fn plural(count: usize, word: &str) -> String {

@@ -396,7 +396,7 @@ fn policy(text: &str) -> Result<PolicyName, String> {
     PolicyName::ALL.into_iter().find(named).ok_or_else(|| {
         let names = PolicyName::ALL.map(PolicyName::name);
         let hint = quell_units::nearest::hint(text, &names);
-        format!("`{text}` is no policy{hint}; there are {}", names.join(", "))
+        format!("`{text}` is no policy{hint}")
     })
 }
 
@@ -405,7 +405,7 @@ fn hosts_by(text: &str) -> Result<HostsBy, String> {
     found.ok_or_else(|| {
         let names = HostsBy::ALL.map(HostsBy::name);
         let hint = quell_units::nearest::hint(text, &names);
-        format!("`{text}` tells no hosts apart{hint}; there are {}", names.join(", "))
+        format!("`{text}` tells no hosts apart{hint}")
     })
 }
 

@@ -161,3 +161,49 @@ fn a_watch_tells_a_line_an_event_and_ends_by_itself() {
     assert_eq!((&events[1]["event"], &events[1]["why"]), (&"ended".into(), &"limit".into()));
     assert_eq!(events.len(), 2, "{}", said.out);
 }
+
+/// What `netstat -s` prints on a host whose server does not keep up, as it stands in a mail.
+const POSTED: &str = "Our server is slow:\r\n> Tcp:\r\n>     1000 active connection openings\r\n> TcpExt:\r\n\
+                      >     3450 times the listen queue of a socket overflowed\r\n> thanks\r\n";
+
+#[test]
+fn what_people_post_is_examined_and_what_is_missing_is_named() {
+    let folder = TestFolder::new();
+    folder.write("mail.txt", POSTED);
+    let said = folder.quell(&[
+        "doctor",
+        "--from",
+        "mail.txt",
+        "--only",
+        "syn-queue,backlog-drops,softnet-drops",
+    ]);
+    assert_eq!(said.code, Some(0), "{}", said.error);
+    says(
+        &said.out,
+        &["Nothing is wrong", "taken for an hour", "Could not look: 1 check", "ip -s -s link"],
+    );
+    let said = folder.quell(&["doctor", "--from", "mail.txt"]);
+    assert_eq!(said.code, Some(1), "{}", said.error);
+    says(&said.out, &["The worst: this host: connections came faster", "ListenOverflows 3450"]);
+    folder.write("later.txt", POSTED.replace("3450", "3500"));
+    let said = folder.quell(&["doctor", "--json", "--from", "mail.txt", "later.txt"]);
+    let json = examined(&said);
+    assert_eq!(json["posted"]["found"][0], "counters", "{json:#}");
+    folder.write("prose.txt", "It is slow.");
+    says(
+        &folder.quell(&["doctor", "--from", "prose.txt"]).refused(2),
+        &["prose.txt", "netstat -s"],
+    );
+}
+
+#[test]
+fn the_answer_comes_first_and_is_coloured_where_that_is_asked_for() {
+    let folder = TestFolder::new();
+    folder.write("mail.txt", "> Tcp:\n>     0 segments sent out\n>     InCsumErrors: 500\n");
+    let plain = folder.quell(&["doctor", "--from", "mail.txt"]);
+    assert_eq!(plain.code, Some(1), "{}{}", plain.out, plain.error);
+    assert!(plain.out.starts_with("1 serious. The worst: this host: "), "{}", plain.out);
+    assert!(plain.out.contains("\nSERIOUS   this host"), "{}", plain.out);
+    let coloured = folder.quell(&["doctor", "--from", "mail.txt", "--color", "always"]);
+    assert!(coloured.out.contains("\u{1b}[1;31mSERIOUS\u{1b}[0m   this host"), "{}", coloured.out);
+}

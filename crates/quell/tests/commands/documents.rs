@@ -87,6 +87,37 @@ fn bash_takes_its_completions_and_completes_commands_and_options() {
 }
 
 #[test]
+fn bash_completes_names_of_experiments_runs_figures_devices_and_checks() {
+    let dir = TestFolder::new();
+    dir.write("calls.json", crate::support::irtt([(1_000, 20), (1_020, 21)].into_iter()));
+    dir.quell(&["data", "import", "calls.json"]).fine();
+    let script = dir.quell(&["completions", "bash"]).fine();
+    dir.write("quell.bash", &script);
+    let complete = |words: &str| {
+        let typed: Vec<&str> = words.split(' ').collect();
+        let (last, before) = (typed[typed.len() - 1], typed[typed.len() - 2]);
+        let said = Command::new("bash")
+            .args(["--norc", "-c"])
+            .arg(format!(
+                "source ./quell.bash; COMP_WORDS=({words}); COMP_CWORD={}; \
+                 _quell_names '{}' '{last}' '{before}'; echo \"${{COMPREPLY[@]}}\"",
+                typed.len() - 1,
+                env!("CARGO_BIN_EXE_quell"),
+            ))
+            .current_dir(dir.path("."))
+            .output()
+            .expect("bash is on every Debian");
+        assert!(said.stderr.is_empty(), "{words}: {}", String::from_utf8_lossy(&said.stderr));
+        String::from_utf8(said.stdout).expect("text").trim().to_owned()
+    };
+    assert_eq!(complete("quell run home-link-p"), "home-link-pages");
+    says(&complete("quell show 1"), &["-calls"]);
+    assert_eq!(complete("quell plot --figure rtt-sc"), "rtt-scatter");
+    assert_eq!(complete("quell tree l"), "lo");
+    assert_eq!(complete("quell doctor --only listen-o"), "listen-overflow");
+}
+
+#[test]
 fn completions_name_every_command() {
     let dir = TestFolder::new();
     let commands = named(&dir.quell(&["man"]).fine());

@@ -215,6 +215,20 @@ fn a_change_is_not_blamed_for_what_is_wrong_in_the_file() {
 }
 
 #[test]
+fn the_right_words_are_listed_once() {
+    let dir = dir();
+    dir.write("calls.json", crate::support::irtt([(1_000, 20), (1_020, 21)].into_iter()));
+    dir.quell(&["data", "import", "calls.json"]).fine();
+    for (error, word) in [
+        (dir.run("my.toml", &["--only", "zebra"]).refused(2), "idle"),
+        (dir.quell(&["plot", "--figure", "zebra"]).refused(2), "rtt-cdf,"),
+        (dir.quell(&["tune", "plan", "--role", "zebra"]).refused(2), "measure"),
+    ] {
+        assert_eq!(error.matches(word).count(), 1, "{error}");
+    }
+}
+
+#[test]
 fn options_that_can_not_be_meant_are_refused() {
     let dir = dir();
     for (options, words) in [

@@ -1,11 +1,12 @@
 //! A machine that has no CPU for the program that measures.
 
-use crate::support::program;
+use crate::support::{TestFolder, answer, irtt, program, says};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -60,4 +61,39 @@ fn a_prober_that_got_no_cpu_says_so_and_its_round_trips_stay_right() {
     // By the kernel's stamps at both ends no packet was on its way while the prober was stopped.
     let worst = stream["rtt_ms"]["max"].as_f64().expect("a round trip");
     assert!(worst < 100.0, "{worst} ms is the prober's wait, not the path's");
+}
+
+/// A filter of system calls that answers clone3 with EPERM, as those of some containers do.
+fn refuse_clone3() -> std::io::Result<()> {
+    let step = |code: u32, jt: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf: 0, k };
+    let mut steps = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        libc::sock_filter {
+            jf: 1,
+            ..step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, libc::SYS_clone3 as u32)
+        },
+        step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
+    // SAFETY: prctl(2) reads the program, which lives until it returns; both calls are async-signal-safe.
+    let done = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) == 0
+    };
+    if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+#[test]
+fn a_system_that_refuses_threads_is_named_and_nothing_panics() {
+    let dir = TestFolder::new();
+    for name in ["a.json", "b.json"] {
+        dir.write(name, irtt([(1_000, 20), (1_020, 21)].into_iter()));
+        dir.quell(&["data", "import", name]).fine();
+    }
+    let arguments = ["show", "a", "b"];
+    let mut command = dir.command(&arguments);
+    // SAFETY: between fork and exec it makes two system calls and allocates nothing.
+    unsafe { command.pre_exec(refuse_clone3) };
+    says(&answer(&mut command, &arguments).refused(3), &["could not start a thread", "clone3"]);
 }

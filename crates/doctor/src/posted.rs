@@ -1,0 +1,712 @@
+//! What people post of a slow host, as the facts that checks read: outputs of programs in any order, in one text or several, with prose around.
+//!
+//! ```text
+//!   netstat -s, nstat, /proc/net/snmp ──► counters ─┐
+//!   /proc/net/softnet_stat, sysctl, uptime ─► files ─┼──► Snapshot now, and before where something stands there twice
+//!   ip -s link, ethtool -S, dmesg ──────► devices ───┤
+//!   tc -s qdisc ──► hierarchy ──────────► queues ────┘
+//! ```
+//!
+//! netstat and nstat leave out most counters that are zero: of a group that is there, what is not there is zero.
+
+use crate::counters::COUNTERS;
+use quell_hierarchy::stripped;
+use quell_host::{Device, QueueCounters, Snapshot, Texts};
+use quell_netlink::link::Link;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a text held, and what would tell more.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct PostedText {
+    pub found: Vec<&'static str>,
+    /// Commands whose output is not there.
+    pub missing: Vec<&'static str>,
+    /// What else is to be said of it.
+    pub remarks: Vec<String>,
+}
+
+/// Outputs that are known, by what they tell.
+const OUTPUTS: [(&str, &str); 6] = [
+    ("counters", "nstat -az"),
+    ("softnet", "cat /proc/net/softnet_stat"),
+    ("links", "ip -s -s link"),
+    ("queues", "tc -s qdisc"),
+    ("drivers", "ethtool -S DEVICE"),
+    ("settings", "sysctl -a"),
+];
+
+/// Since when counters run where nobody says so, in seconds.
+const UNKNOWN_UPTIME: f64 = 3600.0;
+
+/// A figure as it was first and last, each with the number of its section.
+#[derive(Debug, Clone, Copy)]
+struct Twice {
+    first: (u32, u64),
+    last: (u32, u64),
+}
+
+#[derive(Debug, Default)]
+struct Gathered {
+    /// By group, how often its counters were told, and whether those that are zero were left out.
+    groups: BTreeMap<String, (u32, bool)>,
+    counters: BTreeMap<String, Twice>,
+    softnet: Vec<Vec<String>>,
+    links: Vec<Link>,
+    drivers: Vec<(String, BTreeMap<String, u64>)>,
+    settings: BTreeMap<String, String>,
+    uptime: Option<f64>,
+    carrier_changes: BTreeMap<String, u32>,
+    conntrack_full: u64,
+}
+
+/// Reads texts, the earlier first. Errors with a sentence where there is nothing in them that is known.
+pub fn read(texts: &[String]) -> Result<(Option<Snapshot>, Snapshot, PostedText), String> {
+    let (mut all, mut queued) = (Gathered::default(), Vec::new());
+    for text in texts {
+        let text = text.trim_start_matches('\u{feff}');
+        let lines: Vec<String> = text.lines().map(stripped).collect();
+        all.take(&lines);
+        queued.extend(queues(&lines));
+    }
+    all.finish(queued)
+}
+
+/// Where a line stands.
+#[derive(Debug, Clone, PartialEq)]
+enum Section {
+    Prose,
+    /// `netstat -s`, within a group.
+    Netstat(String),
+    Nstat,
+    Softnet,
+    /// `ip -s link`: the heads of the figures that come next.
+    Link(Vec<String>),
+    Driver,
+}
+
+impl Gathered {
+    fn take(&mut self, lines: &[String]) {
+        let mut section = Section::Prose;
+        let mut device = None;
+        for (at, raw) in lines.iter().enumerate() {
+            let line = raw.trim();
+            if let Some(named) = behind(line, "ethtool -S ") {
+                device = Some(named);
+            }
+            let next = lines.get(at + 1).map_or("", |next| next.trim());
+            section = self.line(line, next, section, device.as_deref());
+        }
+    }
+
+    /// Takes a line; gives the section that the next one stands in.
+    fn line(&mut self, line: &str, next: &str, section: Section, device: Option<&str>) -> Section {
+        const GROUPS: [&str; 9] =
+            ["Ip", "Icmp", "IcmpMsg", "Tcp", "Udp", "UdpLite", "TcpExt", "IpExt", "MPTcpExt"];
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let Some(group) = line.strip_suffix(':').filter(|group| GROUPS.contains(group)) {
+            self.begin(group, true);
+            return Section::Netstat(group.to_owned());
+        }
+        // The file itself: names over values.
+        if let Some((group, names)) = line.split_once(": ")
+            && GROUPS.contains(&group)
+            && let Some(values) = next.strip_prefix(group).and_then(|rest| rest.strip_prefix(": "))
+            && values.split_whitespace().all(|value| value.parse::<i64>().is_ok())
+        {
+            self.begin(group, false);
+            for (name, value) in names.split_whitespace().zip(values.split_whitespace()) {
+                self.counter(&format!("{group}.{name}"), value.parse().ok());
+            }
+            return Section::Prose;
+        }
+        if line == "#kernel" || line == "#extended" {
+            // Of its groups each is told whole.
+            GROUPS.iter().for_each(|group| self.begin(group, true));
+            self.begin("", true);
+            return Section::Nstat;
+        }
+        if let Some(link) = link(line) {
+            self.links.push(link);
+            return Section::Link(Vec::new());
+        }
+        if line == "NIC statistics:" {
+            let device =
+                device.map(str::to_owned).or_else(|| Some(self.links.last()?.name.clone()));
+            self.drivers.push((device.unwrap_or_else(|| "the card".to_owned()), BTreeMap::new()));
+            return Section::Driver;
+        }
+        if words.len() >= 9 && words.iter().all(|word| is_hex(word)) {
+            match (&section, self.softnet.last_mut()) {
+                (Section::Softnet, Some(block)) => block.push(line.to_owned()),
+                _ => self.softnet.push(vec![line.to_owned()]),
+            }
+            return Section::Softnet;
+        }
+        self.single(line, &words);
+        match section {
+            Section::Netstat(group) => {
+                if let Some((name, value)) = netstat(&group, line) {
+                    self.counter(&format!("{group}.{name}"), Some(value));
+                }
+                Section::Netstat(group)
+            }
+            Section::Nstat => {
+                if let [name, value, _] = words[..] {
+                    self.counter(&dotted(name), value.parse().ok());
+                }
+                Section::Nstat
+            }
+            Section::Link(heads) => self.link_line(line, &words, heads),
+            Section::Driver => match (line.rsplit_once(':'), self.drivers.last_mut()) {
+                (Some((name, value)), Some((_, counters))) => {
+                    if let Ok(value) = value.trim().parse() {
+                        counters.insert(name.trim().to_owned(), value);
+                    }
+                    Section::Driver
+                }
+                _ => Section::Prose,
+            },
+            Section::Prose | Section::Softnet => Section::Prose,
+        }
+    }
+
+    fn begin(&mut self, group: &str, leaves_out_zeros: bool) {
+        let (count, sparse) = self.groups.entry(group.to_owned()).or_default();
+        *count += 1;
+        *sparse = leaves_out_zeros;
+    }
+
+    fn counter(&mut self, name: &str, value: Option<u64>) {
+        let Some(value) = value else { return };
+        let group = name.split_once('.').map_or("", |(group, _)| group);
+        let section = self.groups.get(group).map_or(0, |(count, _)| *count);
+        let one = (section, value);
+        let known = self.counters.entry(name.to_owned()).or_insert(Twice { first: one, last: one });
+        known.last = one;
+    }
+
+    /// Lines that tell something by themselves.
+    fn single(&mut self, line: &str, words: &[&str]) {
+        if let Some((key, value)) = line.split_once('=')
+            && (key.starts_with("net.") || key.starts_with("kernel.osrelease"))
+            && !key.trim().contains(char::is_whitespace)
+        {
+            self.settings.insert(key.trim().replace('.', "/"), value.trim().to_owned());
+        }
+        if let ["Linux", _, release, ..] = words
+            && release.starts_with(|c: char| c.is_ascii_digit())
+        {
+            self.settings.insert("kernel/osrelease".to_owned(), (*release).to_owned());
+        }
+        self.uptime = uptime(line).or(self.uptime);
+        if line.contains("nf_conntrack: table full") {
+            self.conntrack_full += 1;
+        }
+        for change in ["Link is Down", "Link is Up", "Link is down", "Link is up"] {
+            let before = line.split_once(change).map(|(before, _)| before);
+            let device = before.and_then(|before| {
+                before.split_whitespace().rev().find_map(|word| word.strip_suffix(':'))
+            });
+            if let Some(device) = device {
+                *self.carrier_changes.entry(device.to_owned()).or_default() += 1;
+            }
+        }
+    }
+
+    /// Below a link's name: heads in one line, figures in the next.
+    fn link_line(&mut self, line: &str, words: &[&str], heads: Vec<String>) -> Section {
+        let is_head = ["RX", "TX"].iter().any(|way| line.starts_with(way)) && line.contains(':');
+        if is_head {
+            let way = &line[..2];
+            let names = line.split_once(':').map_or("", |(_, names)| names);
+            return Section::Link(names.split_whitespace().map(|n| format!("{way} {n}")).collect());
+        }
+        if let Some(link) = self.links.last_mut().filter(|_| !heads.is_empty()) {
+            let stats = &mut link.stats;
+            for (head, word) in heads.iter().zip(words) {
+                let (Ok(value), Some(place)) = (word.parse(), place(stats, head)) else { continue };
+                *place = value;
+            }
+            return Section::Link(Vec::new());
+        }
+        if line.is_empty() { Section::Prose } else { Section::Link(heads) }
+    }
+
+    fn finish(
+        self,
+        queues: Vec<Vec<QueueCounters>>,
+    ) -> Result<(Option<Snapshot>, Snapshot, PostedText), String> {
+        let told = [
+            !self.counters.is_empty(),
+            !self.softnet.is_empty(),
+            !self.links.is_empty() || !self.carrier_changes.is_empty(),
+            !queues.is_empty(),
+            !self.drivers.is_empty(),
+            !self.settings.is_empty(),
+        ];
+        let outputs = || OUTPUTS.iter().zip(told);
+        let mut text = PostedText {
+            found: outputs().filter(|(_, told)| *told).map(|((what, _), _)| *what).collect(),
+            missing: outputs().filter(|(_, told)| !told).map(|((_, how), _)| *how).collect(),
+            remarks: Vec::new(),
+        };
+        if text.found.is_empty() && self.conntrack_full == 0 {
+            return Err("nothing in it is known: it takes what netstat -s, nstat, ip -s -s link, tc -s qdisc, ethtool -S, sysctl -a and dmesg print, and \
+                        /proc/net/softnet_stat"
+                .to_owned());
+        }
+        if self.uptime.is_none() {
+            text.remarks.push(
+                "How long the counters have run is unknown: it is taken for an hour. The output of `uptime` beside it says it.".to_owned(),
+            );
+        }
+        if self.conntrack_full > 0 {
+            text.remarks.push(format!(
+                "The kernel's log says {} times that the table of tracked connections is full (quell doctor --explain conntrack-full)",
+                self.conntrack_full
+            ));
+        }
+        let is_twice = self.groups.values().any(|(count, _)| *count > 1)
+            || self.softnet.len() > 1
+            || self
+                .links
+                .iter()
+                .any(|a| self.links.iter().filter(|b| b.name == a.name).count() > 1)
+            || queues.len() > 1;
+        let before = is_twice.then(|| self.snapshot(queues.first(), true));
+        Ok((before, self.snapshot(queues.last(), false), text))
+    }
+
+    fn snapshot(&self, queues: Option<&Vec<QueueCounters>>, before: bool) -> Snapshot {
+        let mut texts = Texts::default();
+        let mut file = |path: &str, text: String| {
+            texts.0.insert(path.to_owned(), Ok(text));
+        };
+        let counters = self.counters(before);
+        for (path, groups) in FILES {
+            let text: String = groups.iter().filter_map(|group| pair(group, &counters)).collect();
+            if !text.is_empty() {
+                file(path, text);
+            }
+        }
+        let own = counters.iter().filter(|(name, _)| !name.contains('.'));
+        let own: String = own.map(|(name, value)| format!("{name} {value}\n")).collect();
+        if !own.is_empty() {
+            file("/proc/net/snmp6", own);
+        }
+        let softnet = if before { self.softnet.first() } else { self.softnet.last() };
+        if let Some(lines) = softnet {
+            file("/proc/net/softnet_stat", lines.join("\n"));
+        }
+        for (key, value) in &self.settings {
+            file(&format!("/proc/sys/{key}"), value.clone());
+        }
+        file("/proc/uptime", self.uptime.unwrap_or(UNKNOWN_UPTIME).to_string());
+        let devices = self.devices(before);
+        Snapshot {
+            at_ns: 0,
+            texts,
+            devices: if devices.is_empty() { not_there("ip -s link") } else { Ok(devices) },
+            queues: queues.map_or(not_there("tc -s qdisc"), |queues| Ok(queues.clone())),
+            hardware_unseen: vec!["ethtool is not in the text".to_owned()],
+            sockets: not_there("ss -tinm"),
+        }
+    }
+
+    /// Counters as they were first or last; what a group leaves out is zero.
+    fn counters(&self, before: bool) -> BTreeMap<String, u64> {
+        let sections = |name: &str| {
+            self.groups.get(name.split_once('.').map_or("", |(group, _)| group)).copied()
+        };
+        let one = |(name, twice): (&String, &Twice)| {
+            let (section, value) = if before { twice.first } else { twice.last };
+            // It was left out of an earlier section, being zero.
+            let is_later = before && section > 1;
+            (name.clone(), if is_later { 0 } else { value })
+        };
+        let mut all: BTreeMap<String, u64> = self.counters.iter().map(one).collect();
+        for name in COUNTERS.iter().flat_map(|(_, names)| *names).chain(ALSO_READ) {
+            if sections(name).is_some_and(|(_, sparse)| sparse) {
+                all.entry((*name).to_owned()).or_insert(0);
+            }
+        }
+        all
+    }
+
+    fn devices(&self, before: bool) -> BTreeMap<String, Device> {
+        let new = |name: &str| Link {
+            name: name.to_owned(),
+            flags: libc::IFF_UP as u32,
+            ..Link::default()
+        };
+        let links: Vec<&Link> = match before {
+            true => self.links.iter().rev().collect(),
+            false => self.links.iter().collect(),
+        };
+        let mut devices: BTreeMap<String, Device> = BTreeMap::new();
+        let device = |link: Link| Device {
+            link,
+            hardware: Default::default(),
+            counters: BTreeMap::new(),
+            bus: BTreeMap::new(),
+        };
+        for link in links {
+            devices.insert(link.name.clone(), device(link.clone()));
+        }
+        let names: BTreeSet<&String> =
+            self.carrier_changes.keys().chain(self.drivers.iter().map(|(name, _)| name)).collect();
+        for name in names {
+            devices.entry(name.clone()).or_insert_with(|| device(new(name)));
+        }
+        for (name, count) in &self.carrier_changes {
+            if let Some(device) = devices.get_mut(name).filter(|_| !before) {
+                device.link.carrier_changes = Some(*count);
+            }
+        }
+        let drivers: Vec<_> = match before {
+            true => self.drivers.iter().rev().collect(),
+            false => self.drivers.iter().collect(),
+        };
+        for (name, counters) in drivers {
+            if let Some(device) = devices.get_mut(name) {
+                device.counters.clone_from(counters);
+                device.bus.insert("path".to_owned(), "ethtool".to_owned());
+            }
+        }
+        devices
+    }
+}
+
+fn not_there<T>(output: &str) -> Result<T, String> {
+    Err(format!("{output} is not in the text"))
+}
+
+/// Groups by the file of the kernel that holds them.
+const FILES: [(&str, &[&str]); 2] = [
+    ("/proc/net/snmp", &["Ip", "Icmp", "Tcp", "Udp"]),
+    ("/proc/net/netstat", &["TcpExt", "IpExt"]),
+];
+
+/// Counters that checks read beside those that are told to have moved.
+const ALSO_READ: [&&str; 12] = [
+    &"TcpExt.TCPOrigDataSent",
+    &"TcpExt.OfoPruned",
+    &"TcpExt.TCPReqQFullDoCookies",
+    &"TcpExt.TCPDSACKOfoRecv",
+    &"TcpExt.TCPSACKReneging",
+    &"TcpExt.TCPTSReorder",
+    &"TcpExt.TCPRenoReorder",
+    &"TcpExt.TCPAbortOnMemory",
+    &"TcpExt.TCPMTUPSuccess",
+    &"Tcp.ActiveOpens",
+    &"Icmp.InCsumErrors",
+    &"Ip.ReasmReqds",
+];
+
+/// A group as its file has it: names over values.
+fn pair(group: &str, counters: &BTreeMap<String, u64>) -> Option<String> {
+    let own = |(name, value): (&String, &u64)| {
+        let name = name.strip_prefix(group)?.strip_prefix('.')?;
+        Some((name.to_owned(), value.to_string()))
+    };
+    let (names, values): (Vec<_>, Vec<_>) = counters.iter().filter_map(own).unzip();
+    let line = |words: &[String]| format!("{group}: {}\n", words.join(" "));
+    (!names.is_empty()).then(|| line(&names) + &line(&values))
+}
+
+/// `TcpExtListenOverflows` becomes `TcpExt.ListenOverflows`; those of IPv6 have no group.
+fn dotted(name: &str) -> String {
+    const GROUPS: [&str; 9] =
+        ["TcpExt", "IpExt", "MPTcpExt", "IcmpMsg", "UdpLite", "Icmp", "Tcp", "Udp", "Ip"];
+    let is_own = |group: &&&str| {
+        name.strip_prefix(**group)
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
+    };
+    match GROUPS.iter().find(is_own) {
+        Some(group) => format!("{group}.{}", &name[group.len()..]),
+        None => name.to_owned(),
+    }
+}
+
+/// What follows a command at a prompt: its first word.
+fn behind(line: &str, command: &str) -> Option<String> {
+    let (_, rest) = line.split_once(command)?;
+    rest.split_whitespace().next().map(str::to_owned)
+}
+
+fn is_hex(word: &str) -> bool {
+    word.len() == 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// `2: eth0: <BROADCAST,UP> mtu 1500 qdisc fq_codel state UP …`
+fn link(line: &str) -> Option<Link> {
+    let (number, rest) = line.split_once(": ")?;
+    let index = number.parse().ok()?;
+    let (name, rest) = rest.split_once(": <")?;
+    let (flags, rest) = rest.split_once('>')?;
+    let is_up = flags.split(',').any(|flag| flag == "UP");
+    let mut words = rest.split_whitespace();
+    let mtu = words.find(|word| *word == "mtu").and_then(|_| words.next()?.parse().ok());
+    Some(Link {
+        index,
+        name: name.split('@').next().unwrap_or(name).to_owned(),
+        flags: if is_up { libc::IFF_UP as u32 } else { 0 },
+        mtu: mtu?,
+        ..Link::default()
+    })
+}
+
+/// Where a figure of `ip -s -s link` belongs.
+fn place<'a>(stats: &'a mut quell_netlink::link::LinkStats, head: &str) -> Option<&'a mut u64> {
+    Some(match head {
+        "RX bytes" => &mut stats.rx_bytes,
+        "RX packets" => &mut stats.rx_packets,
+        "RX errors" => &mut stats.rx_errors,
+        "RX dropped" => &mut stats.rx_dropped,
+        "RX missed" => &mut stats.rx_missed_errors,
+        "RX overrun" => &mut stats.rx_over_errors,
+        "RX mcast" => &mut stats.multicast,
+        "RX length" => &mut stats.rx_length_errors,
+        "RX crc" => &mut stats.rx_crc_errors,
+        "RX frame" => &mut stats.rx_frame_errors,
+        "RX fifo" => &mut stats.rx_fifo_errors,
+        "TX bytes" => &mut stats.tx_bytes,
+        "TX packets" => &mut stats.tx_packets,
+        "TX errors" => &mut stats.tx_errors,
+        "TX dropped" => &mut stats.tx_dropped,
+        "TX collsns" => &mut stats.collisions,
+        _ => return None,
+    })
+}
+
+/// Seconds of `12:34:56 up 10 days,  3:04,  2 users`, or of /proc/uptime.
+fn uptime(line: &str) -> Option<f64> {
+    if let [first, second] = line.split_whitespace().collect::<Vec<_>>()[..]
+        && first.contains('.')
+        && second.contains('.')
+    {
+        return first.parse().ok().filter(|_| second.parse::<f64>().is_ok());
+    }
+    let (clock, rest) = line.split_once(" up ")?;
+    clock.trim().split(':').all(|part| part.parse::<u8>().is_ok()).then_some(())?;
+    let mut seconds = 0.0;
+    for part in rest.split(',').map(str::trim) {
+        if let Some((hours, minutes)) = part.split_once(':') {
+            seconds += hours.parse::<f64>().ok()? * 3600.0 + minutes.parse::<f64>().ok()? * 60.0;
+            break;
+        }
+        let (number, unit) = part.split_once(' ')?;
+        let number: f64 = number.parse().ok()?;
+        match unit {
+            "day" | "days" => seconds += number * 86_400.0,
+            "min" => seconds += number * 60.0,
+            _ => break,
+        }
+    }
+    (seconds > 0.0).then_some(seconds)
+}
+
+/// A line of `netstat -s`: a counter by its name, or in the words of net-tools (`statistics.c`).
+fn netstat(group: &str, line: &str) -> Option<(&'static str, u64)> {
+    let is_number = |word: &&str| word.bytes().all(|byte| byte.is_ascii_digit());
+    let value = line.split_whitespace().find(is_number)?;
+    let words: Vec<&str> =
+        line.split_whitespace().map(|word| if word == value { "#" } else { word }).collect();
+    let said = words.join(" ");
+    let said = said.trim_end_matches('.');
+    let known = PHRASES.iter().find(|(of, phrase, _)| *of == group && *phrase == said);
+    let name = match (known, said.strip_suffix(": #")) {
+        (Some((.., name)), _) => *name,
+        (None, Some(name)) => by_name(group, name)?,
+        _ => return None,
+    };
+    Some((name, value.parse().ok()?))
+}
+
+/// A counter that checks know, by its own name.
+fn by_name(group: &str, name: &str) -> Option<&'static str> {
+    let all = COUNTERS.iter().flat_map(|(_, names)| *names).chain(ALSO_READ);
+    all.filter_map(|known| known.split_once('.')).find(|known| *known == (group, name)).map(|k| k.1)
+}
+
+const PHRASES: [(&str, &str, &str); 44] = [
+    ("Tcp", "# active connection openings", "ActiveOpens"),
+    ("Tcp", "# active connections openings", "ActiveOpens"),
+    ("Tcp", "# segments received", "InSegs"),
+    ("Tcp", "# segments sent out", "OutSegs"),
+    ("Tcp", "# segments send out", "OutSegs"),
+    ("Tcp", "# segments retransmitted", "RetransSegs"),
+    ("Tcp", "# segments retransmited", "RetransSegs"),
+    ("Tcp", "# bad segments received", "InErrs"),
+    ("Udp", "# packets received", "InDatagrams"),
+    ("Udp", "# packets sent", "OutDatagrams"),
+    ("Udp", "# packets to unknown port received", "NoPorts"),
+    ("Udp", "# receive buffer errors", "RcvbufErrors"),
+    ("Udp", "# send buffer errors", "SndbufErrors"),
+    ("Ip", "# incoming packets discarded", "InDiscards"),
+    ("Ip", "# outgoing packets dropped", "OutDiscards"),
+    ("Ip", "# dropped because of missing route", "OutNoRoutes"),
+    ("Ip", "# reassemblies required", "ReasmReqds"),
+    ("Ip", "# packet reassemblies failed", "ReasmFails"),
+    ("Ip", "# packet reassembles failed", "ReasmFails"),
+    ("Ip", "# fragments failed", "FragFails"),
+    (
+        "TcpExt",
+        "# packets pruned from receive queue because of socket buffer overrun",
+        "PruneCalled",
+    ),
+    ("TcpExt", "# packets pruned from receive queue", "RcvPruned"),
+    (
+        "TcpExt",
+        "# packets dropped from out-of-order queue because of socket buffer overrun",
+        "OfoPruned",
+    ),
+    ("TcpExt", "# packets rejected in established connections because of timestamp", "PAWSEstab"),
+    ("TcpExt", "# packets rejects in established connections because of timestamp", "PAWSEstab"),
+    ("TcpExt", "# packetes rejected in established connections because of timestamp", "PAWSEstab"),
+    ("TcpExt", "# delayed acks sent", "DelayedACKs"),
+    ("TcpExt", "# times the listen queue of a socket overflowed", "ListenOverflows"),
+    ("TcpExt", "# SYNs to LISTEN sockets dropped", "ListenDrops"),
+    ("TcpExt", "# SYNs to LISTEN sockets ignored", "ListenDrops"),
+    ("TcpExt", "# bad SACK blocks received", "TCPSACKReneging"),
+    ("TcpExt", "Detected reordering # times using SACK", "TCPSACKReorder"),
+    ("TcpExt", "Detected reordering # times using time stamp", "TCPTSReorder"),
+    ("TcpExt", "Detected reordering # times using reno fast retransmit", "TCPRenoReorder"),
+    ("TcpExt", "# fast retransmits", "TCPFastRetrans"),
+    ("TcpExt", "# retransmits in slow start", "TCPSlowStartRetrans"),
+    ("TcpExt", "# other TCP timeouts", "TCPTimeouts"),
+    ("TcpExt", "# DSACKs received", "TCPDSACKRecv"),
+    ("TcpExt", "# DSACKs for out of order packets received", "TCPDSACKOfoRecv"),
+    ("TcpExt", "# packets collapsed in receive queue due to low socket buffer", "TCPRcvCollapsed"),
+    ("TcpExt", "# connections aborted due to memory pressure", "TCPAbortOnMemory"),
+    ("TcpExt", "TCP ran low on memory # times", "TCPMemoryPressures"),
+    ("TcpExt", "TCPBacklogDrop #", "TCPBacklogDrop"),
+    ("TcpExt", "TCP: # packets dropped by reverse path filter", "IPReversePathFilter"),
+];
+
+/// Queues of devices as `tc` told of them; none where it told of none.
+fn queues(lines: &[String]) -> Option<Vec<QueueCounters>> {
+    let (mut text, mut is_queue) = (String::new(), false);
+    for line in lines {
+        is_queue =
+            line.trim_start().starts_with("qdisc ") || is_queue && line.starts_with([' ', '\t']);
+        text += if is_queue { line.as_str() } else { "" };
+        text.push('\n');
+    }
+    let hierarchy = quell_hierarchy::read(&text, None).ok()?.hierarchy;
+    let mut all = Vec::new();
+    for device in &hierarchy.devices {
+        for (at, node) in device.nodes.iter().enumerate().filter(|(_, n)| !n.class && !n.implied) {
+            let Some(counters) = &node.counters else { continue };
+            all.push(QueueCounters {
+                device: device.name.clone(),
+                kind: node.kind.clone(),
+                parent: node.parent.map_or(String::new(), |at| device.nodes[at].handle.to_string()),
+                root: device.tops.contains(&at),
+                packets: counters.packets,
+                drops: counters.drops,
+                backlog_packets: counters.backlog_packets,
+                backlog_bytes: counters.backlog_bytes,
+                marks: counters.marks,
+                options: None,
+            });
+        }
+    }
+    (!all.is_empty()).then_some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str) -> (Option<Snapshot>, Snapshot, PostedText) {
+        read(&[text.to_owned()]).expect("something is known")
+    }
+
+    #[test]
+    fn a_mail_with_netstat_quoted_fenced_and_broken_by_prose_is_read() {
+        let text = "Hi all,\r\n\r\n> ```\r\n> $ netstat -s\r\n> Tcp:\r\n>     1041128 active connection openings\r\n\
+                    >     51063957 segments sent out\r\n>     14338 segments retransmitted\r\n> TcpExt:\r\n\
+                    >     139 times the listen queue of a socket overflowed\r\n>     139 SYNs to LISTEN sockets dropped\r\n\
+                    >     Detected reordering 3558 times using SACK\r\n>     TCPTimeouts: 37\r\n>     TCPOrigDataSent: 37648735\r\n> ```\r\n\r\n\
+                    any ideas?\r\n 12:34:56 up 10 days,  3:04,  2 users,  load average: 0.00\r\n";
+        let (before, now, posted) = told(text);
+        let counter = |name: &str| now.counter(name);
+        assert_eq!(counter("Tcp.RetransSegs"), Ok(14_338));
+        assert_eq!(counter("TcpExt.ListenOverflows"), Ok(139));
+        assert_eq!(counter("TcpExt.TCPSACKReorder"), Ok(3558));
+        assert_eq!(counter("TcpExt.TCPTimeouts"), Ok(37));
+        // netstat leaves out what is zero; of a group that is not there nothing is known.
+        assert_eq!(counter("TcpExt.TCPBacklogDrop"), Ok(0));
+        assert!(counter("Udp.RcvbufErrors").is_err() && before.is_none());
+        assert_eq!(now.uptime(), Ok(10.0 * 86_400.0 + 3.0 * 3600.0 + 4.0 * 60.0));
+        assert_eq!((&posted.found[..], posted.remarks.len()), (&["counters"][..], 0));
+        assert!(posted.missing.contains(&"ip -s -s link"), "{posted:?}");
+    }
+
+    #[test]
+    fn the_same_twice_tells_what_moved_between() {
+        let first = "#kernel\nTcpRetransSegs                  77                 0.0\nUdpRcvbufErrors                 5                  0.0\n\
+                     Ip6InReceives                   9                  0.0\n\n\
+                     0319445e 00000001 00000001 00000000 00000000 00000000 00000000 00000000 00000000 00000000\n\
+                     032d3363 00000000 00000005 00000000 00000000 00000000 00000000 00000000 00000000 00000000\n";
+        let second = first.replace("77 ", "99 ").replace("0319445e 00000001", "0319545e 0000000c")
+            + "#kernel\nTcpExtListenOverflows           3                  0.0\n";
+        let (before, now, _) = read(&[first.to_owned(), second]).expect("both are known");
+        let before = before.expect("there are two");
+        assert_eq!(
+            (before.counter("Tcp.RetransSegs"), now.counter("Tcp.RetransSegs")),
+            (Ok(77), Ok(99))
+        );
+        assert_eq!(
+            (before.counter("Ip6InReceives"), now.counter("Udp.RcvbufErrors")),
+            (Ok(9), Ok(5))
+        );
+        assert_eq!(before.counter("TcpExt.ListenOverflows"), Ok(0), "it was left out, being zero");
+        let dropped =
+            |of: &Snapshot| of.softnet().map(|cpus| cpus.iter().map(|c| c.dropped).sum::<u64>());
+        assert_eq!((dropped(&before), dropped(&now)), (Ok(1), Ok(12)));
+    }
+
+    #[test]
+    fn links_drivers_queues_settings_and_the_log_are_read() {
+        let text = "2: eth0: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu 1500 qdisc fq_codel state UP mode DEFAULT group default qlen 1000\n    \
+                    link/ether 52:54:00:12:34:56 brd ff:ff:ff:ff:ff:ff\n    \
+                    RX:     bytes  packets errors dropped  missed   mcast           \n    \
+                    1011210086185 37087141      7      5     3       0 \n    \
+                    RX errors:      length    crc   frame    fifo overrun\n                         \
+                    0      6       0       0       0 \n    \
+                    TX:     bytes  packets errors dropped carrier collsns           \n    \
+                    1011210086185 37087141      0       2       0       0 \n\
+                    # ethtool -S eth0\nNIC statistics:\n     rx_missed_errors: 3\n     tx_packets: 5\n\n\
+                    qdisc pfifo_fast 0: dev eth0 root refcnt 2 bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1\n \
+                    Sent 123456 bytes 1000 pkt (dropped 21, overlimits 0 requeues 3)\n backlog 0b 0p requeues 3\n\
+                    net.ipv4.tcp_sack = 0\n\
+                    [12345.6] e1000e 0000:00:19.0 eth0: NIC Link is Down\n[12349.6] e1000e 0000:00:19.0 eth0: NIC Link is Up 1000 Mbps\n\
+                    [12350.0] nf_conntrack: nf_conntrack: table full, dropping packet\n";
+        let (_, now, posted) = told(text);
+        let device = &now.devices().expect("links")["eth0"];
+        let stats = &device.link.stats;
+        assert_eq!(
+            (stats.rx_errors, stats.rx_crc_errors, stats.rx_missed_errors, stats.tx_dropped),
+            (7, 6, 3, 2)
+        );
+        assert_eq!(
+            (device.link.mtu, device.link.is_up(), device.link.carrier_changes),
+            (1500, true, Some(2))
+        );
+        assert_eq!((device.counters["rx_missed_errors"], device.is_hardware()), (3, true));
+        let queue = &now.queues().expect("queues")[0];
+        assert_eq!((queue.kind.as_str(), queue.root, queue.drops), ("pfifo_fast", true, 21));
+        assert_eq!(now.texts.setting("net/ipv4/tcp_sack"), Ok("0"));
+        assert!(posted.remarks.iter().any(|said| said.contains("1 times")), "{posted:?}");
+        assert!(posted.remarks.iter().any(|said| said.contains("taken for an hour")), "{posted:?}");
+    }
+
+    #[test]
+    fn prose_alone_is_refused_with_what_is_taken() {
+        let why = read(&["My internet is slow, 100 Mbit/s.".to_owned()]).expect_err("nothing");
+        assert!(why.contains("netstat -s"), "{why}");
+    }
+}
