@@ -100,7 +100,7 @@ fn sizes(
     let (Some(ours), Some(theirs)) = (ours.or(theirs), theirs.or(ours)) else { return Ok(()) };
     let headers = ends.headers() - 12;
     let up_to = |mtu: u32| {
-        let most = mtu.min(ends::LARGEST + headers);
+        let most = mtu.min(ends::MOST.datagram + headers);
         SIZES.into_iter().filter(move |size| *size < most).chain([most])
     };
     let payloads = |mtu: u32| -> Vec<u32> {
@@ -118,7 +118,7 @@ fn sizes(
     hops::trace(socket.as_fd(), ipv6)?;
     talk.say(&Ask::Hear { wait_ms: LISTEN_MS })?;
     talk.expect_ready()?;
-    let bytes = vec![0; ends::LARGEST as usize];
+    let bytes = vec![0; ends::MOST.datagram as usize];
     for payload in &to_there {
         let bytes = &bytes[..*payload as usize];
         // What came back from the path is told once, and takes the place of a packet.
@@ -151,7 +151,7 @@ fn sizes(
 /// The sizes of the datagrams that wait in a socket.
 fn waiting(socket: &Udp) -> Vec<u32> {
     drop(errors::path_errors(socket.as_fd()));
-    let mut inbox = Inbox::new(8, ends::LARGEST as usize);
+    let mut inbox = Inbox::new(8, ends::MOST.datagram as usize);
     let mut sizes = Vec::new();
     // More than any answer has is not looked at: there may be no end of it.
     for _ in 0..MOST_LOOKS {

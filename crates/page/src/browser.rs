@@ -8,6 +8,7 @@
 
 use crate::PageError;
 use crate::devtools::{DevTools, Until};
+use crate::limits::LIMITS;
 use crate::profile::Profile;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -34,14 +35,8 @@ const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "goog
 /// Said where there is none.
 const INSTALL: &str = "there is no Chromium here: install Debian's package `chromium`, or name a browser with its path";
 
-/// How long a browser may take to start, and then to answer what asks nothing of the network.
-const PATIENCE: Span = Span::from_secs(60);
-
-const LAST_WORDS: usize = 2_000;
-
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BrowserOptions {
-    /// Its program; Chromium from the PATH where absent.
     pub program: Option<PathBuf>,
     /// Whether scripts run without a compiler (`--js-flags=--jitless`).
     pub jitless: bool,
@@ -64,9 +59,6 @@ pub struct BrowserOptions {
 }
 
 /// Finds the program. One that is named has to be there; else the first that the PATH has.
-///
-/// # Errors
-/// [`PageError::NoBrowser`] with what to install.
 pub fn find(named: Option<&Path>) -> Result<PathBuf, PageError> {
     let runs = |path: &Path| access(path, AccessFlags::X_OK).is_ok() && path.is_file();
     if let Some(path) = named.filter(|p| p.components().count() > 1) {
@@ -95,7 +87,6 @@ pub fn find(named: Option<&Path>) -> Result<PathBuf, PageError> {
     }
 }
 
-/// Where pages have a cache and connections of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Context(pub(crate) String);
 
@@ -119,10 +110,6 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts one and waits until it answers.
-    ///
-    /// # Errors
-    /// As [`PageError`] says; what it wrote to its standard error stands behind.
     pub fn start(options: &BrowserOptions, stop: &Bell) -> Result<Self, PageError> {
         let program = find(options.program.as_deref())?;
         let failed = |why: String| PageError::Start { program: program.clone(), why };
@@ -168,7 +155,7 @@ impl Browser {
         let ended = pidfd::open(child.pid())
             .map_err(|e| SysError::io("watch a browser (pidfd_open needs Linux 5.3)", &e))?;
         let mut devtools = DevTools::new(to, from, ended)?;
-        let patience_ns = options.patience.unwrap_or(PATIENCE).nanos();
+        let patience_ns = options.patience.unwrap_or(LIMITS.patience).nanos();
         let deadline_ns = monotonic_ns().saturating_add(patience_ns);
         let until = Until { deadline_ns, stop };
         let version = match devtools.call("", "Browser.getVersion", json!({}), until) {
@@ -238,8 +225,9 @@ impl Drop for ProcessGroup {
 /// The last lines of what it wrote, as the end of a sentence.
 fn last_words(words: &File) -> String {
     let length = words.metadata().map_or(0, |m| m.len());
-    let mut text = vec![0; LAST_WORDS];
-    let got = words.read_at(&mut text, length.saturating_sub(LAST_WORDS as u64)).unwrap_or(0);
+    let mut text = vec![0; LIMITS.last_words];
+    let got =
+        words.read_at(&mut text, length.saturating_sub(LIMITS.last_words as u64)).unwrap_or(0);
     let text = String::from_utf8_lossy(&text[..got]);
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
     let last = lines[lines.len().saturating_sub(3)..].join(" / ");

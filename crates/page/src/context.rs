@@ -10,15 +10,10 @@
 use crate::PageError;
 use crate::browser::{Browser, Context};
 use crate::devtools::Until;
+use crate::limits::LIMITS;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::Bell;
 use serde_json::{Value, json};
-
-/// How long putting away what is over may take. A browser that starts is faster than a machine that is far too busy.
-const AWAY_NS: u64 = 5_000_000_000;
-
-/// How long until a tab that is still there is told once more to close.
-const AGAIN_NS: u64 = 1_000_000_000;
 
 pub(crate) struct Tab {
     target: String,
@@ -27,14 +22,11 @@ pub(crate) struct Tab {
 
 impl Browser {
     /// A context that knows nothing yet; the one before is put away. Where the browser does not get done with that, another takes its place.
-    ///
-    /// # Errors
-    /// When the browser does not answer, or none starts.
     pub fn context(&mut self, stop: &Bell) -> Result<Context, PageError> {
         if !self.is_spent
             && let Some(before) = self.open.take()
         {
-            let deadline_ns = monotonic_ns().saturating_add(AWAY_NS);
+            let deadline_ns = monotonic_ns().saturating_add(LIMITS.away_ns);
             let params = json!({ "browserContextId": before.0 });
             let until = Until { deadline_ns, stop };
             let method = "Target.disposeBrowserContext";
@@ -79,7 +71,7 @@ impl Browser {
     /// Closes a tab, and waits until it is gone, but not longer than until then. A page that goes elsewhere as it is closed stays, so that it
     /// is told again. One that is not gone in time goes with its browser.
     pub(crate) fn close(&mut self, tab: &Tab, limit_ns: u64, stop: &Bell) -> Result<(), PageError> {
-        let limit_ns = limit_ns.min(monotonic_ns().saturating_add(2 * AWAY_NS));
+        let limit_ns = limit_ns.min(monotonic_ns().saturating_add(2 * LIMITS.away_ns));
         loop {
             let params = json!({ "targetId": tab.target });
             let until = Until { deadline_ns: limit_ns, stop };
@@ -90,7 +82,7 @@ impl Browser {
                 Err(_) if stop.rings() => return Err(PageError::Stopped),
                 Err(_) => break,
             }
-            let again_ns = limit_ns.min(monotonic_ns().saturating_add(AGAIN_NS));
+            let again_ns = limit_ns.min(monotonic_ns().saturating_add(LIMITS.again_ns));
             loop {
                 match self.devtools.next_told(Until { deadline_ns: again_ns, stop }) {
                     Ok(Some(told)) if is_end(&told.method, &told.params, tab) => return Ok(()),

@@ -9,6 +9,7 @@
 //! waiting has an end: a time, the bell, or the pipe's own end.
 
 use crate::PageError;
+use crate::limits::LIMITS;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait, writable};
@@ -18,12 +19,6 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 
-/// Longest message. A page's own words (addresses, errors) are in it, and Chromium cuts none of them.
-const LONGEST: usize = 16 << 20;
-
-const MOST_EVENTS: usize = 100_000;
-
-/// Something that the browser tells by itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DevtoolsEvent {
     /// Its name, as `Network.loadingFinished`.
@@ -33,7 +28,6 @@ pub struct DevtoolsEvent {
     pub params: Value,
 }
 
-/// Until when is waited, and who may end it before.
 #[derive(Debug, Clone, Copy)]
 pub struct Until<'a> {
     /// Time of the monotonic clock, in nanoseconds.
@@ -41,7 +35,6 @@ pub struct Until<'a> {
     pub stop: &'a Bell,
 }
 
-/// One end of a conversation with a browser.
 #[derive(Debug)]
 pub struct DevTools {
     to: File,
@@ -58,9 +51,6 @@ pub struct DevTools {
 
 impl DevTools {
     /// Speaks over these pipes with a process whose end can be waited for.
-    ///
-    /// # Errors
-    /// When the kernel gives no timer or can't have the pipes not block.
     pub fn new(to: OwnedFd, from: OwnedFd, ended: OwnedFd) -> Result<Self, PageError> {
         for fd in [&to, &from] {
             let flags = fcntl(fd, FcntlArg::F_GETFL).map(OFlag::from_bits_retain);
@@ -81,9 +71,6 @@ impl DevTools {
     }
 
     /// Asks, and waits for the answer; what is told meanwhile is kept.
-    ///
-    /// # Errors
-    /// As [`PageError`] says: the browser refuses, ends, says nonsense, or time is over.
     pub fn call(
         &mut self,
         session: &str,
@@ -112,9 +99,6 @@ impl DevTools {
     }
 
     /// The next thing that the browser tells; none when time is over or the bell rings.
-    ///
-    /// # Errors
-    /// When the browser ends or says nonsense.
     pub fn next_told(&mut self, until: Until<'_>) -> Result<Option<DevtoolsEvent>, PageError> {
         loop {
             if let Some(told) = self.told.pop_front() {
@@ -127,7 +111,6 @@ impl DevTools {
         }
     }
 
-    /// Forgets what was told and not looked at.
     pub fn forget(&mut self) {
         self.told.clear();
     }
@@ -164,8 +147,8 @@ impl DevTools {
         if method == "Page.javascriptDialogOpening" {
             return self.refuse(&session, &params, until);
         }
-        if self.told.len() >= MOST_EVENTS {
-            return Err(PageError::Nonsense(format!("more than {MOST_EVENTS} events at once")));
+        if self.told.len() >= LIMITS.events {
+            return Err(PageError::Nonsense(format!("more than {} events at once", LIMITS.events)));
         }
         self.told.push_back(DevtoolsEvent { method, session, params });
         Ok(())
@@ -213,8 +196,10 @@ impl DevTools {
                 };
             }
             self.looked = self.unread.len();
-            if self.looked > LONGEST {
-                return Err(PageError::Nonsense(format!("a message of more than {LONGEST} bytes")));
+            if self.looked > LIMITS.message {
+                return Err(PageError::Nonsense(format!(
+                    "a message of more than {} bytes", LIMITS.message
+                )));
             }
             if until.stop.rings() || monotonic_ns() >= until.deadline_ns {
                 return Ok(None);

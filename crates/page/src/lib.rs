@@ -23,6 +23,7 @@ pub mod browser;
 mod context;
 pub mod devtools;
 pub mod identity;
+mod limits;
 pub mod load;
 mod loading;
 mod marks;
@@ -43,33 +44,26 @@ use quell_store::StoreError;
 use quell_sys::SysError;
 use std::path::PathBuf;
 
-/// Why pages can't be loaded or served.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
     #[error("{0}")]
     NoBrowser(String),
     #[error("starting {}: {why}", .program.display())]
     Start { program: PathBuf, why: String },
-    /// It ended while it was needed; its last words.
     #[error("the browser ended while it was needed{0}")]
     Gone(String),
-    /// It did not answer in time.
     #[error("the browser does not answer ({method}): it hangs, or this machine is far too busy")]
     Silent { method: String },
     #[error("the browser refuses {method}: {why}")]
     Refused { method: String, why: String },
-    /// It says what is not the protocol.
     #[error("the browser says what is not the DevTools protocol: {0}")]
     Nonsense(String),
-    /// The kernel refused something.
     #[error("{0}")]
     System(#[from] SysError),
     #[error("{0}")]
     Parameter(String),
-    /// Which certificate a host has.
     #[error("{0}")]
     UnknownKey(String),
-    /// The run could not be kept.
     #[error("{0}")]
     Store(String),
     #[error("it was stopped")]

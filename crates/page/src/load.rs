@@ -12,6 +12,7 @@ use crate::PageError;
 use crate::browser::{Browser, Context};
 use crate::context::Tab;
 use crate::devtools::Until;
+use crate::limits::LIMITS;
 use crate::loading::Loading;
 use crate::marks::{Marks, SCRIPT};
 use quell_model::page::{HttpVersion, PageEnd, PageLoad};
@@ -30,12 +31,6 @@ pub struct PageRequest<'a> {
     /// What times in results count from.
     pub origin_ns: u64,
 }
-
-/// How long a load may go on once its own time is over: it is asked what it knows, in which it looks for its paints for three seconds, and closed.
-const ANSWER_NS: u64 = 5_000_000_000;
-
-/// The part of that in which only the browser is asked.
-const LIVES_NS: u64 = 1_000_000_000;
 
 /// Of a page that is there and has no answer.
 const SILENT: &str = "it does not tell its times: its scripts leave no time for that";
@@ -67,16 +62,13 @@ impl PageRequest<'_> {
 
     /// Until when all that has to do with the load is over.
     fn limit_ns(&self) -> u64 {
-        self.deadline_ns.saturating_add(ANSWER_NS)
+        self.deadline_ns.saturating_add(LIMITS.answer_ns)
     }
 }
 
 impl Browser {
     /// Loads a page in a tab of its own, and returns seconds after its time is over at the latest. That it can't be loaded, or not in time, is
     /// a result.
-    ///
-    /// # Errors
-    /// When the browser itself ends, hangs or says nonsense, which the next context has another for; when the bell rings.
     pub fn load(
         &mut self,
         context: &Context,
@@ -236,7 +228,7 @@ impl Browser {
         stop: &Bell,
     ) -> Result<Result<Marks, String>, PageError> {
         let deadline_ns = monotonic_ns().saturating_add(self.patience_ns);
-        let deadline_ns = deadline_ns.min(wanted.limit_ns().saturating_sub(LIVES_NS));
+        let deadline_ns = deadline_ns.min(wanted.limit_ns().saturating_sub(LIMITS.lives_ns));
         match self.asked(tab, &loading.frame, Until { deadline_ns, stop }) {
             Ok(answer) => Ok(Ok(Marks::of(&answer))),
             Err(PageError::Silent { .. }) if stop.rings() => Err(PageError::Stopped),
@@ -287,10 +279,6 @@ impl Browser {
         self.devtools.call(&tab.session, "Runtime.evaluate", params, until)
     }
 
-    /// Evaluates a script in an empty page; its value.
-    ///
-    /// # Errors
-    /// As [`PageError`] says; a script that throws is refused.
     pub fn evaluate(
         &mut self,
         script: &str,

@@ -9,13 +9,11 @@
 //! A page that sends the browser on by a script or a `meta refresh` has taken until then. A redirection of HTTP is the same navigation.
 
 use crate::devtools::DevtoolsEvent;
-use crate::waterfall::{LONGEST_URL, Waterfall};
+use crate::limits::LIMITS;
+use crate::waterfall::Waterfall;
 use quell_model::page::{GIVEN_UP, PageEnd, PageMove};
 use quell_sys::clock::monotonic_ns;
 use serde_json::Value;
-
-/// Most moves that are kept: a page can send the browser on for ever.
-const MOST_MOVES: usize = 100;
 
 pub(crate) struct Loading {
     pub waterfall: Waterfall,
@@ -57,7 +55,6 @@ impl Loading {
         }
     }
 
-    /// Takes an event of the page.
     pub fn take(&mut self, told: &DevtoolsEvent) {
         self.is_heard = true;
         self.waterfall.take(told);
@@ -94,8 +91,8 @@ impl Loading {
         // In the place of what is not there the browser shows a page of its own.
         let missing = text("unreachableUrl");
         let url = if missing.is_empty() { text("url") } else { missing };
-        if self.moved.len() < MOST_MOVES {
-            let url = url.chars().take(LONGEST_URL).collect();
+        if self.moved.len() < LIMITS.moves {
+            let url = url.chars().take(LIMITS.url).collect();
             self.moved.push(PageMove { at_ms: self.offset_ms, url });
         }
         self.end = match missing.is_empty() {

@@ -1,5 +1,6 @@
 //! What a page itself knows of its times: asked by a script, read from its answer.
 
+use crate::limits::LIMITS;
 use serde_json::Value;
 
 /// Half a second after the `load` event, or at once where it does not come, tells what was painted and when. A busy browser paints later: as
@@ -28,10 +29,6 @@ new Promise(done => {
 })
 "#;
 
-/// No page is waited for as long as this: a year.
-const LONGEST_MS: f64 = 365.0 * 86_400e3;
-
-/// A page's times, in milliseconds from its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Marks {
     pub doc_ms: Option<f64>,
@@ -47,7 +44,7 @@ impl Marks {
     pub fn of(answer: &Value) -> Self {
         let value = &answer["result"]["value"];
         let ms = |name: &str| value.get(name).and_then(Value::as_f64).filter(|ms| ms.is_finite());
-        let now = ms("now").filter(|now| *now < LONGEST_MS).unwrap_or(0.0);
+        let now = ms("now").filter(|now| *now < LIMITS.longest_ms).unwrap_or(0.0);
         let at = |name: &str| ms(name).filter(|ms| *ms > 0.0 && *ms <= now);
         Self {
             doc_ms: at("doc"),

@@ -12,10 +12,8 @@ use std::path::PathBuf;
 /// The port of https:.
 const HTTPS: u16 = 443;
 
-/// What is asked for.
 #[derive(Debug, Clone)]
 pub struct PagePlan {
-    /// Whole addresses.
     pub urls: Vec<String>,
     /// Loads of each page, each with an empty cache and new connections.
     pub count: u32,
@@ -23,13 +21,11 @@ pub struct PagePlan {
     pub warm: bool,
     /// Chromium from the PATH where absent.
     pub browser: Option<PathBuf>,
-    /// How long a load may take.
     pub timeout: Span,
     /// Whether it is measured how fast the browser's scripts are.
     pub scripts: bool,
     /// Whether scripts run without the browser's compiler.
     pub no_jit: bool,
-    /// Whether any certificate is taken.
     pub insecure: bool,
     /// The one version of HTTP that is spoken.
     pub http: Option<HttpVersion>,
@@ -37,9 +33,6 @@ pub struct PagePlan {
 
 impl PagePlan {
     /// The browser that does so.
-    ///
-    /// # Errors
-    /// There is no browser, no page is there in no time, or a page can't be asked for so.
     pub(crate) fn options(&self) -> Result<BrowserOptions, PageError> {
         if self.timeout == Span::ZERO {
             let why = "no page is there within no time; give a --timeout above 0";
@@ -97,9 +90,6 @@ fn pins(origins: &[(String, u16)], patience: Span) -> Result<Vec<String>, PageEr
 }
 
 /// A whole address out of what a person types; one of a network names a port that there is.
-///
-/// # Errors
-/// In words: what is wrong with it.
 pub fn address(typed: &str, any_scheme: bool) -> Result<String, String> {
     let url = whole(typed, any_scheme)?;
     let scheme = url.split_once("://").filter(|(scheme, _)| {

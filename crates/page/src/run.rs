@@ -7,6 +7,7 @@
 //! ```
 
 use crate::browser::{Browser, BrowserOptions, is_without_sandbox};
+use crate::limits::LIMITS;
 use crate::load::PageRequest;
 use crate::script::{Score, score};
 use crate::{PageError, PagePlan};
@@ -21,41 +22,29 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Who watches.
 pub trait PageSink {
     /// What it is measured with; no page yet.
     fn begin(&mut self, report: &PageReport);
-    /// This page is next.
     fn page(&mut self, url: &str);
     fn load(&mut self, load: &PageLoad);
-    /// All loads of the page.
     fn page_end(&mut self, loads: &[PageLoad]);
 }
 
-/// What was measured.
 #[derive(Debug, Serialize)]
 pub struct PageReport {
-    /// The browser, in its own words.
     pub browser: String,
-    /// Whether it ran in its sandbox.
     pub sandbox: bool,
     #[serde(rename = "virtual_time")]
     pub is_virtual: bool,
-    /// Whether it ran without its compiler.
     pub no_jit: bool,
-    /// Whether it took any certificate.
     pub insecure: bool,
-    /// The version of HTTP that was asked for.
     pub http: Option<HttpVersion>,
     pub pages: Vec<PageSeries>,
     pub scripts: Option<ScriptSpeed>,
-    /// Why it broke off.
     pub error: Option<String>,
-    /// Where it was kept.
     pub run: Option<PathBuf>,
 }
 
-/// A page and its loads.
 #[derive(Debug, Serialize)]
 pub struct PageSeries {
     pub url: String,
@@ -81,9 +70,6 @@ impl PageReport {
 }
 
 /// Loads the pages; kept as a run under `base` where there is one.
-///
-/// # Errors
-/// Nothing was loaded, or it could not be kept. What broke off later is in the report.
 pub fn run(
     plan: &PagePlan,
     base: Option<&Path>,
@@ -170,9 +156,6 @@ fn scripts(options: &BrowserOptions, stop: &Bell) -> Result<ScriptSpeed, PageErr
     Ok(ScriptSpeed { with_compiler, without_compiler })
 }
 
-/// Characters of a page's address by which its loads go.
-const LONGEST: usize = 100;
-
 fn begin(base: &Path, browser: &str) -> Result<Keep, StoreError> {
     let about = About {
         name: "page".into(),
@@ -199,7 +182,7 @@ fn told(url: &str, load: &PageLoad) -> Event {
 /// The stream of a page's loads, of warm ones another: as short as tables want it, and no two pages' the same.
 fn stream_name(url: &str, warm: bool) -> String {
     let url = url.strip_prefix("https://").unwrap_or(url);
-    let url = printable(url.strip_suffix('/').unwrap_or(url), LONGEST);
+    let url = printable(url.strip_suffix('/').unwrap_or(url), LIMITS.name);
     if warm { format!("warm {url}") } else { url }
 }
 

@@ -11,12 +11,10 @@
 
 use crate::PageError;
 use crate::browser::{Browser, BrowserOptions};
+use crate::limits::LIMITS;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::Bell;
 use serde_json::Value;
-
-/// How long the kernels may take, in all.
-const PATIENCE_NS: u64 = 60_000_000_000;
 
 /// The kernels. Each gives a number that depends on all that it did, so that nothing can be left out. Changed kernels are another score.
 const SCRIPT: &str = r#"
@@ -49,18 +47,13 @@ const SCRIPT: &str = r#"
 pub struct Score {
     /// The geometric mean of the runs a second.
     pub score: f64,
-    /// Runs a second of each kernel.
     pub kernels: Vec<(String, f64)>,
 }
 
-/// Runs the kernels in a browser of its own.
-///
-/// # Errors
-/// As [`PageError`] says.
 pub fn score(options: &BrowserOptions, stop: &Bell) -> Result<Score, PageError> {
     let options = BrowserOptions { compiles_at_once: true, ..options.clone() };
     let mut browser = Browser::start(&options, stop)?;
-    let deadline_ns = monotonic_ns().saturating_add(PATIENCE_NS);
+    let deadline_ns = monotonic_ns().saturating_add(LIMITS.scripts_ns);
     let runs = browser.evaluate(SCRIPT, deadline_ns, stop)?;
     Score::of(&runs).ok_or_else(|| PageError::Nonsense("kernels without runs".into()))
 }

@@ -12,19 +12,17 @@ mod answer;
 mod http2;
 
 use crate::PageError;
-use crate::identity::{Identity, identity};
+use crate::identity::identity;
+use crate::limits::LIMITS;
 use answer::SiteAnswer;
 use quell_model::page::HttpVersion;
 use quell_sys::SysError;
 use quell_sys::wait::{Bell, came, readable, wait};
-use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use quell_tls::trust::server_of;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-
-const MOST: usize = 256;
-const LONGEST_HEAD: u64 = 32 * 1024;
 
 pub struct SiteServer {
     listener: TcpListener,
@@ -35,9 +33,6 @@ pub struct SiteServer {
 
 impl SiteServer {
     /// Listens, and speaks this version of HTTP; its certificate is that of the seed.
-    ///
-    /// # Errors
-    /// When the port is in use, or the version is one that it does not speak.
     pub fn prepare(bind: SocketAddr, seed: u64, http: HttpVersion) -> Result<Self, PageError> {
         let alpn: &[u8] = match http {
             HttpVersion::One => b"http/1.1",
@@ -51,8 +46,8 @@ impl SiteServer {
         let listener = TcpListener::bind(bind).map_err(|e| failed("listen on", &e))?;
         listener.set_nonblocking(true).map_err(|e| failed("listen on", &e))?;
         let port = listener.local_addr().map_err(|e| failed("listen on", &e))?.port();
-        let tls =
-            tls(seed, alpn).map_err(|e| PageError::Parameter(format!("setting up TLS: {e}")))?;
+        let tls = server_of(&identity(seed).shown(), alpn)
+            .map_err(|e| PageError::Parameter(e.to_string()))?;
         Ok(Self { listener, tls: Arc::new(tls), port, http })
     }
 
@@ -60,10 +55,6 @@ impl SiteServer {
         self.port
     }
 
-    /// Serves until the bell rings.
-    ///
-    /// # Errors
-    /// When the kernel lets nobody in any more.
     pub fn run(self, stop: &Bell) -> Result<(), PageError> {
         let done = Bell::new()?;
         std::thread::scope(|scope| {
@@ -85,7 +76,7 @@ impl SiteServer {
                     );
                 }
                 match self.listener.accept() {
-                    Ok((stream, _)) if open.len() < MOST => {
+                    Ok((stream, _)) if open.len() < LIMITS.connections => {
                         let Ok(ours) = stream.try_clone() else { continue };
                         let (tls, port, done) = (Arc::clone(&self.tls), self.port, &done);
                         let speak = match self.http {
@@ -119,20 +110,6 @@ impl SiteServer {
     }
 }
 
-fn tls(seed: u64, alpn: &[u8]) -> Result<ServerConfig, rustls::Error> {
-    let Identity { certificate, key, .. } = identity(seed);
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(
-            vec![CertificateDer::from(certificate)],
-            PrivatePkcs8KeyDer::from(key).into(),
-        )?;
-    config.alpn_protocols = vec![alpn.to_vec()];
-    Ok(config)
-}
-
 fn converse(stream: TcpStream, tls: Arc<ServerConfig>, port: u16) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
@@ -154,13 +131,12 @@ fn converse(stream: TcpStream, tls: Arc<ServerConfig>, port: u16) -> std::io::Re
 struct Request {
     method: String,
     path: String,
-    /// Whether the client wants the connection to stay.
     stays: bool,
 }
 
 /// The next request; none at the end of the connection, or where it is no request.
 fn request(stream: &mut impl BufRead) -> std::io::Result<Option<Request>> {
-    let mut head = stream.take(LONGEST_HEAD);
+    let mut head = stream.take(LIMITS.head);
     let mut line = String::new();
     if head.read_line(&mut line)? == 0 {
         return Ok(None);

@@ -15,9 +15,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Asks a server over TCP what it shows, and waits so long for each of its answers.
-///
-/// # Errors
-/// In words: the name is unknown, nobody listens, or what answers does not speak TLS.
 pub fn shown_pin(host: &str, port: u16, patience: Span) -> Result<String, String> {
     let patience = Some(Duration::from_nanos(patience.nanos()));
     // A browser's address has an IPv6 address in brackets.

@@ -4,7 +4,6 @@ use crate::PageError;
 use crate::browser::{Browser, BrowserOptions};
 use crate::identity::pin;
 use crate::load::PageRequest;
-use crate::server::SiteServer;
 use crate::site;
 use quell_model::page::{HttpVersion, PageEnd, PageLoad};
 use quell_model::task::PageClient;
@@ -13,7 +12,6 @@ use quell_sys::clock::{is_virtual, monotonic_ns};
 use quell_sys::pace::Window;
 use quell_sys::wait::{Alarm, Bell, readable, wait};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
 pub struct BrowserTask {
     client: PageClient,
@@ -93,18 +91,4 @@ impl BrowserTask {
 fn told(stream: &str, load: &PageLoad) -> Event {
     let value = serde_json::to_string(load).expect("a load is JSON: numbers, texts and lists");
     Fact::new(When::During, Subject::stream(stream, Told::PageLoad), value).into()
-}
-
-pub struct SiteTask(SiteServer);
-
-impl SiteTask {
-    /// Listens. Errors when the port is in use.
-    pub fn prepare(bind: SocketAddr, seed: u64, http: HttpVersion) -> Result<Self, PageError> {
-        SiteServer::prepare(bind, seed, http).map(Self)
-    }
-
-    /// Serves until the bell rings.
-    pub fn run(self, stop: &Bell) -> Result<(), PageError> {
-        self.0.run(stop)
-    }
 }

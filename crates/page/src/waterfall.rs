@@ -10,16 +10,11 @@
 //! nothing of the kind (Chrome DevTools Protocol, domain Network, `ResourceTiming`).
 
 use crate::devtools::DevtoolsEvent;
+use crate::limits::LIMITS;
 use quell_model::page::PageRequest;
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// Most requests of a page that are kept; of more, the number is told.
-pub const MOST: usize = 10_000;
-
-pub(crate) const LONGEST_URL: usize = 2_000;
-
-/// The requests of one page load.
 #[derive(Debug, Clone, Default)]
 pub struct Waterfall {
     rows: Vec<WaterfallRow>,
@@ -27,7 +22,7 @@ pub struct Waterfall {
     last: HashMap<String, usize>,
     /// When the first request was made.
     zero_s: Option<f64>,
-    /// Requests beyond [`MOST`].
+    /// Requests beyond `LIMITS.requests`.
     more: u64,
 }
 
@@ -80,7 +75,6 @@ impl Waterfall {
         (self.rows.into_iter().map(|row| row.request).collect(), self.more)
     }
 
-    /// How many requests have no end yet.
     pub fn under_way(&self) -> usize {
         self.rows.iter().filter(|row| !row.is_over).count()
     }
@@ -116,7 +110,7 @@ impl Waterfall {
             let bytes = answer.get("encodedDataLength").and_then(Value::as_f64);
             self.over(id, Some(at), bytes, None);
         }
-        if self.rows.len() >= MOST {
+        if self.rows.len() >= LIMITS.requests {
             self.more += 1;
             return;
         }
@@ -129,7 +123,7 @@ impl Waterfall {
             is_over: false,
             is_cached: false,
             request: PageRequest {
-                url: url.chars().take(LONGEST_URL).collect(),
+                url: url.chars().take(LIMITS.url).collect(),
                 kind: p.get("type").and_then(Value::as_str).unwrap_or("Other").to_owned(),
                 start_ms: ms(at - zero),
                 ..PageRequest::default()

@@ -16,17 +16,15 @@
 //!   arrivals   ──1───────2───┆───3─────    the edge: 2, and as much of 3 as of the time between them was over
 //! ```
 
+use crate::limits::LIMITS;
 use quell_netlink::sock_diag::TcpInfo;
 
-/// What a second leaves of what was learnt before: segments may become smaller.
-const KEPT: f64 = 0.5;
 /// A second, in nanoseconds.
 const SECOND_NS: f64 = 1e9;
 
 /// What the kernel says of a connection's segments with data.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Segments {
-    /// Bytes in order: handed on, or acknowledged.
     bytes: u64,
     held: HeldBack,
 }
@@ -191,7 +189,7 @@ impl ArrivedBytes {
     fn told(&mut self, each: &[Segments], plain: u64, at_ns: u64) -> Option<f64> {
         self.look(each, at_ns);
         if std::mem::take(&mut self.learnt) {
-            self.known = (self.known.0 * KEPT, self.known.1 * KEPT);
+            self.known = (self.known.0 * LIMITS.kept, self.known.1 * LIMITS.kept);
         }
         let most = each.iter().map(|one| match one.held {
             HeldBack::Ever { arrived, largest, .. } => (arrived + 1) * largest,

@@ -3,25 +3,24 @@
 use crate::arrived::{ArrivedBytes, Segments};
 use crate::ask::{self, Probed};
 use crate::http::{self, HttpTarget, RpmError, Secured};
+use crate::limits::LIMITS;
 use crate::plan::LoadDirection;
 use crate::secure::{self, ResponsePart};
 use crate::trail::{ProbeKind, Trail};
 use nix::errno::Errno;
 use quell_load::look::tcp_info;
-use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::bulk_stream::{discard_some, send_some};
 use quell_sys::socket::option::set;
 use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait, writable};
+use quell_tls::socket::second;
 use quell_web::head::Body;
-use quell_web::rpm::{
-    self, Confidence, INTERVAL_NS, INTERVALS, MOST_CONNECTIONS, ProbeTimes, Responsiveness,
-};
+use quell_web::rpm::{self, Confidence, DRAFT, ProbeTimes, Responsiveness};
 use quell_web::url::Url;
 use serde::Serialize;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, Scope};
@@ -31,11 +30,9 @@ pub struct Figures {
     /// Bits a second of payload: the moving average of the last interval.
     pub bits_per_second: f64,
     pub goodput_confidence: Confidence,
-    /// Round trips, and their parts.
     #[serde(flatten)]
     pub responsiveness: Option<Responsiveness>,
     pub confidence: Confidence,
-    /// Connections that made load in the end.
     pub connections: usize,
     /// Probes that came back: on connections of their own, and within loaded ones.
     pub foreign_probes: usize,
@@ -44,20 +41,9 @@ pub struct Figures {
     pub unanswered: usize,
     /// The longest until it did, in seconds.
     pub waited_s: Option<f64>,
-    /// Intervals of a second.
     pub intervals: usize,
-    /// What broke off, where something did.
     pub broke: Option<String>,
 }
-
-const MOST_UNDER_WAY: usize = 64;
-/// Bytes of an interval below which nothing is carried.
-const LEAST: f64 = 1000.0;
-const LOOK_NS: u64 = 10_000_000;
-/// As if an endless file were posted.
-const ENDLESS: u64 = 1 << 40;
-/// Stack of a thread that does little.
-const STACK: usize = 512 << 10;
 
 struct DirectionState<'a> {
     way: LoadDirection,
@@ -94,7 +80,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Measures one direction; what was seen comes into the trail.
 pub fn measure(
     way: LoadDirection,
     at: &HttpTarget,
@@ -145,26 +130,26 @@ fn intervals<'s>(
     let mut rate = 0.0;
     while times.len() < most && !stable {
         for _ in 0..if connections == 0 { 2 } else { 1 } {
-            if connections < MOST_CONNECTIONS {
+            if connections < DRAFT.connections {
                 connections += 1;
                 start(shared, scope, load);
             }
         }
-        end += INTERVAL_NS;
+        end += DRAFT.interval_ns;
         probe_until((shared, scope), end, rate, &mut alarm, stop)?;
         let bytes = shared.goodput();
         let bytes_now = bytes.saturating_sub(before);
         // What broke off within an interval says nothing of a second.
         if monotonic_ns() >= end || averages.is_empty() {
-            rate = lock(&shared.arrivals).rate(INTERVALS);
+            rate = lock(&shared.arrivals).rate(DRAFT.intervals);
         }
         before = bytes.max(before);
         lock(&shared.seen).carried(shared.way, before);
         averages.push(rate);
-        moved.push(shared.moved_on(&mut each, bytes_now) as f64 * 8e9 / INTERVAL_NS as f64);
-        let carries = carries(&moved[moved.len().saturating_sub(INTERVALS)..]);
+        moved.push(shared.moved_on(&mut each, bytes_now) as f64 * 8e9 / DRAFT.interval_ns as f64);
+        let carries = carries(&moved[moved.len().saturating_sub(DRAFT.intervals)..]);
         times.push(std::mem::take(&mut lock(&shared.times)));
-        let joined = ProbeTimes::join(&times[times.len().saturating_sub(INTERVALS)..]);
+        let joined = ProbeTimes::join(&times[times.len().saturating_sub(DRAFT.intervals)..]);
         // What a request takes on a line that carries nothing is that of an idle line.
         let responsiveness = joined.responsiveness().filter(|_| carries);
         if saturated && let Some(now) = responsiveness {
@@ -174,7 +159,7 @@ fn intervals<'s>(
         saturated |= carries && rpm::is_stable(&averages);
         let over = stop.rings() || times.len() >= most;
         let broke = lock(&shared.broke).clone();
-        let idle = || (over && !carries).then(|| nothing(shared.way, shared.at.at(shared.url())));
+        let idle = || (over && !carries).then(|| nothing(shared.way, shared.at.to));
         let all = ProbeTimes::join(&times);
         let (foreign_probes, self_probes) = all.probes();
         let now = Figures {
@@ -224,7 +209,7 @@ fn probe_until<'s>(
     let gap_ns = (1e9 / rpm::pairs_a_second(rate)) as u64;
     let mut next = monotonic_ns() + gap_ns / 2;
     loop {
-        let look = monotonic_ns() + LOOK_NS;
+        let look = monotonic_ns() + LIMITS.look_ns;
         alarm.set(Some(look.min(next).min(end)))?;
         let mut fds = [readable(&*alarm), readable(stop)];
         wait(&mut fds)?;
@@ -238,7 +223,7 @@ fn probe_until<'s>(
         }
         next = next.saturating_add(gap_ns).max(now);
         within(shared, next);
-        if shared.under_way.load(Ordering::Relaxed) < MOST_UNDER_WAY {
+        if shared.under_way.load(Ordering::Relaxed) < LIMITS.under_way {
             shared.under_way.fetch_add(1, Ordering::Relaxed);
             start(shared, scope, foreign);
         }
@@ -247,7 +232,10 @@ fn probe_until<'s>(
 
 /// Whether something moved in at least half of the last intervals, of which this is the goodput in bits a second.
 fn carries(last: &[f64]) -> bool {
-    let moved = last.iter().filter(|bits| **bits >= LEAST * 8e9 / INTERVAL_NS as f64).count();
+    let moved = last
+        .iter()
+        .filter(|bits| **bits >= LIMITS.least_bytes * 8e9 / DRAFT.interval_ns as f64)
+        .count();
     moved > 0 && 2 * moved >= last.len()
 }
 
@@ -283,7 +271,7 @@ fn start<'s>(
         }
     };
     // Without a thread there is one less.
-    let _ = Builder::new().name("rpm".into()).stack_size(STACK).spawn_scoped(scope, run);
+    let _ = Builder::new().name("rpm".into()).stack_size(LIMITS.stack).spawn_scoped(scope, run);
 }
 
 /// A connection that makes load, until all is over. One whose request was in the queue for longer than the server waits makes none; others do.
@@ -293,12 +281,12 @@ fn load(shared: &DirectionState<'_>) -> Result<(), RpmError> {
         Some(secured) => load_secured(shared, secured, &mut begun),
         None => load_plain(shared, &mut begun),
     };
-    let waited = || (monotonic_ns() - began_ns) as f64 / 1e6 >= ask::WAITED_MS;
+    let waited = || (monotonic_ns() - began_ns) as f64 / 1e6 >= LIMITS.waited_ms;
     let ended = |error: &RpmError| {
         matches!(
             error,
             RpmError::Closed(_)
-                | RpmError::Left { .. }
+                | RpmError::Left(_)
                 | RpmError::NoTls { .. }
                 | RpmError::Broke { .. }
         )
@@ -313,93 +301,98 @@ fn load(shared: &DirectionState<'_>) -> Result<(), RpmError> {
 }
 
 fn load_plain(shared: &DirectionState<'_>, begun: &mut bool) -> Result<(), RpmError> {
-    let (at, over) = (shared.at, &shared.over);
-    let url = shared.url();
-    let (to, path) = (at.at(url), || url.path.clone());
-    let (stream, _) = http::connect(to, at.secret.as_ref(), over)?;
-    let second = stream.as_fd().try_clone_to_owned();
-    let second = second.map_err(|error| SysError::io("copy a descriptor", &error))?;
+    let (stream, _) = http::connect(shared.at.to, shared.at.secret.as_ref(), &shared.over)?;
     match shared.way {
-        LoadDirection::Down => {
-            http::say(&stream, to, &http::get(url, true), over)?;
-            let (said, first) = http::answer(&stream, to, over)?;
-            is_fine(to, &said, &url.path, &first)?;
-            shared.loads(second, 0);
-            *begun = true;
-            let whole = match said.body {
-                Some(Body::Bytes(length)) => length,
-                _ => u64::MAX,
-            };
-            let mut bytes = 0;
-            let mut came = |got: usize| {
-                bytes += got as u64;
-                shared.bytes.fetch_add(got as u64, Ordering::Relaxed);
-                let ended = || RpmError::Ended { to, path: path(), bytes };
-                if bytes < whole { Ok(()) } else { Err(ended()) }
-            };
-            came(first.len())?;
-            loop {
-                match discard_some(stream.as_fd(), 1 << 20) {
-                    Ok(got) if got > 0 => came(got)?,
-                    Err(Errno::EINTR) => {}
-                    Err(Errno::EAGAIN) => {
-                        let mut fds = [readable(&stream), readable(over)];
-                        wait(&mut fds)?;
-                        if self::came(&fds[1]) {
-                            return Ok(());
-                        }
-                    }
-                    Ok(_) | Err(_) => return Err(RpmError::Ended { to, path: path(), bytes }),
-                }
-            }
+        LoadDirection::Down => plain_down(shared, &stream, begun),
+        LoadDirection::Up => plain_up(shared, &stream, begun),
+    }
+}
+
+fn plain_down(
+    shared: &DirectionState<'_>,
+    stream: &TcpSocket,
+    begun: &mut bool,
+) -> Result<(), RpmError> {
+    let (to, url, over) = (shared.at.to, shared.url(), &shared.over);
+    http::say(stream, to, &http::get(url, true), over)?;
+    let (said, first) = http::answer(stream, to, over)?;
+    is_fine(to, &said, &url.path, &first)?;
+    shared.loads(second(stream)?, 0);
+    *begun = true;
+    let whole = match said.body {
+        Some(Body::Bytes(length)) => length,
+        _ => u64::MAX,
+    };
+    let mut bytes = 0;
+    let mut got = first.len();
+    loop {
+        bytes += got as u64;
+        shared.bytes.fetch_add(got as u64, Ordering::Relaxed);
+        let ended = RpmError::Ended { to, path: url.path.clone(), bytes };
+        if bytes >= whole {
+            return Err(ended);
         }
-        LoadDirection::Up => {
-            // As the draft asks of the ends: little waits in the socket itself.
-            let _ = set(
-                stream.as_fd(),
-                nix::libc::IPPROTO_TCP,
-                nix::libc::TCP_NOTSENT_LOWAT,
-                128 << 10,
-                "TCP_NOTSENT_LOWAT",
-            );
-            let head = format!(
-                "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/octet-stream\r\nContent-Length: {ENDLESS}\r\n\r\n",
-                url.path,
-                url.authority(),
-            );
-            http::say(&stream, to, &head, over)?;
-            shared.loads(second, head.len() as u64);
-            let payload = http::payload(64 << 10);
-            let mut broke = || {
-                // Whether the server ever had the head.
-                *begun = tcp_info(&stream)
-                    .and_then(|info| info.bytes_acked)
-                    .is_none_or(|acked| acked > head.len() as u64);
-                RpmError::Broke { to, path: path() }
-            };
-            loop {
-                match send_some(stream.as_fd(), &payload, 256 << 10) {
-                    Ok(_) => {}
-                    Err(Errno::EINTR) => {}
-                    Err(Errno::EAGAIN) => {
-                        let mut fds = [writable(&stream), readable(&stream), readable(over)];
-                        wait(&mut fds)?;
-                        if came(&fds[2]) {
-                            return Ok(());
-                        }
-                        if came(&fds[1]) {
-                            // It answers before the end: it will not have it.
-                            let (said, words) = match http::answer(&stream, to, over) {
-                                Err(RpmError::Closed(_)) => return Err(broke()),
-                                said => said?,
-                            };
-                            is_fine(to, &said, &url.path, &words)?;
-                            return Err(RpmError::Early { to, path: path() });
-                        }
-                    }
-                    Err(_) => return Err(broke()),
+        got = match discard_some(stream.as_fd(), 1 << 20) {
+            Ok(0) => return Err(ended),
+            Ok(got) => got,
+            Err(Errno::EINTR) => 0,
+            Err(Errno::EAGAIN) => {
+                let mut fds = [readable(stream), readable(over)];
+                wait(&mut fds)?;
+                if came(&fds[1]) {
+                    return Ok(());
+                }
+                0
+            }
+            Err(_) => return Err(ended),
+        }
+    }
+}
+
+fn plain_up(
+    shared: &DirectionState<'_>,
+    stream: &TcpSocket,
+    begun: &mut bool,
+) -> Result<(), RpmError> {
+    let (to, url, over) = (shared.at.to, shared.url(), &shared.over);
+    let (tcp, unsent) = (nix::libc::IPPROTO_TCP, nix::libc::TCP_NOTSENT_LOWAT);
+    // As the draft asks of the ends: little waits in the socket itself.
+    let _ = set(stream.as_fd(), tcp, unsent, 128 << 10, "TCP_NOTSENT_LOWAT");
+    let head = format!(
+        "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/octet-stream\r\nContent-Length: {}\r\n\r\n",
+        url.path,
+        url.authority(),
+        LIMITS.endless,
+    );
+    http::say(stream, to, &head, over)?;
+    shared.loads(second(stream)?, head.len() as u64);
+    let payload = http::payload(64 << 10);
+    let mut broke = || {
+        let acked = tcp_info(stream).and_then(|info| info.bytes_acked);
+        // Whether the server ever had the head.
+        *begun = acked.is_none_or(|acked| acked > head.len() as u64);
+        RpmError::Broke { to, path: url.path.clone() }
+    };
+    loop {
+        match send_some(stream.as_fd(), &payload, 256 << 10) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(Errno::EAGAIN) => {
+                let mut fds = [writable(stream), readable(stream), readable(over)];
+                wait(&mut fds)?;
+                if came(&fds[2]) {
+                    return Ok(());
+                }
+                if came(&fds[1]) {
+                    // It answers before the end: it will not have it.
+                    let (said, words) = match http::answer(stream, to, over) {
+                        Err(RpmError::Closed(_)) => return Err(broke()),
+                        said => said?,
+                    };
+                    is_fine(to, &said, &url.path, &words)?;
+                    return Err(RpmError::Early { to, path: url.path.clone() });
                 }
             }
+            Err(_) => return Err(broke()),
         }
     }
 }
@@ -460,7 +453,6 @@ fn is_fine(
     Err(http::refused(to, said.status, path, words))
 }
 
-/// A request on a connection of its own.
 fn foreign(shared: &DirectionState<'_>) -> Result<(), RpmError> {
     let began_ns = monotonic_ns();
     let probed = ask::probe(shared.at, &shared.over);
@@ -537,7 +529,6 @@ impl DirectionState<'_> {
         lock(&self.arrivals).now(self.segments().as_deref(), in_order, monotonic_ns())
     }
 
-    /// Looks what arrived, before more is held back.
     fn look(&self) {
         if let Some(each) = self.segments() {
             lock(&self.arrivals).look(&each, monotonic_ns());
@@ -568,15 +559,13 @@ impl DirectionState<'_> {
         grown(&before, each).unwrap_or(bytes)
     }
 
-    /// So long took what went within a loaded connection.
     fn within(&self, ms: f64) {
         lock(&self.times).http_l.push(ms);
         lock(&self.seen).back(Some(self.way), ProbeKind::Within, ms);
     }
 
     /// Another one makes load, behind a head of so many bytes.
-    fn loads(&self, fd: OwnedFd, head: u64) {
-        let stream = TcpSocket::accepted(fd);
+    fn loads(&self, stream: TcpSocket, head: u64) {
         lock(&self.loads).push(Arc::new(Loading { stream, head, within: None }));
     }
 }

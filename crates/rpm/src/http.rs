@@ -1,5 +1,6 @@
 //! HTTP/1.1 as this client needs it: a connection, a request, the head of the answer, and how long each took.
 
+use crate::limits::LIMITS;
 use crate::plan::RpmPlan;
 use nix::errno::Errno;
 use quell_sys::SysError;
@@ -16,51 +17,19 @@ use quell_wire::auth::Secret;
 use quell_wire::text::printable;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Longest that a connection and its answer may take.
-pub const PATIENCE_NS: u64 = 20_000_000_000;
-
-/// How far a server came that does not answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spoke {
-    /// It agreed on HTTP/2 and said nothing in it.
-    Nothing,
-    /// It spoke HTTP/2.
-    Http2,
-}
-
-impl Spoke {
-    /// Of one of which so many bytes came through TLS. The first of them are its settings (RFC 9113, section 3.4), or h2 tells of an error.
-    pub fn of(bytes: u64) -> Self {
-        if bytes > 0 { Self::Http2 } else { Self::Nothing }
-    }
-}
-
-impl std::fmt::Display for Spoke {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Nothing => "agreed on HTTP/2 over TLS, said nothing in it",
-            Self::Http2 => "speaks HTTP/2",
-        })
-    }
-}
-
-/// Why there is no figure.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RpmError {
     #[error("no answer from {0} within 20 s")]
     NoAnswer(SocketAddr),
-    /// It ends connections before it answers.
     #[error(
         "{0} closed the connection before it answered: is it an HTTP server? Quell's is `quell serve --web`"
     )]
     Closed(SocketAddr),
-    /// It answers some requests, and closes the connection of another.
     #[error("{0} closed a connection before it answered there, though it answered on others")]
     ClosedOne(SocketAddr),
-    /// What it sends as a load comes to its end.
     #[error(
         "the download of {path} from {to} ended after {bytes} bytes: the draft wants 8 GB at least, and no end while it is measured"
     )]
@@ -70,76 +39,57 @@ pub enum RpmError {
         /// What came before the end.
         bytes: u64,
     },
-    /// It answers a load before that is there.
     #[error(
         "{to} answered the upload to {path} before it was over: it does not take one that goes on"
     )]
     Early { to: SocketAddr, path: String },
-    /// It does not take a load any more.
     #[error("{to} broke off the upload to {path} while it went on")]
     Broke { to: SocketAddr, path: String },
-    /// It answers, and with something else.
     #[error("{to} answers {status} to {path}{words}")]
     Refused { to: SocketAddr, status: u16, path: String, words: String },
     #[error("what {0} answers is no HTTP/1.1: {1}")]
     NotHttp(SocketAddr, String),
-    /// Its configuration is none.
     #[error("{0}")]
     NqConfig(#[from] BadConfig),
-    /// TLS does not come to be.
     #[error("no TLS with {to}: {why}{}", advice(why))]
     NoTls { to: SocketAddr, why: String },
-    /// Nobody can be believed.
     #[error("{0}")]
     Trust(#[from] TrustError),
-    /// It speaks TLS, and leaves before it answers.
-    #[error("{to} {spoke} and closed the connection before it answered")]
-    Left { to: SocketAddr, spoke: Spoke },
-    /// It speaks TLS, and does not answer.
-    #[error("{to} {spoke} and did not answer the request within 20 s")]
-    Mute { to: SocketAddr, spoke: Spoke },
-    /// It ends an HTTP/2 connection, and says why.
+    #[error("{0} speaks TLS and closed the connection before it answered")]
+    Left(SocketAddr),
+    #[error("{0} speaks TLS and did not answer the request within 20 s")]
+    Mute(SocketAddr),
     #[error("{to} ended the HTTP/2 connection (GOAWAY): {why}")]
     GoneAway { to: SocketAddr, why: String },
-    /// It will not have a request of HTTP/2, and says why.
     #[error("{to} broke off the request (RST_STREAM): {why}")]
     CalledOff { to: SocketAddr, why: String },
-    /// What it speaks over TLS is no HTTP/2.
     #[error("what {0} says over TLS is no HTTP/2: {1}")]
     NotHttp2(SocketAddr, String),
-    /// Some of its addresses are over TLS.
-    #[error("the server names addresses over http and over https: the draft wants one server")]
-    Mixed,
-    /// Its addresses are of several ports, over TLS.
     #[error(
-        "the server names several ports: over https the small download has to be had within the connection of the large one and of the upload"
+        "{named} names another server to be loaded, {other}: only the one that you name is; if you mean that one: quell flow --rpm {other}"
     )]
-    Ports,
-    #[error("the server names the host `{0}`, which has no address here")]
+    Other { named: String, other: String },
+    #[error("`{0}` is no name of a server")]
     Unknown(String),
     #[error("{0}")]
     Secret(#[from] PrefaceError),
     #[error("it was stopped before there was a figure")]
     Stopped,
-    /// The kernel refused something.
     #[error("{0}")]
     System(#[from] SysError),
 }
 
-/// Where load and probes go.
+/// The server that the user named, and what of it is asked for.
 #[derive(Debug, Clone)]
 pub struct HttpTarget {
-    /// Where probes go; see [`HttpTarget::at`].
     pub to: SocketAddr,
     pub large: Url,
     pub small: Url,
     pub upload: Url,
     pub secret: Option<Secret>,
-    /// Over TLS; none over plain HTTP.
     pub secured: Option<Secured>,
 }
 
-/// What TLS needs to know.
 #[derive(Debug, Clone)]
 pub struct Secured {
     pub config: Arc<ClientConfig>,
@@ -165,48 +115,29 @@ fn advice(why: &str) -> &'static str {
 }
 
 impl HttpTarget {
-    /// What a server's configuration says, seen from where it was asked.
-    pub fn of(plan: &RpmPlan, config: &NqConfig) -> Result<Self, RpmError> {
-        let small = &config.small;
-        if small.tls != config.large.tls || small.tls != config.upload.tls {
-            return Err(RpmError::Mixed);
-        }
-        if small.tls && (small.port != config.large.port || small.port != config.upload.port) {
-            return Err(RpmError::Ports);
-        }
-        let name = config.endpoint.as_deref().unwrap_or(&small.host);
-        let asked = Url::parse(&format!("http://{}", plan.authority));
-        let to = match name.parse::<IpAddr>() {
-            Ok(ip) => SocketAddr::new(ip, small.port),
-            // The host that was asked is where it was found, whatever a resolver says the second time.
-            Err(_) if asked.is_some_and(|asked| asked.host == name) => at_port(plan.to, small.port),
-            Err(_) => {
-                let unknown = || RpmError::Unknown(printable(name, 100));
-                let mut all = (name, small.port).to_socket_addrs().map_err(|_| unknown())?;
-                all.next().ok_or_else(unknown)?
-            }
-        };
-        Ok(Self {
-            to,
-            large: config.large.clone(),
-            small: small.clone(),
-            upload: config.upload.clone(),
-            secret: plan.secret.clone(),
-            secured: if small.tls { Some(Secured::of(plan, small)?) } else { None },
-        })
+    /// As the user named it, for its word of itself.
+    pub fn named(plan: &RpmPlan) -> Result<Self, RpmError> {
+        let scheme = if plan.tls { "https" } else { "http" };
+        let url = Url::parse(&format!("{scheme}://{}{}", plan.authority, nq::PATH))
+            .ok_or_else(|| RpmError::Unknown(printable(&plan.authority, 100)))?;
+        let secured = plan.tls.then(|| Secured::of(plan, &url)).transpose()?;
+        let (large, upload, secret) = (url.clone(), url.clone(), plan.secret.clone());
+        Ok(Self { to: plan.to, large, small: url, upload, secret, secured })
     }
-}
 
-impl HttpTarget {
-    /// Where this is to be had: all are of one host, each has its own port.
-    pub fn at(&self, url: &Url) -> SocketAddr {
-        at_port(self.to, url.port)
+    /// With what the server says of itself: a host that another names is not loaded, or anybody's word would turn a client against it.
+    pub fn with(self, config: NqConfig) -> Result<Self, RpmError> {
+        if config.small.server() != self.small.server() {
+            let shown = |url: &Url| {
+                let path = String::new();
+                printable(&Url { path, ..url.clone() }.to_string(), 100)
+            };
+            let (named, other) = (shown(&self.small), shown(&config.small));
+            return Err(RpmError::Other { named, other });
+        }
+        let NqConfig { large, small, upload } = config;
+        Ok(Self { large, small, upload, ..self })
     }
-}
-
-fn at_port(mut to: SocketAddr, port: u16) -> SocketAddr {
-    to.set_port(port);
-    to
 }
 
 /// A connection that stands; what its handshake took.
@@ -217,7 +148,7 @@ pub fn connect(
 ) -> Result<(TcpSocket, f64), RpmError> {
     let stream = TcpSocket::new(to.is_ipv6(), &StreamOptions::default())?;
     let began = monotonic_ns();
-    let deadline = began.saturating_add(PATIENCE_NS);
+    let deadline = began.saturating_add(LIMITS.patience_ns);
     match stream.connect(to, deadline, stop)? {
         Connected::Yes => {}
         Connected::NoAnswer => return Err(RpmError::NoAnswer(to)),
@@ -231,7 +162,7 @@ pub fn connect(
 }
 
 pub fn say(stream: &TcpSocket, to: SocketAddr, text: &str, stop: &Bell) -> Result<(), RpmError> {
-    let deadline = monotonic_ns().saturating_add(PATIENCE_NS);
+    let deadline = monotonic_ns().saturating_add(LIMITS.patience_ns);
     Exchange::new(stream, Some(deadline), stop)?.write(text.as_bytes()).map_err(|error| match error
     {
         ExchangeError::Closed => RpmError::Closed(to),
@@ -248,7 +179,7 @@ pub fn answer(
     stop: &Bell,
 ) -> Result<(head::ResponseHead, Vec<u8>), RpmError> {
     let mut alarm = Alarm::new()?;
-    alarm.set(Some(monotonic_ns().saturating_add(PATIENCE_NS)))?;
+    alarm.set(Some(monotonic_ns().saturating_add(LIMITS.patience_ns)))?;
     let mut bytes = Vec::new();
     loop {
         match head::answer(&bytes) {
@@ -291,7 +222,7 @@ fn more(
     }
 }
 
-pub fn body(
+fn body(
     stream: &TcpSocket,
     to: SocketAddr,
     answer: &head::ResponseHead,
@@ -299,7 +230,7 @@ pub fn body(
     stop: &Bell,
 ) -> Result<Vec<u8>, RpmError> {
     let mut alarm = Alarm::new()?;
-    alarm.set(Some(monotonic_ns().saturating_add(PATIENCE_NS)))?;
+    alarm.set(Some(monotonic_ns().saturating_add(LIMITS.patience_ns)))?;
     let length = match answer.body {
         Some(Body::Bytes(length)) => usize::try_from(length).unwrap_or(usize::MAX),
         _ => usize::MAX,
@@ -331,10 +262,19 @@ pub fn get(url: &Url, keeps: bool) -> String {
     )
 }
 
+/// A request and its whole answer: status and body.
+pub fn fetch(
+    stream: &TcpSocket,
+    to: SocketAddr,
+    request: &str,
+    stop: &Bell,
+) -> Result<(u16, Vec<u8>), RpmError> {
+    say(stream, to, request, stop)?;
+    let (said, bytes) = answer(stream, to, stop)?;
+    Ok((said.status, body(stream, to, &said, bytes, stop)?))
+}
+
 /// Posts a small thing to a path of a `quell serve --web`; errors when it does not take it.
-///
-/// # Errors
-/// When there is no such server, or it refuses.
 pub fn post(
     to: SocketAddr,
     secret: Option<&Secret>,
@@ -348,12 +288,9 @@ pub fn post(
          Connection: close\r\n\r\n{json}",
         json.len()
     );
-    say(&stream, to, &request, stop)?;
-    let (said, bytes) = answer(&stream, to, stop)?;
-    let bytes = body(&stream, to, &said, bytes, stop)?;
-    match said.status {
-        200 => Ok(()),
-        status => Err(refused(to, status, path, &bytes)),
+    match fetch(&stream, to, &request, stop)? {
+        (200, _) => Ok(()),
+        (status, bytes) => Err(refused(to, status, path, &bytes)),
     }
 }
 

@@ -8,6 +8,7 @@
 //!   down, up                                 what all connections of a direction carried together
 //! ```
 
+use crate::limits::LIMITS;
 use crate::{LoadDirection, ProbeKind, ProbeReturn, RpmPlan, RpmReport};
 use quell_model::{EchoSample, EchoStatus, Event, Fact, FlowSample, Side, Subject, Told, When};
 use quell_store::{About, End, Keep, Origin, StoreError};
@@ -15,10 +16,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Bytes of what a probe asks for.
-const SMALL: u32 = 1;
-
-/// Writes the run under `base`; its folder.
 pub fn save(
     base: &Path,
     plan: &RpmPlan,
@@ -69,7 +66,7 @@ fn streams(probes: &[ProbeReturn]) -> BTreeMap<String, Vec<EchoSample>> {
     for probe in sorted {
         let stream = streams.entry(stream(probe)).or_default();
         let t_ns = i64::try_from(probe.t_ns).unwrap_or(i64::MAX);
-        let mut sample = EchoSample::new(t_ns, stream.len() as u64, SMALL, EchoStatus::Ok);
+        let mut sample = EchoSample::new(t_ns, stream.len() as u64, LIMITS.small, EchoStatus::Ok);
         sample.rtt_ns = Some((probe.ms * 1e6) as u64);
         stream.push(sample);
     }

@@ -19,6 +19,7 @@ mod broken;
 mod direction;
 mod http;
 mod kept;
+mod limits;
 mod plan;
 mod secure;
 mod trail;
@@ -29,6 +30,7 @@ pub use kept::save;
 pub use plan::{LoadDirection, RpmPlan};
 pub use trail::{Carried, ProbeKind, ProbeReturn, Trail};
 
+use crate::limits::LIMITS;
 use ask::ForeignProbe;
 use quell_grade::{Assessment, LoadedDelay};
 use quell_sys::clock::monotonic_ns;
@@ -38,8 +40,6 @@ use serde::Serialize;
 use std::net::SocketAddr;
 use std::path::Path;
 
-const IDLE: usize = 10;
-
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RpmReport {
     /// Milliseconds of a connection's handshake on an idle line, the median of ten.
@@ -48,11 +48,8 @@ pub struct RpmReport {
     pub idle_tls_ms: Option<f64>,
     /// Of a request on a new connection.
     pub idle_http_ms: f64,
-    /// While the server sends.
     pub down: Option<Figures>,
-    /// While this end sends.
     pub up: Option<Figures>,
-    /// What was seen, and when.
     #[serde(skip)]
     pub trail: Trail,
 }
@@ -73,7 +70,6 @@ impl RpmReport {
     }
 }
 
-/// A report as JSON.
 #[derive(Debug, Serialize)]
 pub struct RpmDocument<'a> {
     server: &'a str,
@@ -123,7 +119,6 @@ impl RpmReport {
         self.grade().map(|grade| grade.said()).into_iter().chain(minute).collect()
     }
 
-    /// Of this plan, kept there.
     pub fn document<'a>(&'a self, plan: &'a RpmPlan, run: Option<&'a Path>) -> RpmDocument<'a> {
         RpmDocument {
             server: &plan.authority,
@@ -140,19 +135,15 @@ impl RpmReport {
 }
 
 /// Measures; `tell` hears after each interval.
-///
-/// # Errors
-/// When the server can't be reached, is none of the draft's, or breaks off before a direction has a figure.
 pub fn measure(
     plan: &RpmPlan,
     stop: &Bell,
     tell: &mut dyn FnMut(LoadDirection, &Figures),
 ) -> Result<RpmReport, RpmError> {
-    let config = ask::config(plan, stop)?;
-    let at = http::HttpTarget::of(plan, &config)?;
+    let at = ask::target(plan, stop)?;
     let mut trail = Trail::begin();
-    let mut idle: Vec<ForeignProbe> = Vec::with_capacity(IDLE);
-    for _ in 0..IDLE {
+    let mut idle: Vec<ForeignProbe> = Vec::with_capacity(LIMITS.idle);
+    for _ in 0..LIMITS.idle {
         let began_ns = monotonic_ns();
         let probe = ask::probe(&at, stop)?.answered()?;
         trail.foreign(None, began_ns, &probe);

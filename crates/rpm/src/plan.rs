@@ -9,7 +9,6 @@ use std::net::SocketAddr;
 pub struct RpmPlan {
     pub to: SocketAddr,
     pub authority: String,
-    /// Whether it is asked over TLS.
     pub tls: bool,
     pub trust: Trust,
     /// What its owner shares with us.

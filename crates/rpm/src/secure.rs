@@ -6,7 +6,8 @@
 //! ```
 
 use crate::broken::broken;
-use crate::http::{self, HttpTarget, RpmError, Secured, Spoke};
+use crate::http::{self, HttpTarget, RpmError, Secured};
+use crate::limits::LIMITS;
 use crate::plan::LoadDirection;
 use bytes::Bytes;
 use h2::client::{Connection, ResponseFuture, SendRequest};
@@ -28,12 +29,6 @@ use std::rc::Rc;
 use std::sync::OnceLock;
 use std::task::{Context, Poll};
 
-/// What a server may send before it hears that it arrived: the longest way at the highest rate.
-const WINDOW: u32 = 16 << 20;
-/// Most probes within one connection at once.
-const MOST_WITHIN: usize = 32;
-
-/// A connection that speaks HTTP/2.
 pub struct Http2Session {
     to: SocketAddr,
     drive: Drive,
@@ -63,7 +58,7 @@ pub fn begin(
     set(tcp.as_fd(), IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY")?;
     let failed = |why: &dyn ToString| RpmError::NoTls { to, why: why.to_string() };
     let began = monotonic_ns();
-    let deadline = began.saturating_add(http::PATIENCE_NS);
+    let deadline = began.saturating_add(LIMITS.patience_ns);
     let mut socket = TlsSocket::client(tcp, &secured.config, secured.name.clone())
         .map_err(|error| failed(&error))?;
     let line = Rc::clone(socket.line());
@@ -80,18 +75,16 @@ pub fn begin(
     }
     let mut builder = h2::client::Builder::new();
     builder
-        .initial_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW)
+        .initial_window_size(LIMITS.window)
+        .initial_connection_window_size(LIMITS.window)
         .max_send_buffer_size(2 * RECORD)
         .enable_push(false);
     let (requests, connection) = {
         let mut begun = pin!(builder.handshake::<_, Bytes>(socket));
         drive
             .run(&[stop], |context| match begun.as_mut().poll(context) {
-                Poll::Ready(done) => {
-                    DriveStep::Done(done.map_err(|error| broken(to, spoke(&line), &error)))
-                }
-                Poll::Pending => until(deadline, || RpmError::Mute { to, spoke: spoke(&line) }),
+                Poll::Ready(done) => DriveStep::Done(done.map_err(|error| broken(to, &error))),
+                Poll::Pending => until(deadline, || RpmError::Mute(to)),
             })
             .map_err(halted)??
     };
@@ -104,11 +97,6 @@ fn until<T>(deadline: u64, late: impl Fn() -> RpmError) -> DriveStep<Result<T, R
         true => DriveStep::Until(deadline),
         false => DriveStep::Done(Err(late())),
     }
-}
-
-/// How far the other end came.
-fn spoke(line: &Beneath) -> Spoke {
-    Spoke::of(line.read())
 }
 
 fn halted(halt: Halt) -> RpmError {
@@ -190,14 +178,14 @@ impl Http2Session {
     /// A request and its whole answer: status, body, milliseconds.
     pub fn get(&mut self, url: &Url, stop: &Bell) -> Result<(u16, Vec<u8>, f64), RpmError> {
         let to = self.to;
-        let deadline = monotonic_ns().saturating_add(http::PATIENCE_NS);
+        let deadline = monotonic_ns().saturating_add(LIMITS.patience_ns);
         let (answer, _) = self
             .requests
             .send_request(request(Method::GET, url)?, true)
-            .map_err(|error| broken(to, spoke(&self.line), &error))?;
+            .map_err(|error| broken(to, &error))?;
         let mut asked = PendingRequest::new(answer);
-        let (connection, line) = (&mut self.connection, &self.line);
-        let failed = |error: h2::Error| broken(to, spoke(line), &error);
+        let connection = &mut self.connection;
+        let failed = |error: h2::Error| broken(to, &error);
         let took_ms = self
             .drive
             .run(&[stop], |context| {
@@ -205,22 +193,18 @@ impl Http2Session {
                 match (asked.poll(context), over) {
                     (Poll::Ready(done), _) => DriveStep::Done(done.map_err(failed)),
                     (_, Poll::Ready(Err(error))) => DriveStep::Done(Err(failed(error))),
-                    (_, Poll::Ready(Ok(()))) => {
-                        DriveStep::Done(Err(RpmError::Left { to, spoke: spoke(line) }))
-                    }
-                    _ => until(deadline, || RpmError::Mute { to, spoke: spoke(line) }),
+                    (_, Poll::Ready(Ok(()))) => DriveStep::Done(Err(RpmError::Left(to))),
+                    _ => until(deadline, || RpmError::Mute(to)),
                 }
             })
             .map_err(halted)??;
         Ok((asked.status, asked.words, took_ms))
     }
 
-    /// A second handle on its connection.
     pub fn second(&self) -> Result<TcpSocket, RpmError> {
         Ok(second(&self.line.tcp)?)
     }
 
-    /// Begins to make load.
     pub fn bulk(mut self, way: LoadDirection, at: &HttpTarget) -> Result<Bulk, RpmError> {
         let to = self.to;
         let (method, url) = match way {
@@ -230,10 +214,14 @@ impl Http2Session {
         let (answer, stream) = self
             .requests
             .send_request(request(method, url)?, way == LoadDirection::Down)
-            .map_err(|error| broken(to, spoke(&self.line), &error))?;
+            .map_err(|error| broken(to, &error))?;
         let probe = request(Method::GET, &at.small)?;
-        Ok(Bulk {
-            session: self,
+        let Self { to, drive, line, connection, requests } = self;
+        let load = BulkLoad {
+            to,
+            line,
+            connection,
+            requests,
             path: url.path.clone(),
             bytes: 0,
             answer: Some(answer),
@@ -242,12 +230,22 @@ impl Http2Session {
             probe,
             asked: Vec::new(),
             to_ask: 0,
-        })
+        };
+        Ok(Bulk { drive, load })
     }
 }
 
+/// A connection that makes load, and what drives it.
 pub struct Bulk {
-    session: Http2Session,
+    drive: Drive,
+    load: BulkLoad,
+}
+
+struct BulkLoad {
+    to: SocketAddr,
+    line: Rc<Beneath>,
+    connection: Connection<TlsSocket, Bytes>,
+    requests: SendRequest<Bytes>,
     path: String,
     bytes: u64,
     answer: Option<ResponseFuture>,
@@ -258,7 +256,6 @@ pub struct Bulk {
     to_ask: usize,
 }
 
-/// What came of it meanwhile.
 pub enum ResponsePart {
     Begun,
     /// So many bytes of it came.
@@ -272,7 +269,8 @@ pub enum ResponsePart {
 impl Bulk {
     /// One more probe within it; not where many are under way.
     pub fn ask(&mut self, probes: usize) {
-        self.to_ask = (self.to_ask + probes).min(MOST_WITHIN.saturating_sub(self.asked.len()));
+        let load = &mut self.load;
+        load.to_ask = (load.to_ask + probes).min(LIMITS.within.saturating_sub(load.asked.len()));
     }
 
     /// Goes on until one of the bells rings: which.
@@ -281,96 +279,126 @@ impl Bulk {
         bells: &[&Bell],
         tell: &mut dyn FnMut(ResponsePart),
     ) -> Result<usize, RpmError> {
-        let Self { session, path, bytes, answer, down, up, probe, asked, to_ask } = self;
-        let to = session.to;
-        let Http2Session { connection, requests, line, drive, .. } = session;
-        let line = &*line;
-        let failed = |error: h2::Error| broken(to, spoke(line), &error);
-        let ended = drive.run(bells, |context| {
-            let mut step = || -> Result<u64, RpmError> {
-                if let Poll::Ready(over) = Pin::new(&mut *connection).poll(context) {
-                    let left = RpmError::Left { to, spoke: spoke(line) };
-                    return Err(over.map_or_else(failed, |()| left));
-                }
-                while *to_ask > 0 {
-                    match requests.poll_ready(context) {
-                        Poll::Ready(ready) => ready.map_err(failed)?,
-                        // It has as many under way as it may.
-                        Poll::Pending => break,
-                    }
-                    let (answer, _) = requests.send_request(probe.clone(), true).map_err(failed)?;
-                    asked.push(PendingRequest::new(answer));
-                    *to_ask -= 1;
-                }
-                let mut index = 0;
-                while let Some(one) = asked.get_mut(index) {
-                    match one.poll(context) {
-                        Poll::Pending => index += 1,
-                        Poll::Ready(took) => {
-                            let (took, one) = (took.map_err(failed)?, asked.swap_remove(index));
-                            if one.status != 200 || one.words.is_empty() {
-                                let path = probe.uri().path();
-                                return Err(http::refused(to, one.status, path, &one.words));
-                            }
-                            tell(ResponsePart::Probe(took));
-                        }
-                    }
-                }
-                if let Some(waits) = answer
-                    && let Poll::Ready(said) = Pin::new(waits).poll(context)
-                {
-                    let said = said.map_err(failed)?;
-                    *answer = None;
-                    if said.status() != 200 {
-                        return Err(http::refused(to, said.status().as_u16(), path, b""));
-                    }
-                    if up.is_some() {
-                        // It answers before the end: it will not have it.
-                        return Err(RpmError::Early { to, path: path.clone() });
-                    }
-                    *down = Some(said.into_body());
-                    tell(ResponsePart::Begun);
-                }
-                if let Some(stream) = down {
-                    while let Poll::Ready(came) = stream.poll_data(context) {
-                        let ended = || RpmError::Ended { to, path: path.clone(), bytes: *bytes };
-                        let came = came.ok_or_else(ended)?.map_err(failed)?.len();
-                        *bytes += came as u64;
-                        let _ = stream.flow_control().release_capacity(came);
-                        tell(ResponsePart::Bytes(came));
-                    }
-                }
-                let broke = || RpmError::Broke { to, path: path.clone() };
-                let mut until = u64::MAX;
-                if let Some(stream) = up {
-                    until = line.fit(monotonic_ns());
-                    // What was given before is still here: a probe would wait behind more.
-                    if !line.awaits_room() {
-                        let most = line.piece();
-                        stream.reserve_capacity(most);
-                        if let Poll::Ready(room) = stream.poll_capacity(context) {
-                            let room = room.ok_or_else(broke)?.map_err(failed)?;
-                            let piece = room.min(most);
-                            if piece > 0 {
-                                stream.send_data(data(piece), false).map_err(failed)?;
-                            }
-                        }
-                    }
-                    let (plain, made) = line.written();
-                    tell(ResponsePart::Written(plain, made));
-                }
-                Ok(until)
-            };
-            match step() {
-                Ok(until) => DriveStep::Until(until),
-                Err(error) => DriveStep::Done(error),
-            }
+        let Self { drive, load } = self;
+        let ended = drive.run(bells, |context| match load.step(context, tell) {
+            Ok(until) => DriveStep::Until(until),
+            Err(error) => DriveStep::Done(error),
         });
         match ended {
             Ok(error) => Err(error),
             Err(Halt::Rang(bell)) => Ok(bell),
             Err(Halt::System(error)) => Err(error.into()),
         }
+    }
+}
+
+impl BulkLoad {
+    /// Moves what can be moved; until when it waits at most.
+    fn step(
+        &mut self,
+        context: &mut Context<'_>,
+        tell: &mut dyn FnMut(ResponsePart),
+    ) -> Result<u64, RpmError> {
+        let to = self.to;
+        if let Poll::Ready(over) = Pin::new(&mut self.connection).poll(context) {
+            return Err(over.map_or_else(|error| broken(to, &error), |()| RpmError::Left(to)));
+        }
+        self.probes(context, tell)?;
+        self.head(context, tell)?;
+        if let Some(stream) = &mut self.down {
+            while let Poll::Ready(came) = stream.poll_data(context) {
+                let (path, bytes) = (&self.path, self.bytes);
+                let ended = || RpmError::Ended { to, path: path.clone(), bytes };
+                let came = came.ok_or_else(ended)?.map_err(|error| broken(to, &error))?.len();
+                self.bytes += came as u64;
+                let _ = stream.flow_control().release_capacity(came);
+                tell(ResponsePart::Bytes(came));
+            }
+        }
+        self.send(context, tell)
+    }
+
+    /// Puts requests into it, and hears their answers.
+    fn probes(
+        &mut self,
+        context: &mut Context<'_>,
+        tell: &mut dyn FnMut(ResponsePart),
+    ) -> Result<(), RpmError> {
+        let to = self.to;
+        let failed = |error: h2::Error| broken(to, &error);
+        while self.to_ask > 0 {
+            match self.requests.poll_ready(context) {
+                Poll::Ready(ready) => ready.map_err(failed)?,
+                // It has as many under way as it may.
+                Poll::Pending => break,
+            }
+            let probe = self.requests.send_request(self.probe.clone(), true);
+            self.asked.push(PendingRequest::new(probe.map_err(failed)?.0));
+            self.to_ask -= 1;
+        }
+        let mut index = 0;
+        while let Some(one) = self.asked.get_mut(index) {
+            match one.poll(context) {
+                Poll::Pending => index += 1,
+                Poll::Ready(took) => {
+                    let (took, one) = (took.map_err(failed)?, self.asked.swap_remove(index));
+                    if one.status != 200 || one.words.is_empty() {
+                        let path = self.probe.uri().path();
+                        return Err(http::refused(to, one.status, path, &one.words));
+                    }
+                    tell(ResponsePart::Probe(took));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Hears the answer's head.
+    fn head(
+        &mut self,
+        context: &mut Context<'_>,
+        tell: &mut dyn FnMut(ResponsePart),
+    ) -> Result<(), RpmError> {
+        let Some(waits) = &mut self.answer else { return Ok(()) };
+        let Poll::Ready(said) = Pin::new(waits).poll(context) else { return Ok(()) };
+        let said = said.map_err(|error| broken(self.to, &error))?;
+        self.answer = None;
+        if said.status() != 200 {
+            return Err(http::refused(self.to, said.status().as_u16(), &self.path, b""));
+        }
+        if self.up.is_some() {
+            // It answers before the end: it will not have it.
+            return Err(RpmError::Early { to: self.to, path: self.path.clone() });
+        }
+        self.down = Some(said.into_body());
+        tell(ResponsePart::Begun);
+        Ok(())
+    }
+
+    /// Sends a piece, where it sends and there is room; until when it waits at most.
+    fn send(
+        &mut self,
+        context: &mut Context<'_>,
+        tell: &mut dyn FnMut(ResponsePart),
+    ) -> Result<u64, RpmError> {
+        let Some(stream) = &mut self.up else { return Ok(u64::MAX) };
+        let until = self.line.fit(monotonic_ns());
+        // What was given before is still here: a probe would wait behind more.
+        if !self.line.awaits_room() {
+            let most = self.line.piece();
+            stream.reserve_capacity(most);
+            if let Poll::Ready(room) = stream.poll_capacity(context) {
+                let broke = || RpmError::Broke { to: self.to, path: self.path.clone() };
+                let failed = |error: h2::Error| broken(self.to, &error);
+                let piece = room.ok_or_else(broke)?.map_err(failed)?.min(most);
+                if piece > 0 {
+                    stream.send_data(data(piece), false).map_err(failed)?;
+                }
+            }
+        }
+        let (plain, made) = self.line.written();
+        tell(ResponsePart::Written(plain, made));
+        Ok(until)
     }
 }
 

@@ -22,7 +22,6 @@ pub struct ProbeReturn {
     pub asked: ProbeKind,
     /// When it was sent, in nanoseconds since the start.
     pub t_ns: u64,
-    /// Milliseconds until it was back.
     pub ms: f64,
 }
 
@@ -39,14 +38,12 @@ pub struct Carried {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trail {
     began_ns: u64,
-    /// Probes, as they came back.
     pub probes: Vec<ProbeReturn>,
     /// What was carried, interval after interval.
     pub carried: Vec<Carried>,
 }
 
 impl Trail {
-    /// Nothing yet, and times from now.
     pub fn begin() -> Self {
         Self::since(monotonic_ns())
     }
@@ -55,12 +52,10 @@ impl Trail {
         Self { began_ns, probes: Vec::new(), carried: Vec::new() }
     }
 
-    /// Nothing, with the same beginning.
     pub fn empty(&self) -> Self {
         Self::since(self.began_ns)
     }
 
-    /// What another saw comes behind it.
     pub fn append(&mut self, other: Self) {
         self.probes.extend(other.probes);
         self.carried.extend(other.carried);
@@ -84,7 +79,6 @@ impl Trail {
         self.probes.push(ProbeReturn { way, asked, t_ns: at_ns.saturating_sub(self.began_ns), ms });
     }
 
-    /// So much was carried until now.
     pub fn carried(&mut self, way: LoadDirection, bytes: u64) {
         let t_ns = monotonic_ns().saturating_sub(self.began_ns);
         self.carried.push(Carried { way, t_ns, bytes });

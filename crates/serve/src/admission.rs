@@ -13,6 +13,7 @@
 //! Where there is a secret, each connection proves it, streams too: a cookie travels in the clear, and whoever saw one gets nothing for it.
 
 use crate::ends;
+use crate::event::{ServeEvent, reason};
 use crate::hub::{Accepted, HalfOpen, Hub};
 use crate::limits::{Full, Throttle};
 use crate::session;
@@ -47,7 +48,6 @@ enum Wish {
     Ends,
 }
 
-/// Why a connection is not let in.
 #[derive(Debug, thiserror::Error)]
 enum Unwelcome {
     #[error("it said nothing that we know")]
@@ -62,7 +62,6 @@ enum Unwelcome {
     NoSecretHere,
     #[error("it does not know the secret")]
     Untrusted,
-    /// The same of a client that was told in iperf3's words.
     #[error("it did not prove that it knows the secret (iperf3 can't)")]
     Denied,
     #[error("it did not prove that it knows the secret")]
@@ -86,7 +85,6 @@ impl From<ExchangeError> for Unwelcome {
     }
 }
 
-/// Serves a connection to its end.
 pub fn open<'x, 'h: 'x>(
     (hub, web): (&Hub<'_>, Option<&Web<'h>>),
     guest: Accepted,
@@ -106,9 +104,8 @@ pub fn open<'x, 'h: 'x>(
     let unknown = Some(half_open).filter(|_| wish.is_err());
     match wish {
         Ok(Wish::Stream(waiting)) => {
-            if let Err(Opened::Tcp(_, stream)) =
-                waiting.add(Opened::Tcp(guest.number, guest.stream))
-            {
+            let opened = Opened::Tcp(guest.number, guest.stream);
+            if let Err(Opened::Tcp(_, stream)) = waiting.add(opened, None) {
                 hub.refuse(guest.peer, "its test has all its streams");
                 stream.abort();
             }
@@ -130,7 +127,6 @@ pub fn open<'x, 'h: 'x>(
     drop(unknown);
 }
 
-/// Closes a connection that is not let in.
 fn turn_away(hub: &Hub<'_>, has_page: bool, guest: Accepted, why: Unwelcome) {
     match why {
         Unwelcome::Stopped => guest.stream.abort(),
@@ -242,7 +238,8 @@ fn calls(hub: &Hub<'_>, guest: &Accepted) {
         Ok(_) => pass.lost().then(|| Full::SentAway.to_string()),
         Err(error) => Some(error.to_string()),
     };
-    hub.called(guest.peer, &pass, calls, why);
+    let (session, client, why) = (pass.number, guest.peer, why.as_ref().map(reason));
+    hub.tell_some(&ServeEvent::Called { session, client, calls, why });
     drop(pass);
     // Without an alarm the server of one test stays: its client's next connection matters more.
     let _ = hub.calls_ended(guest.peer.ip());

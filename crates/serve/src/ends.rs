@@ -9,6 +9,7 @@
 //!
 //! Nothing larger goes to an address than to the one that opened the connection, whose UDP sockets prove a token.
 
+use crate::event::{ServeEvent, reason};
 use crate::hub::{Accepted, Hub, Pass};
 use crate::limits::{Full, TEST, Throttle};
 use crate::waiting::{Opened, Streams};
@@ -21,11 +22,10 @@ use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::exchange::{Exchange, ExchangeError};
 use quell_sys::socket::{Inbox, Udp, errors, hops, option};
 use quell_sys::wait::{Alarm, came, ending, readable, wait};
-use quell_wire::ends::{self, Answer, Ask, LARGEST, LENGTH, MOST_ASKS};
+use quell_wire::ends::{self, Answer, Ask, LENGTH, MOST};
 use quell_wire::iperf3::{Cookie, HelloToken};
 use std::os::fd::AsFd;
 
-/// Why a conversation ended before its end.
 #[derive(Debug, thiserror::Error)]
 enum ConversationEnd {
     #[error("{0}")]
@@ -71,24 +71,23 @@ pub fn answer(hub: &Hub<'_>, guest: &Accepted) {
         }
         Err(why) => Some(why.to_string()),
     };
-    hub.told(guest.peer, &pass, why);
+    let (session, client, why) = (pass.number, guest.peer, why.as_ref().map(reason));
+    hub.tell_some(&ServeEvent::Told { session, client, why });
 }
 
 struct Conversation<'a> {
     hub: &'a Hub<'a>,
     guest: &'a Accepted,
     pass: &'a Pass<'a>,
-    /// Its part of the server's rate.
     throttle: Throttle<'a>,
     flows: Vec<Udp>,
-    /// When its time is up.
     end_ns: u64,
 }
 
 impl Conversation<'_> {
     fn run(&mut self) -> Result<(), ConversationEnd> {
         let mut exchange = Exchange::new(&self.guest.stream, None, self.hub.stop)?;
-        for _ in 0..MOST_ASKS {
+        for _ in 0..MOST.asks {
             let patience = self.hub.limits.handshake_ns;
             if monotonic_ns() >= self.end_ns {
                 return Err(ConversationEnd::TooLong);
@@ -168,7 +167,7 @@ impl Conversation<'_> {
         alarm.set(Some(self.soon(TEST.gather_ns)))?;
         let mut from = Vec::new();
         while self.flows.len() < count {
-            for opened in entry.waiting.take()? {
+            for opened in entry.waiting.take() {
                 if let Opened::Udp(socket) = opened {
                     from.extend(socket.peer());
                     self.flows.push(socket);
@@ -204,7 +203,7 @@ impl Conversation<'_> {
         option::observe(socket.as_fd(), ipv6)?;
         hops::trace(socket.as_fd(), ipv6)?;
         drop(errors::path_errors(socket.as_fd()));
-        let payload = [0; LARGEST as usize];
+        let payload = [0; MOST.datagram as usize];
         for size in sizes {
             self.pay(*size as usize)?;
             // What is too large for the own device, or was told to be for another, stands in the queue of errors.
@@ -225,14 +224,14 @@ impl Conversation<'_> {
     /// Sizes of what comes over the first flow for so long.
     fn hear(&self, wait_ms: u32) -> Result<Vec<u32>, ConversationEnd> {
         let Some(socket) = self.flows.first() else { return Ok(Vec::new()) };
-        let mut inbox = Inbox::new(8, LARGEST as usize);
+        let mut inbox = Inbox::new(8, MOST.datagram as usize);
         let mut sizes = Vec::new();
         self.wait_on(socket, wait_ms, |socket| {
             // Who floods it does not keep it from looking at the time.
-            for _ in 0..4 * ends::MOST_DATAGRAMS {
+            for _ in 0..4 * ends::MOST.datagrams {
                 let Ok(1..) = inbox.receive(socket.as_fd()) else { break };
                 sizes.extend(inbox.iter().map(|(arrival, _)| arrival.size as u32));
-                sizes.truncate(4 * ends::MOST_DATAGRAMS);
+                sizes.truncate(4 * ends::MOST.datagrams);
             }
         })?;
         Ok(sizes)

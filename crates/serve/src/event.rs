@@ -1,5 +1,6 @@
 //! What the server tells while it runs: an event a line, for people and as JSON.
 
+use crate::limits::SERVER;
 use quell_units::fmt;
 use quell_web::sent::SentResult;
 use quell_wire::text::printable;
@@ -13,7 +14,6 @@ pub enum ServeEvent {
     Started {
         /// Where: TCP and UDP.
         address: SocketAddr,
-        /// Whether clients must know a secret.
         secret: bool,
         /// The user that it runs as now, where it gave up root's rights.
         user: Option<String>,
@@ -30,13 +30,10 @@ pub enum ServeEvent {
     Ended {
         session: u64,
         client: SocketAddr,
-        /// How it ended; none where it ended as it should.
         why: Option<String>,
-        /// What went over the network until then.
         #[serde(flatten)]
         result: TestResult,
     },
-    /// What a browser measured, as its page told.
     Measured {
         session: u64,
         client: SocketAddr,
@@ -47,38 +44,35 @@ pub enum ServeEvent {
         session: u64,
         client: SocketAddr,
         calls: u64,
-        /// How it ended; none where it ended as it should.
         why: Option<String>,
     },
     /// Somebody was told how this end sees the path.
     Told {
         session: u64,
         client: SocketAddr,
-        /// How it ended; none where it ended as it should.
         why: Option<String>,
     },
-    /// Somebody was turned away.
-    Refused { client: SocketAddr, why: String },
+    Refused {
+        client: SocketAddr,
+        why: String,
+    },
     /// More happened meanwhile than there is use in telling of.
     Silenced {
         refused: u64,
-        /// How many tests and connections of calls there were.
         sessions: u64,
     },
     /// Whoever reads this log was too slow: events are missing here.
-    Missing { events: u64 },
-    /// It listens no more.
+    Missing {
+        events: u64,
+    },
     Stopped {
-        /// Tests and connections of calls since the start.
         sessions: u64,
-        /// Datagrams that were reflected since the start.
         reflected: u64,
     },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Test {
-    /// `tcp` or `udp`.
     pub protocol: &'static str,
     /// `up` (the client sends), `down` or `both`.
     pub direction: &'static str,
@@ -95,9 +89,7 @@ pub struct TestResult {
     pub seconds: f64,
     pub received_bytes: u64,
     pub sent_bytes: u64,
-    /// Received bits a second.
     pub received_bits_per_second: f64,
-    /// Sent bits a second.
     pub sent_bits_per_second: f64,
     /// Segments that this end sent again, where it sent over TCP.
     pub retransmits: Option<u64>,
@@ -108,12 +100,9 @@ pub struct TestResult {
     pub jitter_ms: Option<f64>,
 }
 
-/// Most characters of a reason: it may hold what a client said.
-const LONGEST_REASON: usize = 300;
-
 /// A reason as it may stand in a log: on one line, without what steers a terminal, and not endless.
 pub fn reason(why: &impl ToString) -> String {
-    printable(&why.to_string(), LONGEST_REASON)
+    printable(&why.to_string(), SERVER.reason)
 }
 
 /// Holds back events beyond what a person can use, so that a flood of strangers fills no disk: twenty refusals and a hundred sessions at once, and
@@ -122,7 +111,6 @@ pub fn reason(why: &impl ToString) -> String {
 pub struct Quiet {
     refused: Allowance,
     sessions: Allowance,
-    /// Of what was held back, a line a second.
     held: Allowance,
 }
 
@@ -152,7 +140,6 @@ impl Allowance {
 }
 
 impl Quiet {
-    /// Nothing told yet.
     pub fn new(now_ns: u64) -> Self {
         Self {
             refused: Allowance::new(now_ns, 20, 1),
@@ -171,12 +158,15 @@ impl Quiet {
         (may, if may && holds && self.held.ask(now_ns) { self.rest() } else { None })
     }
 
-    /// What was held back and not told of yet.
     pub fn rest(&mut self) -> Option<ServeEvent> {
         let refused = std::mem::take(&mut self.refused.held);
         let sessions = std::mem::take(&mut self.sessions.held);
         (refused + sessions > 0).then_some(ServeEvent::Silenced { refused, sessions })
     }
+}
+
+fn behind(why: &Option<String>) -> String {
+    why.as_ref().map_or_else(String::new, |why| format!("; {why}"))
 }
 
 impl Display for ServeEvent {
@@ -214,11 +204,7 @@ impl Display for ServeEvent {
                 }
             }
             Self::Ended { session, client, why, result } => {
-                write!(f, "#{session} {client}: {result}")?;
-                match why {
-                    Some(why) => write!(f, "; {why}"),
-                    None => Ok(()),
-                }
+                write!(f, "#{session} {client}: {result}{}", behind(why))
             }
             Self::Measured { session, client, result } => {
                 let SentResult { up_mbit, down_mbit, idle_ms, loaded_ms, what, .. } = result;
@@ -236,18 +222,10 @@ impl Display for ServeEvent {
                 )
             }
             Self::Called { session, client, calls, why } => {
-                write!(f, "#{session} {client}: {calls} calls answered")?;
-                match why {
-                    Some(why) => write!(f, "; {why}"),
-                    None => Ok(()),
-                }
+                write!(f, "#{session} {client}: {calls} calls answered{}", behind(why))
             }
             Self::Told { session, client, why } => {
-                write!(f, "#{session} {client}: asked how this end sees the path")?;
-                match why {
-                    Some(why) => write!(f, "; {why}"),
-                    None => Ok(()),
-                }
+                write!(f, "#{session} {client}: asked how this end sees the path{}", behind(why))
             }
             Self::Refused { client, why } => write!(f, "refused {client}: {why}"),
             Self::Silenced { refused, sessions: 0 } => {
@@ -349,7 +327,7 @@ mod tests {
     #[test]
     fn a_client_can_not_forge_a_line_of_the_log() {
         assert_eq!(reason(&"x\n#9 forged\u{1b}[2J"), "x\\x0a#9 forged\\x1b[2J");
-        assert_eq!(reason(&"x".repeat(5000)).chars().count(), LONGEST_REASON + 1);
+        assert_eq!(reason(&"x".repeat(5000)).chars().count(), SERVER.reason + 1);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What the parts of a server share: who is connected, which tests wait for their streams, what is told.
 
-use crate::event::{Quiet, ServeEvent, Test, reason};
+use crate::event::{Quiet, ServeEvent, reason};
 use crate::home;
-use crate::limits::{Clients, Full, Limits, Rates, Throttle, client, lock};
+use crate::limits::{Clients, Full, Limits, Rates, SERVER, Throttle, client, lock};
 use crate::waiting::{Stranger, Streams, Waiting};
 use nix::errno::Errno;
 use quell_load::bulk::Gate;
@@ -12,7 +12,6 @@ use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::option::set;
 use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::{Alarm, Bell, came, ending, readable, wait};
-use quell_web::sent::SentResult;
 use quell_wire::auth::Secret;
 use quell_wire::iperf3::{Cookie, HelloToken};
 use std::collections::HashMap;
@@ -22,13 +21,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// After so long without another connection of calls the client is through, where the server ends after the first test.
-const LULL_NS: u64 = 1_000_000_000;
-/// How often it looks then whether those that are under way are idle.
-const LOOK_NS: u64 = 100_000_000;
-/// Streams at once that receive whole trains of datagrams. Each has a megabyte of room for them, the others 1 KiB for heads.
-const TRAINS: usize = 16;
-
 /// Takes events, on the thread where they happen.
 pub type Tell<'a> = &'a (dyn Fn(&ServeEvent) + Sync);
 
@@ -37,7 +29,6 @@ pub struct Accepted {
     pub peer: SocketAddr,
     /// How many came before it.
     pub number: u64,
-    /// When, by the monotonic clock.
     pub came_ns: u64,
 }
 
@@ -66,13 +57,10 @@ impl Handle {
 
 pub struct Hub<'a> {
     pub limits: Limits,
-    /// What clients must know.
     pub secret: Option<Secret>,
     /// The networks whose hosts are served; all hosts where there are none.
     home: Option<Mutex<Vec<Prefix>>>,
-    /// Rings when the server ends.
     pub stop: &'a Bell,
-    /// What may be sent and taken.
     pub rates: Mutex<Rates>,
     tell: Tell<'a>,
     clients: Mutex<Clients<Handle>>,
@@ -80,11 +68,7 @@ pub struct Hub<'a> {
     half_open: AtomicUsize,
     quiet: Mutex<Quiet>,
     waiting: Mutex<HashMap<Cookie, Arc<Waiting>>>,
-    /// Addresses that a test of is being given its UDP streams.
-    turns: Mutex<Vec<IpAddr>>,
-    turned: Condvar,
     sessions: AtomicU64,
-    /// Whether it ends after the first session.
     one_off: bool,
     /// The first one is over: nothing new is taken.
     over: AtomicBool,
@@ -114,18 +98,15 @@ impl<'a> Hub<'a> {
             half_open: AtomicUsize::new(0),
             quiet: Mutex::new(Quiet::new(monotonic_ns())),
             waiting: Mutex::default(),
-            turns: Mutex::default(),
-            turned: Condvar::new(),
             sessions: AtomicU64::new(0),
             one_off,
             over: AtomicBool::new(false),
             left: Condvar::new(),
             caller: Mutex::default(),
-            trains: AtomicUsize::new(TRAINS),
+            trains: AtomicUsize::new(SERVER.trains),
         }
     }
 
-    /// Hosts of these networks are served, and no others.
     pub fn is_for(&mut self, networks: Vec<Prefix>) {
         self.home = Some(Mutex::new(networks));
     }
@@ -145,7 +126,7 @@ impl<'a> Hub<'a> {
     }
 
     /// Tells of an event, unless too much was told lately; whether it did.
-    fn tell_some(&self, event: &ServeEvent) -> bool {
+    pub fn tell_some(&self, event: &ServeEvent) -> bool {
         let (may, held) = lock(&self.quiet).ask(event, monotonic_ns());
         held.iter().for_each(|held| self.tell(held));
         if may {
@@ -154,12 +135,10 @@ impl<'a> Hub<'a> {
         may
     }
 
-    /// Tells that somebody was turned away.
     pub fn refuse(&self, client: SocketAddr, why: impl ToString) {
         self.tell_some(&ServeEvent::Refused { client, why: reason(&why) });
     }
 
-    /// Tells of what was held back.
     pub fn last_words(&self) {
         let held = lock(&self.quiet).rest();
         held.iter().for_each(|held| self.tell(held));
@@ -193,7 +172,7 @@ impl<'a> Hub<'a> {
             }
             clients.begin(&self.limits, ip, monotonic_ns(), handle)?
         };
-        self.send_away(&gone);
+        gone.iter().for_each(Handle::send_away);
         let number = self.sessions.fetch_add(1, Ordering::Relaxed) + 1;
         Ok(Pass { hub: self, place, number })
     }
@@ -205,45 +184,12 @@ impl<'a> Hub<'a> {
     /// Sends somebody away, for the system has no descriptor left; whether there was one.
     pub fn relieve(&self) -> bool {
         let gone = lock(&self.clients).relieve(monotonic_ns());
-        self.send_away(gone.as_slice());
+        gone.iter().for_each(Handle::send_away);
         gone.is_some()
     }
 
-    fn send_away(&self, gone: &[Handle]) {
-        if gone.is_empty() {
-            return;
-        }
-        gone.iter().for_each(Handle::send_away);
-        // Some may wait for a turn.
-        drop(lock(&self.turns));
-        self.turned.notify_all();
-    }
-
-    /// Sessions since the start.
     pub fn sessions(&self) -> u64 {
         self.sessions.load(Ordering::Relaxed)
-    }
-
-    /// Tells that a test runs; whether its end shall be told too.
-    pub fn began(&self, client: SocketAddr, pass: &Pass<'_>, test: Test) -> bool {
-        self.tell_some(&ServeEvent::Began { session: pass.number, client, test })
-    }
-
-    /// Tells that a connection of calls is over.
-    pub fn called(&self, client: SocketAddr, pass: &Pass<'_>, calls: u64, why: Option<String>) {
-        let why = why.as_ref().map(reason);
-        self.tell_some(&ServeEvent::Called { session: pass.number, client, calls, why });
-    }
-
-    /// Tells what a browser measured.
-    pub fn measured(&self, client: SocketAddr, session: u64, result: SentResult) {
-        self.tell_some(&ServeEvent::Measured { session, client, result });
-    }
-
-    /// Tells that somebody was told of the path.
-    pub fn told(&self, client: SocketAddr, pass: &Pass<'_>, why: Option<String>) {
-        let why = why.as_ref().map(reason);
-        self.tell_some(&ServeEvent::Told { session: pass.number, client, why });
     }
 
     /// With `one_off`: a connection of calls, of which some were answered, is about to end. Noted before its client can know, so that who was first
@@ -261,7 +207,7 @@ impl<'a> Hub<'a> {
             return Ok(());
         }
         let mut alarm = Alarm::new()?;
-        alarm.set(Some(monotonic_ns().saturating_add(LULL_NS)))?;
+        alarm.set(Some(monotonic_ns().saturating_add(SERVER.lull_ns)))?;
         wait(&mut [readable(self.stop), readable(&alarm)])?;
         if of_client() == 0 {
             self.completed();
@@ -280,7 +226,7 @@ impl<'a> Hub<'a> {
             return;
         }
         while clients.is_under_way(monotonic_ns()) && !self.stop.rings() {
-            let waited = self.left.wait_timeout(clients, Duration::from_nanos(LOOK_NS));
+            let waited = self.left.wait_timeout(clients, Duration::from_nanos(SERVER.look_ns));
             clients = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         self.stop.ring();
@@ -293,11 +239,8 @@ impl<'a> Hub<'a> {
         Some(Room { trains: &self.trains })
     }
 
-    /// Ends what threads are blocked in: connections that don't hear the bell, and waiting for a turn.
+    /// Ends what threads are blocked in: connections that don't hear the bell.
     pub fn abort_all(&self) {
-        // Under the lock, so that nobody is between looking at the bell and waiting.
-        drop(lock(&self.turns));
-        self.turned.notify_all();
         let clients = lock(&self.clients);
         self.left.notify_all();
         clients.handles().filter(|handle| !handle.hears).for_each(Handle::send_away);
@@ -336,7 +279,8 @@ impl<'a> Hub<'a> {
         }
     }
 
-    /// Enters a test that waits for so many streams, until the entry is dropped. None when another test has this cookie.
+    /// Enters a test that waits for so many streams, until the entry is dropped. None when another test has this cookie, or is being given its UDP
+    /// streams, as an iperf3 of the same address: a hello without a token does not say of which test it is.
     pub fn expect(
         &self,
         cookie: Cookie,
@@ -346,7 +290,8 @@ impl<'a> Hub<'a> {
     ) -> Result<Option<Entry<'_>>, SysError> {
         let waiting = Arc::new(Waiting::new(ip, streams, wanted)?);
         let mut all = lock(&self.waiting);
-        if all.contains_key(&cookie) {
+        let is_same = |w: &Arc<Waiting>| (w.ip, w.streams) == (ip, Streams::Udp(None));
+        if all.contains_key(&cookie) || streams == Streams::Udp(None) && all.values().any(is_same) {
             return Ok(None);
         }
         all.insert(cookie, Arc::clone(&waiting));
@@ -368,27 +313,11 @@ impl<'a> Hub<'a> {
         }
     }
 
-    /// The test that waits for a UDP stream from this address, whose hello has this token or none. There is at most one: see [`Hub::turn`].
+    /// The test that waits for a UDP stream from this address, whose hello has this token or none. There is at most one.
     pub fn waiting_at(&self, ip: IpAddr, token: Option<HelloToken>) -> Option<Arc<Waiting>> {
         let streams = Streams::Udp(token);
         let all = lock(&self.waiting);
         all.values().find(|w| w.ip == ip && w.streams == streams && w.wants()).cloned()
-    }
-
-    /// Waits until no other test of this address is being given its UDP streams, at most until `deadline_ns`. A hello without a token does not
-    /// say of which test it is, so that two at once could be taken for each other's.
-    pub fn turn(&self, ip: IpAddr, deadline_ns: u64, pass: &Pass<'_>) -> Option<Turn<'_>> {
-        let mut turns = lock(&self.turns);
-        while turns.contains(&ip) {
-            let left = deadline_ns.saturating_sub(monotonic_ns());
-            if left == 0 || self.stop.rings() || pass.lost() {
-                return None;
-            }
-            let waited = self.turned.wait_timeout(turns, Duration::from_nanos(left));
-            turns = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        turns.push(ip);
-        Some(Turn { turns: &self.turns, turned: &self.turned, ip })
     }
 }
 
@@ -404,7 +333,6 @@ pub struct HalfOpen<'a> {
 }
 
 impl HalfOpen<'_> {
-    /// Whether another got its place.
     pub fn lost(&self) -> bool {
         !lock(&self.hub.clients).has(self.number)
     }
@@ -420,12 +348,10 @@ impl Drop for HalfOpen<'_> {
 pub struct Pass<'a> {
     hub: &'a Hub<'a>,
     place: u64,
-    /// Its number since the start, from 1.
     pub number: u64,
 }
 
 impl Pass<'_> {
-    /// Whether another got its place.
     pub fn lost(&self) -> bool {
         !lock(&self.hub.clients).has(self.place)
     }
@@ -439,7 +365,7 @@ impl Pass<'_> {
     pub fn streams(&self, streams: usize) -> Result<(), Full> {
         let hub = self.hub;
         let gone = lock(&hub.clients).streams(&hub.limits, self.place, monotonic_ns(), streams);
-        hub.send_away(&gone?);
+        gone?.iter().for_each(Handle::send_away);
         Ok(())
     }
 
@@ -447,7 +373,7 @@ impl Pass<'_> {
     pub fn datagrams(&self, asked: Option<u64>) -> Result<Option<u64>, Full> {
         let (hub, now) = (self.hub, monotonic_ns());
         let (rate, gone) = lock(&hub.clients).datagrams(&hub.limits, self.place, now, asked)?;
-        hub.send_away(&gone);
+        gone.iter().for_each(Handle::send_away);
         Ok(rate)
     }
 }
@@ -459,7 +385,6 @@ impl Drop for Pass<'_> {
     }
 }
 
-/// Room for whole trains of datagrams.
 #[derive(Debug)]
 pub struct Room<'a> {
     trains: &'a AtomicUsize,
@@ -471,7 +396,6 @@ impl Drop for Room<'_> {
     }
 }
 
-/// A test that is entered as waiting.
 #[derive(Debug)]
 pub struct Entry<'a> {
     all: &'a Mutex<HashMap<Cookie, Arc<Waiting>>>,
@@ -485,31 +409,11 @@ impl Drop for Entry<'_> {
     }
 }
 
-/// An address' turn to be given UDP streams.
-#[derive(Debug)]
-pub struct Turn<'a> {
-    turns: &'a Mutex<Vec<IpAddr>>,
-    turned: &'a Condvar,
-    ip: IpAddr,
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        let mut turns = lock(self.turns);
-        if let Some(at) = turns.iter().position(|ip| *ip == self.ip) {
-            turns.swap_remove(at);
-        }
-        self.turned.notify_all();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::waiting::Opened;
-    use nix::errno::Errno;
     use quell_sys::socket::Udp;
-    use quell_sys::socket::stream::StreamOptions;
 
     const IP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
@@ -524,28 +428,12 @@ mod tests {
         assert!(hub.waiting_for(&cookie, IP).unwrap().is_none(), "it waits for no connections");
         let udp = || Opened::Udp(Udp::connected("127.0.0.1:9".parse().unwrap(), 0).unwrap());
         let waiting = hub.waiting_at(IP, None).unwrap();
-        assert!(waiting.take().is_ok_and(|new| new.is_empty()));
-        assert!(waiting.add(udp()).is_ok() && waiting.add(udp()).is_err());
+        assert!(waiting.take().is_empty());
+        assert!(waiting.add(udp(), None).is_ok() && waiting.add(udp(), None).is_err());
         assert!(hub.waiting_at(IP, None).is_none());
-        assert_eq!(entry.waiting.take().map(|new| new.len()), Ok(1));
+        assert_eq!(entry.waiting.take().len(), 1);
         drop(entry);
         assert!(hub.expect(cookie, IP, bare, 1).unwrap().is_some());
-    }
-
-    #[test]
-    fn what_can_not_be_opened_ends_the_waiting_where_it_is_surely_the_clients() {
-        let stop = Bell::new().unwrap();
-        let hub = Hub::new(Limits::default(), None, false, &stop, &|_| {});
-        let [bare, token] = [None, Some(HelloToken::new([1; 16]))].map(|token| {
-            let cookie = Cookie::from_random(&[u8::from(token.is_some()); 36]);
-            let entry = hub.expect(cookie, IP, Streams::Udp(token), 1).unwrap().unwrap();
-            entry.waiting.fail(SysError::new("listen on UDP", Errno::EINVAL));
-            entry
-        });
-        let why = |error: SysError| error.errno;
-        assert_eq!(token.waiting.take().map(drop).map_err(why), Err(Errno::EINVAL));
-        assert_eq!(bare.waiting.take().map(|new| new.len()).map_err(why), Ok(0));
-        assert_eq!(bare.waiting.failed().map(why), Some(Errno::EINVAL), "told when it is late");
     }
 
     #[test]
@@ -564,6 +452,8 @@ mod tests {
         // Of one address at once, and each its own.
         let second = expect(2, Streams::Udp(Some(theirs)));
         let third = expect(3, Streams::Udp(None));
+        let fourth = Cookie::from_random(&[4; 36]);
+        assert!(hub.expect(fourth, IP, Streams::Udp(None), 1).unwrap().is_none(), "one at a time");
         for (entry, token) in [(&first, Some(ours)), (&second, Some(theirs)), (&third, None)] {
             assert!(Arc::ptr_eq(&hub.waiting_at(IP, token).unwrap(), &entry.waiting));
         }
@@ -582,20 +472,5 @@ mod tests {
             assert_eq!((theirs(IP), theirs(other)), (Ok(true), of_other));
             assert!(hub.waiting_for(&Cookie::from_random(&[8; 36]), other).unwrap().is_none());
         }
-    }
-
-    #[test]
-    fn an_address_has_one_turn_at_a_time() {
-        let stop = Bell::new().unwrap();
-        let hub = Hub::new(Limits::default(), None, false, &stop, &|_| {});
-        let stream = TcpSocket::new(false, &StreamOptions::default()).unwrap();
-        let pass = hub.begin(IP, &stream, true).unwrap();
-        let turn = hub.turn(IP, 0, &pass).unwrap();
-        assert!(hub.turn(IP, monotonic_ns(), &pass).is_none());
-        std::thread::scope(|scope| {
-            let next = scope.spawn(|| hub.turn(IP, u64::MAX, &pass).is_some());
-            drop(turn);
-            assert!(next.join().unwrap());
-        });
     }
 }

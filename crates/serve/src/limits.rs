@@ -17,21 +17,35 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Who was idle for so long may lose its place.
-pub const IDLE_NS: u64 = 5_000_000_000;
-/// How far what goes may be ahead of a rate.
-pub const BURST_NS: u64 = 20_000_000;
-/// The same of what does not stand in line.
-const PROMPT_BURST_NS: u64 = 200_000_000;
-/// What does not stand in line has this part of the rate, as a divisor, and one client half of it.
-const PROMPT: u64 = 10;
 /// Datagrams that come can't be held back: all together have nine tenths of the rate at most.
 const DATAGRAMS: (u64, u64) = (9, 10);
-/// Most and least bytes in one piece, where anything is limited. Only a datagram may be larger.
-pub const PIECE: usize = 16 << 10;
-const LEAST_PIECE: usize = 512;
-/// So many clients' buckets are kept without a look at which are full again.
-const LEAST_MANY: usize = 256;
+
+/// How rates are held.
+pub struct RateLimits {
+    /// How far what goes may be ahead of a rate.
+    pub burst_ns: u64,
+    /// The same of what does not stand in line.
+    pub prompt_burst_ns: u64,
+    /// What does not stand in line has this part of the rate, as a divisor, and one client half of it.
+    pub prompt: u64,
+    /// Most and least bytes in one piece, where anything is limited. Only a datagram may be larger.
+    pub piece: usize,
+    pub least_piece: usize,
+    /// So many clients' buckets are kept without a look at which are full again.
+    pub many: usize,
+    /// Who was idle for so long may lose its place.
+    pub idle_ns: u64,
+}
+
+pub const PACE: RateLimits = RateLimits {
+    burst_ns: 20_000_000,
+    prompt_burst_ns: 200_000_000,
+    prompt: 10,
+    piece: 16 << 10,
+    least_piece: 512,
+    many: 256,
+    idle_ns: 5_000_000_000,
+};
 
 /// What clients may use. Rates are in bits a second of payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,6 +98,15 @@ impl Limits {
 /// What browsers and clients of the draft may use beside that.
 #[derive(Debug, Clone, Copy)]
 pub struct WebLimits {
+    /// So many at least are more than nothing to the allocator.
+    pub many: usize,
+    pub piece: usize,
+    pub payload: usize,
+    /// Most bytes in one call.
+    pub most_at_once: usize,
+    /// Bytes that wait in a socket unsent: enough to send on, too few to wait long (the draft's "end systems").
+    pub kernel_unsent: i32,
+    pub answer: usize,
     /// How long a connection may say nothing between two requests.
     pub idle_ns: u64,
     /// Most requests of one connection: a page pings ten times a second, for two minutes.
@@ -93,17 +116,8 @@ pub struct WebLimits {
     pub large: u64,
     /// Between two lines of a test.
     pub look_ns: u64,
-    /// Between two lines of one that waits.
-    pub wait_ns: u64,
-    /// Who moves nothing for so long gives its turn to those that wait: an idle line is measured in less.
-    pub still_ns: u64,
-    /// Longest that one waits for its turn.
-    pub patience_ns: u64,
     /// Longest time of a test, from when it has its place.
     pub longest_ns: u64,
-    /// Pages that may wait for their turn, and those of one client.
-    pub waiting: usize,
-    pub waiting_of_one: usize,
     /// Streams that a page's test may have at once.
     pub page_streams: usize,
     /// Those of a client of the draft, which goes up to sixteen each way.
@@ -128,17 +142,18 @@ pub struct WebLimits {
 }
 
 pub const WEB: WebLimits = WebLimits {
+    many: 16,
+    piece: 4096,
+    payload: 64 << 10,
+    most_at_once: 1 << 20,
+    kernel_unsent: 256 << 10,
+    answer: 64,
     idle_ns: 15_000_000_000,
     requests: 20_000,
     body: 4096,
     large: 8 << 30,
     look_ns: 200_000_000,
-    wait_ns: 1_000_000_000,
-    still_ns: 5_000_000_000,
-    patience_ns: 600_000_000_000,
     longest_ns: 120_000_000_000,
-    waiting: 256,
-    waiting_of_one: 2,
     page_streams: 8,
     draft_streams: 32,
     results: 64,
@@ -155,6 +170,8 @@ pub const WEB: WebLimits = WebLimits {
 /// What one test of `quell flow` or iperf3 may use, and how long its steps may take.
 #[derive(Debug, Clone, Copy)]
 pub struct TestLimits {
+    /// Largest payload of a datagram in bytes: 65535 without the headers of IPv4 and UDP.
+    pub datagram: u64,
     /// Largest block of a TCP stream in bytes (`MAX_BLOCKSIZE` of iperf3).
     pub block: u64,
     /// Longest start that does not count, in seconds (`MAX_OMIT_TIME` of iperf3 is 60; later versions allow more).
@@ -212,6 +229,7 @@ pub struct TestLimits {
 }
 
 pub const TEST: TestLimits = TestLimits {
+    datagram: 65_507,
     block: 1 << 20,
     omit_s: 600,
     grace_ns: 10_000_000_000,
@@ -239,6 +257,52 @@ pub const TEST: TestLimits = TestLimits {
     slowest_ns: 3_600_000_000_000,
     greetings: 8,
     gather_ns: 3_000_000_000,
+};
+
+/// What the server itself may use, and how long it waits.
+pub struct ServerLimits {
+    /// How long the server rests when the system has no descriptor for a new connection.
+    pub rest_ns: u64,
+    /// The same where somebody was sent away for it.
+    pub soon_ns: u64,
+    /// Connections that are let in before it is looked again whether the server is to end.
+    pub at_once: usize,
+    /// How often it is tried to find a port that is free for both TCP and UDP, where any will do.
+    pub ports: u32,
+    /// What the server itself opens, and one client with a test of a stream each way.
+    pub files_of_one: usize,
+    /// With so many descriptors nothing but unknown connections is limited for their sake.
+    pub enough_files: u64,
+    /// Most open descriptors: those of as many streams as the limits allow, and some.
+    pub most_files: u64,
+    /// After so long without another connection of calls the client is through, where the server ends after the first test.
+    pub lull_ns: u64,
+    /// How often it looks then whether those that are under way are idle.
+    pub look_ns: u64,
+    /// Streams at once that receive whole trains of datagrams. Each has a megabyte of room for them, the others 1 KiB for heads.
+    pub trains: usize,
+    /// Most characters of a reason: it may hold what a client said.
+    pub reason: usize,
+    pub log_lines: usize,
+    pub batch: usize,
+    pub datagram: usize,
+}
+
+pub const SERVER: ServerLimits = ServerLimits {
+    rest_ns: 100_000_000,
+    soon_ns: 2_000_000,
+    at_once: 64,
+    ports: 16,
+    files_of_one: 24,
+    enough_files: 1024,
+    most_files: 16_384,
+    lull_ns: 1_000_000_000,
+    look_ns: 100_000_000,
+    trains: 16,
+    reason: 300,
+    log_lines: 1000,
+    batch: 8,
+    datagram: 65_535,
 };
 
 /// Why one more may not.
@@ -291,14 +355,13 @@ struct ClientSession<H> {
     client: IpAddr,
     active_ns: u64,
     streams: u64,
-    /// Bits a second of datagrams that may come.
     datagrams: u64,
     handle: H,
 }
 
 impl<H> ClientSession<H> {
     fn is_idle(&self, now_ns: u64) -> bool {
-        now_ns.saturating_sub(self.active_ns) >= IDLE_NS
+        now_ns.saturating_sub(self.active_ns) >= PACE.idle_ns
     }
 }
 
@@ -410,7 +473,6 @@ impl<H> Clients<H> {
         self.sessions.values().any(|session| !session.is_idle(now_ns))
     }
 
-    /// Whether it is still here.
     pub fn has(&self, number: u64) -> bool {
         self.sessions.contains_key(&number) || self.half_open.contains_key(&number)
     }
@@ -470,9 +532,7 @@ impl<H> Clients<H> {
 /// A token bucket with a line before it.
 #[derive(Debug, Clone)]
 struct Bucket {
-    /// Bits a second.
     rate: u64,
-    /// How far it may be ahead.
     burst_ns: u64,
     paid_ns: u64,
     /// When the last piece in the line has its turn, and is over.
@@ -534,15 +594,17 @@ struct ClientBuckets {
 
 impl Rates {
     pub fn new(limits: &Limits) -> Self {
-        let prompt_of_one =
-            [limits.rate.map(|rate| rate / PROMPT / 2), limits.rate_of_one.map(|r| r / PROMPT)];
+        let prompt_of_one = [
+            limits.rate.map(|rate| rate / PACE.prompt / 2),
+            limits.rate_of_one.map(|r| r / PACE.prompt),
+        ];
         Self {
-            all: limits.rate.map(|rate| Bucket::new(rate, BURST_NS)),
+            all: limits.rate.map(|rate| Bucket::new(rate, PACE.burst_ns)),
             of_one: limits.rate_of_one,
-            prompt: limits.rate.map(|rate| Bucket::new(rate / PROMPT, PROMPT_BURST_NS)),
+            prompt: limits.rate.map(|rate| Bucket::new(rate / PACE.prompt, PACE.prompt_burst_ns)),
             prompt_of_one: prompt_of_one.into_iter().flatten().min(),
             clients: HashMap::new(),
-            many: LEAST_MANY,
+            many: PACE.many,
         }
     }
 
@@ -605,13 +667,13 @@ impl Rates {
                 bucket.as_ref().is_some_and(|bucket| bucket.paid_ns.max(bucket.line_ns) > now_ns)
             };
             self.clients.retain(|_, of| owes(&of.all) || owes(&of.prompt));
-            self.many = (2 * self.clients.len()).max(LEAST_MANY);
+            self.many = (2 * self.clients.len()).max(PACE.many);
         }
         let bucket = |rate: Option<u64>, burst_ns| rate.map(|rate| Bucket::new(rate, burst_ns));
         let (of_one, prompt) = (self.of_one, self.prompt_of_one);
         self.clients.entry(client).or_insert_with(|| ClientBuckets {
-            all: bucket(of_one, BURST_NS),
-            prompt: bucket(prompt, PROMPT_BURST_NS),
+            all: bucket(of_one, PACE.burst_ns),
+            prompt: bucket(prompt, PACE.prompt_burst_ns),
         })
     }
 }
@@ -635,9 +697,9 @@ impl<'a> Throttle<'a> {
             [rates.all.as_ref().map(|all| all.rate), rates.of_one].into_iter().flatten().min()
         };
         let piece = rate.map(|rate| {
-            let burst = u128::from(rate) * u128::from(BURST_NS) / 8_000_000_000;
-            let part = usize::try_from(burst / streams.max(1) as u128).unwrap_or(PIECE);
-            part.clamp(LEAST_PIECE, PIECE)
+            let burst = u128::from(rate) * u128::from(PACE.burst_ns) / 8_000_000_000;
+            let part = usize::try_from(burst / streams.max(1) as u128).unwrap_or(PACE.piece);
+            part.clamp(PACE.least_piece, PACE.piece)
         });
         Self { rates, ip, piece, turns: Mutex::default() }
     }
@@ -731,18 +793,22 @@ mod tests {
         }
         let full =
             |clients: &mut Clients<&str>, n, now| clients.begin(&limits, ip(n), now, "x").map(drop);
-        assert_eq!(full(&mut clients, 1, IDLE_NS - 1), Err(Full::SessionsOfOne));
-        assert_eq!(full(&mut clients, 4, IDLE_NS - 1), Err(Full::Sessions));
+        assert_eq!(full(&mut clients, 1, PACE.idle_ns - 1), Err(Full::SessionsOfOne));
+        assert_eq!(full(&mut clients, 4, PACE.idle_ns - 1), Err(Full::Sessions));
         for number in &numbers[..3] {
-            clients.active(*number, IDLE_NS).unwrap();
+            clients.active(*number, PACE.idle_ns).unwrap();
         }
-        assert_eq!(full(&mut clients, 1, IDLE_NS), Err(Full::SessionsOfOne), "both are at work");
-        let (_, gone) = clients.begin(&limits, ip(4), IDLE_NS, "e").unwrap();
+        assert_eq!(
+            full(&mut clients, 1, PACE.idle_ns),
+            Err(Full::SessionsOfOne),
+            "both are at work"
+        );
+        let (_, gone) = clients.begin(&limits, ip(4), PACE.idle_ns, "e").unwrap();
         assert_eq!(gone, ["d"]);
-        assert_eq!(clients.active(numbers[3], IDLE_NS), Err(Full::SentAway));
+        assert_eq!(clients.active(numbers[3], PACE.idle_ns), Err(Full::SentAway));
         assert!(!clients.has(numbers[3]) && clients.has(numbers[0]));
-        clients.active(numbers[1], IDLE_NS + 1).unwrap();
-        let (_, gone) = clients.begin(&limits, ip(1), 2 * IDLE_NS, "f").unwrap();
+        clients.active(numbers[1], PACE.idle_ns + 1).unwrap();
+        let (_, gone) = clients.begin(&limits, ip(1), 2 * PACE.idle_ns, "f").unwrap();
         assert_eq!(gone, ["a"], "of its own the one that is idle for the longest");
     }
 
@@ -759,7 +825,7 @@ mod tests {
         assert_eq!(streams(c, 0, 5), Err(Full::Streams));
         assert_eq!(streams(c, 0, 4), Ok(vec![]));
         assert_eq!(streams(c, 0, 3), Ok(vec![]), "instead of those that it had");
-        assert_eq!(streams(c, IDLE_NS, 8), Ok(vec![1]), "nobody goes beyond what is enough");
+        assert_eq!(streams(c, PACE.idle_ns, 8), Ok(vec![1]), "nobody goes beyond what is enough");
     }
 
     #[test]
@@ -775,7 +841,7 @@ mod tests {
         assert_eq!(ask(c, 0, Some(RATE / 2)), Err(Full::Rate), "a tenth is for those that wait");
         assert_eq!(ask(c, 0, None), Ok((Some(RATE / 10 * 4), vec![])));
         assert_eq!(ask(d, 0, None), Err(Full::Rate), "no trickle");
-        assert_eq!(ask(d, IDLE_NS, Some(RATE / 5)), Ok((Some(RATE / 5), vec![1])));
+        assert_eq!(ask(d, PACE.idle_ns, Some(RATE / 5)), Ok((Some(RATE / 5), vec![1])));
         let free = Limits::default();
         assert_eq!(clients.datagrams(&free, d, 0, None), Ok((None, vec![])));
     }
@@ -799,8 +865,9 @@ mod tests {
 
     #[test]
     fn all_together_hold_the_rate_use_it_and_share_it() {
-        let most = RATE * (S + BURST_NS) / 8 / S;
-        for (streams, piece) in [(1, 64), (1, PIECE), (8, PIECE), (8, 65_507), (128, 512)] {
+        let most = RATE * (S + PACE.burst_ns) / 8 / S;
+        for (streams, piece) in [(1, 64), (1, PACE.piece), (8, PACE.piece), (8, 65_507), (128, 512)]
+        {
             let rates = rates(Some(RATE), None);
             let throttles: Vec<_> = (0..streams).map(|n| Throttle::new(&rates, ip(n), 1)).collect();
             for second in [S, 2 * S] {
@@ -867,6 +934,6 @@ mod tests {
         for n in 0..10_000u32 {
             lock(&rates).charge(IpAddr::V4(n.into()), 1000, u64::from(n) * MS);
         }
-        assert!(lock(&rates).clients.len() <= LEAST_MANY);
+        assert!(lock(&rates).clients.len() <= PACE.many);
     }
 }

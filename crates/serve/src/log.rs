@@ -8,14 +8,12 @@
 //! A reader who does not read stops that thread, and nothing else: neither a session nor the server's end.
 
 use crate::ServeEvent;
-use crate::limits::lock;
+use crate::limits::{SERVER, lock};
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
-
-const WAITING: usize = 1000;
 
 #[derive(Debug)]
 pub struct Log {
@@ -36,7 +34,7 @@ impl Log {
         to: impl Write + Send + 'static,
         line: impl Fn(&ServeEvent) -> String + Send + 'static,
     ) -> std::io::Result<Self> {
-        let (lines, news) = sync_channel(WAITING);
+        let (lines, news) = sync_channel(SERVER.log_lines);
         let shared = Arc::new(LogState::default());
         let theirs = Arc::clone(&shared);
         // Nobody joins it: it may be blocked in its pipe when the process ends.
@@ -55,7 +53,6 @@ impl Log {
         }
     }
 
-    /// Waits until all is written, at most so long.
     pub fn finish(self, most: Duration) {
         let Self { lines, shared } = self;
         drop(lines);

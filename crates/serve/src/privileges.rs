@@ -6,13 +6,11 @@
 //!
 //! To be done before the process has threads: the kernel keeps these per thread (capabilities(7), credentials(7)).
 
+use crate::limits::SERVER;
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::unistd::{Gid, Uid, User, geteuid, setgroups, setresgid, setresuid};
 use quell_sys::SysError;
-
-/// Most open descriptors: those of as many streams as the limits allow, and some.
-const DESCRIPTORS: u64 = 16_384;
 
 /// The last capability that the kernel may know (`CAP_LAST_CAP` is 40 in Linux 6; asking for one beyond is refused harmlessly).
 const LAST_CAPABILITY: libc::c_ulong = 63;
@@ -24,29 +22,24 @@ pub struct Account {
     gid: u32,
 }
 
-/// Why rights can't be given up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PrivilegeError {
     #[error("there is no user `{0}` on this host: give another with --user")]
     NoUser(String),
-    /// Nobody else can be taken here, and who stays is root outside too.
     #[error(
         "this user namespace has no user `{0}` to become, and its root is the machine's. Start it outside of the \
          namespace, in one with more users (unshare --map-auto), or not as root"
     )]
     Root(String),
-    /// The kernel refused.
     #[error("{0}")]
     System(#[from] SysError),
 }
 
-/// Whether this process has root's rights.
 pub fn is_root() -> bool {
     geteuid().is_root()
 }
 
 impl Account {
-    /// The user of this name or number.
     pub fn find(name: &str) -> Result<Self, PrivilegeError> {
         let failed = |errno| SysError::new(format!("look up the user `{name}`"), errno);
         let user = match name.parse() {
@@ -138,12 +131,11 @@ pub fn harden() -> Result<(), PrivilegeError> {
     let failed = |errno| SysError::new("limit this process", errno);
     setrlimit(Resource::RLIMIT_CORE, 0, 0).map_err(failed)?;
     let (_, hard) = nix::sys::resource::getrlimit(Resource::RLIMIT_NOFILE).map_err(failed)?;
-    let most = hard.min(DESCRIPTORS);
+    let most = hard.min(SERVER.most_files);
     setrlimit(Resource::RLIMIT_NOFILE, most, most).map_err(failed)?;
     Ok(())
 }
 
-/// Whether the kernel did it.
 fn prctl(option: libc::c_int, value: libc::c_ulong) -> bool {
     // SAFETY: none of the options used here has an argument that points to memory.
     unsafe {

@@ -4,7 +4,7 @@ use crate::admission;
 use crate::event::ServeEvent;
 use crate::home;
 use crate::hub::{Accepted, Hub, Tell};
-use crate::limits::Limits;
+use crate::limits::{Limits, SERVER};
 use crate::privileges::{self, Account, PrivilegeError};
 use crate::udp;
 use crate::web::{Web, WebConfig, WebError};
@@ -20,43 +20,24 @@ use quell_wire::auth::Secret;
 use std::net::{SocketAddr, TcpListener};
 use std::thread::{Builder, scope};
 
-/// How long the server rests when the system has no descriptor for a new connection.
-const REST_NS: u64 = 100_000_000;
-/// The same where somebody was sent away for it.
-const SOON_NS: u64 = 2_000_000;
-
-/// Connections that are let in before it is looked again whether the server is to end.
-const AT_ONCE: usize = 64;
-
-/// How often it is tried to find a port that is free for both TCP and UDP, where any will do.
-const TRIES: u32 = 16;
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServeConfig {
-    /// Where it listens; port 0 for any.
     pub bind: SocketAddr,
-    /// What clients may use.
     pub limits: Limits,
-    /// What clients must know.
     pub secret: Option<Secret>,
-    /// It ends after the first test or connection of calls.
     pub one_off: bool,
-    /// It ends by itself after so many nanoseconds.
     pub time_ns: Option<u64>,
     /// Only hosts of the networks that this machine is in are served.
     pub home: bool,
-    /// Whether it has a page for browsers.
     pub web: Option<WebConfig>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServeError {
-    /// The kernel refused something.
     #[error("{0}")]
     System(#[from] SysError),
     #[error("{0}")]
     Web(#[from] WebError),
-    /// Rights can't be given up.
     #[error("{0}")]
     Privileges(#[from] PrivilegeError),
 }
@@ -83,7 +64,7 @@ impl Server {
             match SharedUdp::listening(local) {
                 Ok(udp) => return Ok(Self { tcp, udp, config, user: None, descriptors }),
                 // The port that TCP found may be taken for UDP: another one.
-                Err(_) if config.bind.port() == 0 && tries < TRIES => tries += 1,
+                Err(_) if config.bind.port() == 0 && tries < SERVER.ports => tries += 1,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -170,9 +151,9 @@ impl Server {
                 return Ok(());
             }
             // Those that wait are let in together: there may be more of them each time than one costs.
-            for _ in 0..AT_ONCE {
+            for _ in 0..SERVER.at_once {
                 if hub.is_crowded() {
-                    rest(hub, &mut alarm, end_ns, SOON_NS)?;
+                    rest(hub, &mut alarm, end_ns, SERVER.soon_ns)?;
                     break;
                 }
                 let (stream, peer) = match accept(&self.tcp) {
@@ -213,7 +194,7 @@ impl Server {
 /// Has somebody who does nothing with its descriptors give them back, and waits until that may have happened. Gives whether the server
 /// is to end.
 fn make_room(hub: &Hub<'_>, alarm: &mut Alarm, end_ns: Option<u64>) -> Result<bool, SysError> {
-    let rest_ns = if hub.relieve() { SOON_NS } else { REST_NS };
+    let rest_ns = if hub.relieve() { SERVER.soon_ns } else { SERVER.rest_ns };
     rest(hub, alarm, end_ns, rest_ns)
 }
 
@@ -240,21 +221,18 @@ fn descriptors() -> u64 {
     }
 }
 
-/// What the server itself opens, and one client with a test of a stream each way.
-const ONE_CLIENT: usize = 24;
-
 /// Errors where one client's connections would find no descriptor: it would be told that it serves, and nobody would be.
 fn spare_descriptors() -> Result<(), SysError> {
     let spare = |_| Bell::new().map_err(|error| error.errno);
-    let found: Result<Vec<Bell>, Errno> = (0..ONE_CLIENT).map(spare).collect();
+    let found: Result<Vec<Bell>, Errno> = (0..SERVER.files_of_one).map(spare).collect();
     found.map(drop).map_err(|errno| {
-        SysError::new(format!("open the {ONE_CLIENT} files that serving one client takes"), errno)
-            .advise("let this process have more: ulimit -n 64, or LimitNOFILE=64 in its unit")
+        SysError::new(
+            format!("open the {} files that serving one client takes", SERVER.files_of_one),
+            errno,
+        )
+        .advise("let this process have more: ulimit -n 64, or LimitNOFILE=64 in its unit")
     })
 }
-
-/// With so many descriptors nothing but unknown connections is limited for their sake.
-const ENOUGH: u64 = 1024;
 
 /// Unknown connections take three descriptors each: all of them together less than half. Where there are few, a session takes up to eight
 /// beside those of its streams, which all come as unknown connections first: places run out, and somebody at rest gives way, before
@@ -262,7 +240,7 @@ const ENOUGH: u64 = 1024;
 fn within(descriptors: u64, limits: Limits) -> Limits {
     let part =
         |of: u64, least: usize| usize::try_from(descriptors / of).unwrap_or(usize::MAX).max(least);
-    if descriptors >= ENOUGH {
+    if descriptors >= SERVER.enough_files {
         return Limits { half_open: limits.half_open.min(part(8, 4)), ..limits };
     }
     let sessions = limits.sessions.min(part(32, 3));

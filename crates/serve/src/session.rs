@@ -63,7 +63,8 @@ pub fn run(hub: &Hub<'_>, guest: Accepted, cookie: Cookie) -> bool {
             return false;
         }
     };
-    let told = hub.began(peer, &pass, describe(&plan));
+    let (session, client, test) = (pass.number, peer, describe(&plan));
+    let told = hub.tell_some(&ServeEvent::Began { session, client, test });
     let local = guest.stream.local().map(|local| local.ip());
     let mut measured = Measurement::new(&plan, local, &lanes);
     let result = measure(hub, (&guest, &pass), &mut talk, &plan, rates, &lanes, &mut measured);

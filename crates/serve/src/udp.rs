@@ -18,7 +18,8 @@
 //! has proven an address, gets more, and gets it there.
 
 use crate::hub::Hub;
-use crate::limits::lock;
+use crate::limits::{SERVER, lock};
+use crate::waiting::Opened;
 use quell_probe::sessions::Sessions;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
@@ -31,13 +32,9 @@ use quell_wire::iperf3::{Greeting, HELLO, Hello};
 use quell_wire::stamp::{Presence, ReflectorPacket, SenderPacket};
 use std::os::fd::AsFd;
 
-/// Datagrams taken in one call.
-const BATCH: usize = 8;
-const LARGEST: usize = 65_535;
-
 /// Serves the port until the server ends; how many packets it reflected.
 pub fn run(hub: &Hub<'_>, port: &SharedUdp) -> Result<u64, SysError> {
-    let mut inbox = Inbox::new(BATCH, LARGEST);
+    let mut inbox = Inbox::new(SERVER.batch, SERVER.datagram);
     let mut server_port = ServerPort { hub, port, sessions: Sessions::new() };
     let mut reflected = 0;
     loop {
@@ -102,12 +99,11 @@ impl ServerPort<'_> {
                 // Sent here as later data is; a reply that is lost is sent again when the hello comes again.
                 let _ = socket.send(&reply(bytes));
                 // Another stream may have taken the last place: then nobody holds this socket, and it closes.
-                let _ = waiting.add_greeted(from, socket);
+                let _ = waiting.add(Opened::Udp(socket), Some(from));
                 strays
             }
             Err(error) => {
                 self.hub.refuse(from, format!("no socket for its UDP stream: {error}"));
-                waiting.fail(error);
                 Vec::new()
             }
         }

@@ -46,13 +46,11 @@ struct OpenedStreams {
     /// Whose hellos have opened the streams over UDP.
     greeted: Vec<SocketAddr>,
     wanted: usize,
-    /// Why one that came could not be opened.
-    failed: Option<SysError>,
 }
 
 impl Waiting {
     pub fn new(ip: IpAddr, streams: Streams, wanted: usize) -> Result<Self, SysError> {
-        let queue = OpenedStreams { new: Vec::new(), greeted: Vec::new(), wanted, failed: None };
+        let queue = OpenedStreams { new: Vec::new(), greeted: Vec::new(), wanted };
         Ok(Self { ip, streams, opened: Mutex::new(queue), came: Bell::new()? })
     }
 
@@ -61,17 +59,8 @@ impl Waiting {
         lock(&self.opened).greeted.contains(&client)
     }
 
-    /// Adds a stream; gives it back when there are enough.
-    pub fn add(&self, opened: Opened) -> Result<(), Opened> {
-        self.put(opened, None)
-    }
-
-    /// The same, of one over UDP that a hello from there has opened.
-    pub fn add_greeted(&self, client: SocketAddr, socket: Udp) -> Result<(), Opened> {
-        self.put(Opened::Udp(socket), Some(client))
-    }
-
-    fn put(&self, opened: Opened, greeted: Option<SocketAddr>) -> Result<(), Opened> {
+    /// Adds a stream, of one over UDP with whose hello has opened it; gives it back when there are enough.
+    pub fn add(&self, opened: Opened, greeted: Option<SocketAddr>) -> Result<(), Opened> {
         let mut queue = lock(&self.opened);
         if queue.wanted == 0 {
             return Err(opened);
@@ -87,25 +76,10 @@ impl Waiting {
         lock(&self.opened).wanted > 0
     }
 
-    /// Says that a stream that came can't be opened.
-    pub fn fail(&self, error: SysError) {
-        lock(&self.opened).failed = Some(error);
-        self.came.ring();
-    }
-
-    /// Those that came since the last look. Errors when one could not be opened that is surely the client's: a hello without a token may be
-    /// anybody's, and the client's own yet to come.
-    pub fn take(&self) -> Result<Vec<Opened>, SysError> {
+    /// Those that came since the last look.
+    pub fn take(&self) -> Vec<Opened> {
         let mut queue = lock(&self.opened);
         self.came.silence();
-        match queue.failed.take_if(|_| self.streams != Streams::Udp(None)) {
-            Some(error) => Err(error),
-            None => Ok(std::mem::take(&mut queue.new)),
-        }
-    }
-
-    /// Why one could not be opened, where those that were wanted have not come in time.
-    pub fn failed(&self) -> Option<SysError> {
-        lock(&self.opened).failed.take()
+        std::mem::take(&mut queue.new)
     }
 }

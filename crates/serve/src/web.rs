@@ -6,7 +6,7 @@
 //!                                  │
 //!                                route    what is asked for, by whom
 //!                                  ├─► the page, small answers
-//!                                  ├─► control   a page's test: its turn, then what this end sees of it, line by line
+//!                                  ├─► control   a page's test: what this end sees of it, line by line
 //!                                  └─► carry     its data, down or up ──┐
 //!                                tests    who measures  ◄─ a session's place, its rates, its time ┘
 //! ```
@@ -46,10 +46,8 @@ pub struct WebConfig {
     pub shown: Option<ServerCertificate>,
 }
 
-/// Why there is no page.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WebError {
-    /// The kernel refused something.
     #[error("{0}")]
     System(#[from] SysError),
     #[error("{0}")]
@@ -116,7 +114,6 @@ fn on_the_spot(names: &[String], bind: IpAddr) -> Result<ServerCertificate, SysE
     Ok(Identity::new("quell serve", &all, &quell_sys::secret::nonce()?).shown())
 }
 
-/// Seconds of the clock that runs on.
 fn now_s() -> u64 {
     monotonic_ns() / 1_000_000_000
 }

@@ -13,6 +13,7 @@
 //! answer, wakes nobody.
 
 use crate::socket::Beneath;
+use crate::socket::LIMITS;
 use nix::poll::PollFd;
 use quell_sys::SysError;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
@@ -31,17 +32,14 @@ pub enum DriveStep<T> {
     Rest(u64),
 }
 
-/// Why a drive stopped before it was done.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Halt {
     #[error("it was called off")]
     Rang(usize),
-    /// The kernel refused something.
     #[error("{0}")]
     System(#[from] SysError),
 }
 
-/// Drives what belongs to one socket.
 #[derive(Debug)]
 pub struct Drive {
     line: Rc<Beneath>,
@@ -50,9 +48,6 @@ pub struct Drive {
     waker: Waker,
     idle_polls: u32,
 }
-
-/// So many polls in a row that move nothing are a mistake of the steps.
-const SPINS: u32 = 100;
 
 #[derive(Debug, Default)]
 struct Woken(AtomicBool);
@@ -69,9 +64,6 @@ impl Wake for Woken {
 
 impl Drive {
     /// Of the connection that this line belongs to.
-    ///
-    /// # Errors
-    /// When there is no timer to be had.
     pub fn new(line: Rc<Beneath>) -> Result<Self, SysError> {
         let woken = Arc::<Woken>::default();
         let waker = Waker::from(Arc::clone(&woken));
@@ -84,9 +76,6 @@ impl Drive {
     }
 
     /// Steps until it is done. Bells are looked at between any two steps, and while it waits.
-    ///
-    /// # Errors
-    /// When a bell rings, or the kernel lets nobody wait.
     pub fn run<T>(
         &mut self,
         bells: &[&Bell],
@@ -110,7 +99,7 @@ impl Drive {
             }
             let idle = !rests && polled.take() == Some(self.line.moves());
             self.idle_polls = if idle { self.idle_polls + 1 } else { 0 };
-            debug_assert!(self.idle_polls < SPINS, "it spins: {:?}", self.line.awaited());
+            debug_assert!(self.idle_polls < LIMITS.spins, "it spins: {:?}", self.line.awaited());
             self.alarm.set(Some(until))?;
             let mut fds: Vec<PollFd<'_>> = bells.iter().map(|bell| readable(*bell)).collect();
             fds.push(readable(&self.alarm));

@@ -23,13 +23,11 @@ pub enum Name {
     Ip(IpAddr),
 }
 
-/// Key and certificate, made on the spot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     pub certificate: Vec<u8>,
     /// The private key, PKCS #8 in DER.
     pub key: Vec<u8>,
-    /// SHA-256 of the public key.
     pub pin: [u8; 32],
 }
 

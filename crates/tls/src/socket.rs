@@ -24,24 +24,43 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Bytes that are read in one step at most, so that whoever sends fast can't fill our memory before anybody looks.
-const MOST_AT_ONCE: usize = 64 << 10;
-/// What is read from the kernel at once: a record and its frame.
-const PIECE: usize = 17 << 10;
-/// Most bytes of a client's handshake. One with keys that withstand quantum computers has 2 kB; TLS itself would keep 64.
-const LONGEST_HELLO: usize = 16 << 10;
 /// Most bytes of one record (RFC 8446, section 5.1).
 pub const RECORD: usize = 16 << 10;
 const TOO_LONG: &str = "its handshake is longer than any that there is";
-/// How often what may wait unsent is fitted to the rate.
-const FIT_NS: u64 = 100_000_000;
-/// What may before there is a rate.
-const FIRST_UNSENT: u64 = 64 << 10;
-/// Least bytes of a record of data: about a packet.
-const LEAST_PIECE: usize = 1400;
 /// While so many bytes wait unsent in the kernel it takes no more. With 1, on a slow line, one piece waits there; a packet or two more would
 /// be a twentieth of a second each on such a line, and all of that would count as its delay.
 const UNSENT: std::ops::RangeInclusive<u64> = 1..=262_144;
+
+/// In bytes, where nothing else is said.
+pub(crate) struct TlsLimits {
+    /// Bytes that are read in one step at most, so that whoever sends fast can't fill our memory before anybody looks.
+    pub at_once: usize,
+    /// What is read from the kernel at once: a record and its frame.
+    pub piece: usize,
+    /// Most bytes of a client's handshake. One with keys that withstand quantum computers has 2 kB; TLS itself would keep 64.
+    pub hello: usize,
+    /// How often what may wait unsent is fitted to the rate.
+    pub fit_ns: u64,
+    /// What may before there is a rate.
+    pub first_unsent: u64,
+    /// Least bytes of a record of data: about a packet.
+    pub least_piece: usize,
+    /// So many polls in a row that move nothing are a mistake of the steps.
+    pub spins: u32,
+    /// Most bytes of a file in PEM. All authorities that a system believes have some 200 kB.
+    pub pem: u64,
+}
+
+pub(crate) const LIMITS: TlsLimits = TlsLimits {
+    at_once: 64 << 10,
+    piece: 17 << 10,
+    hello: 16 << 10,
+    fit_ns: 100_000_000,
+    first_unsent: 64 << 10,
+    least_piece: 1400,
+    spins: 100,
+    pem: 4 << 20,
+};
 
 /// What a connection and its drive both look at.
 #[derive(Debug)]
@@ -75,7 +94,6 @@ impl Beneath {
         events
     }
 
-    /// Grows with each move of the connection.
     pub(crate) fn moves(&self) -> u64 {
         self.moves.get()
     }
@@ -89,7 +107,6 @@ impl Beneath {
         (self.plain.get(), self.written.get())
     }
 
-    /// Bytes that were read through TLS.
     pub fn read(&self) -> u64 {
         self.read.get()
     }
@@ -97,26 +114,26 @@ impl Beneath {
     /// From now on no more is read in a step than a record of TLS, which can't be read but whole: for whoever has to account for all that is read
     /// before it reads on.
     pub fn reads_a_record(&self) {
-        self.at_once.set(PIECE);
-        self.left.set(PIECE);
+        self.at_once.set(LIMITS.piece);
+        self.left.set(LIMITS.piece);
     }
 
     /// Lets so many bytes wait in the kernel unsent as leave within 5 ms at the rate of the last tenth of a second, as
     /// draft-ietf-ippm-responsiveness asks of both ends ("Client-Side Influence"). When it is to be called again.
     pub fn fit(&self, now: u64) -> u64 {
         let Some((then, before)) = self.fitted.get() else {
-            self.keep_unsent(FIRST_UNSENT);
+            self.keep_unsent(LIMITS.first_unsent);
             self.fitted.set(Some((now, self.written.get())));
-            return now + FIT_NS;
+            return now + LIMITS.fit_ns;
         };
-        if now < then + FIT_NS {
-            return then + FIT_NS;
+        if now < then + LIMITS.fit_ns {
+            return then + LIMITS.fit_ns;
         }
         let written = self.written.get();
         let in_5_ms = u128::from(written - before) * 5_000_000 / u128::from(now - then);
         self.keep_unsent(u64::try_from(in_5_ms).unwrap_or(u64::MAX));
         self.fitted.set(Some((now, written)));
-        now + FIT_NS
+        now + LIMITS.fit_ns
     }
 
     fn keep_unsent(&self, bytes: u64) {
@@ -138,7 +155,6 @@ impl Beneath {
         piece(self.in_5_ms.get())
     }
 
-    /// A new step begins.
     pub(crate) fn refresh(&self) {
         self.left.set(self.at_once.get());
         self.awaits_input.set(false);
@@ -147,7 +163,7 @@ impl Beneath {
 }
 
 fn piece(in_5_ms: u64) -> usize {
-    usize::try_from(in_5_ms).unwrap_or(RECORD).clamp(LEAST_PIECE, RECORD)
+    usize::try_from(in_5_ms).unwrap_or(RECORD).clamp(LIMITS.least_piece, RECORD)
 }
 
 #[derive(Debug)]
@@ -165,22 +181,16 @@ pub struct TlsSocket {
 
 impl TlsSocket {
     /// The end that accepted it; `first` was read already.
-    ///
-    /// # Errors
-    /// When TLS can't begin.
     pub fn server(
         tcp: TcpSocket,
         config: &Arc<ServerConfig>,
         first: &[u8],
     ) -> std::result::Result<Self, rustls::Error> {
         let tls = ServerConnection::new(Arc::clone(config))?;
-        Ok(Self::of(tcp, tls.into(), first, LONGEST_HELLO))
+        Ok(Self::of(tcp, tls.into(), first, LIMITS.hello))
     }
 
     /// The end that connected, to a host of this name.
-    ///
-    /// # Errors
-    /// When TLS can't begin.
     pub fn client(
         tcp: TcpSocket,
         config: &Arc<ClientConfig>,
@@ -198,10 +208,10 @@ impl TlsSocket {
             awaits_input: Cell::new(false),
             awaits_room: Cell::new(false),
             moves: Cell::new(0),
-            at_once: Cell::new(MOST_AT_ONCE),
-            left: Cell::new(MOST_AT_ONCE),
+            at_once: Cell::new(LIMITS.at_once),
+            left: Cell::new(LIMITS.at_once),
             fitted: Cell::new(None),
-            in_5_ms: Cell::new(FIRST_UNSENT),
+            in_5_ms: Cell::new(LIMITS.first_unsent),
             plain: Cell::new(0),
             written: Cell::new(0),
             read: Cell::new(0),
@@ -226,9 +236,6 @@ impl TlsSocket {
     }
 
     /// Goes on with the handshake. Done, its last flight is with the kernel.
-    ///
-    /// # Errors
-    /// When the other end is none of TLS, or breaks off.
     pub fn poll_handshake(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
         loop {
             if !self.flush()? {
@@ -271,7 +278,7 @@ impl TlsSocket {
                 context.waker().wake_by_ref();
                 return Ok(Taken::Nothing);
             }
-            self.came.resize(PIECE.min(self.line.left.get()), 0);
+            self.came.resize(LIMITS.piece.min(self.line.left.get()), 0);
             self.at = 0;
             let got = loop {
                 match self.line.tcp.read_now(&mut self.came) {
@@ -408,9 +415,6 @@ impl AsyncWrite for TlsSocket {
 }
 
 /// A second handle on a connection, for who reads and writes it through TLS.
-///
-/// # Errors
-/// When there is no descriptor left.
 pub fn second(stream: &TcpSocket) -> std::result::Result<TcpSocket, SysError> {
     let fd = stream.as_fd().try_clone_to_owned();
     fd.map(TcpSocket::accepted)

@@ -1,5 +1,6 @@
 //! What a server shows, and whose certificates a client believes: those that the system's authorities vouch for, those of a file, or anybody's.
 
+use crate::socket::LIMITS;
 use quell_sys::input;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, verify_server_cert_signed_by_trust_anchor};
@@ -14,7 +15,6 @@ use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Whom a client believes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
     System,
@@ -23,17 +23,14 @@ pub enum Trust {
     Anyone,
 }
 
-/// Why there is no TLS.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TrustError {
-    /// No file lists authorities.
     #[error(
         "this system lists no certificate authorities (looked at {0}): install ca-certificates, or name a file"
     )]
     NoList(String),
     #[error("{path} can't be read as certificates or a key in PEM: {why}")]
     File { path: String, why: String },
-    /// TLS does not take it.
     #[error("TLS can't be set up: {0}")]
     Tls(String),
 }
@@ -56,21 +53,14 @@ fn tls(error: Error) -> TrustError {
     TrustError::Tls(error.to_string())
 }
 
-/// Most bytes of a file in PEM. All authorities that a system believes have some 200 kB.
-const LARGEST: u64 = 4 << 20;
-
 fn unread(path: &Path, why: impl ToString) -> TrustError {
     TrustError::File { path: path.display().to_string(), why: why.to_string() }
 }
 
 fn contents(path: &Path) -> Result<Vec<u8>, TrustError> {
-    input::bytes(path, LARGEST).map_err(|e| unread(path, e))
+    input::bytes(path, LIMITS.pem).map_err(|e| unread(path, e))
 }
 
-/// All certificates of a file.
-///
-/// # Errors
-/// When it has none.
 pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustError> {
     let text = contents(path)?;
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
@@ -79,9 +69,6 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustEr
 }
 
 /// How a client of HTTP/2 begins. Each handshake is a whole one: nothing is remembered of the one before.
-///
-/// # Errors
-/// When nobody can be believed.
 pub fn client(trust: &Trust) -> Result<Arc<ClientConfig>, TrustError> {
     let builder = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
@@ -134,10 +121,6 @@ impl Clone for ServerCertificate {
 }
 
 impl ServerCertificate {
-    /// Of two files in PEM.
-    ///
-    /// # Errors
-    /// When one of them can't be read, or does not hold what it should.
     pub fn read(certificate: &Path, key: &Path) -> Result<Self, TrustError> {
         Ok(Self {
             certificates: certificates(certificate)?,
@@ -147,27 +130,26 @@ impl ServerCertificate {
 }
 
 /// How a server of HTTP/2 begins, with this identity.
-///
-/// # Errors
-/// When key and certificate don't fit.
 pub fn server(identity: &ServerCertificate) -> Result<Arc<ServerConfig>, TrustError> {
-    let mut config = ServerConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()
-        .map_err(tls)?
-        .with_no_client_auth()
-        .with_single_cert(identity.certificates.clone(), identity.key.clone_key())
-        .map_err(tls)?;
-    config.alpn_protocols = vec![HTTP2.to_vec()];
+    let mut config = server_of(identity, HTTP2)?;
     // Who measures handshakes wants whole ones, and no bytes behind them.
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
     Ok(Arc::new(config))
 }
 
-/// SHA-256 of a certificate's public key (RFC 7469).
-///
-/// # Errors
-/// When it is no certificate.
+/// How a server of any version of HTTP begins.
+pub fn server_of(identity: &ServerCertificate, alpn: &[u8]) -> Result<ServerConfig, TrustError> {
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(tls)?
+        .with_no_client_auth()
+        .with_single_cert(identity.certificates.clone(), identity.key.clone_key())
+        .map_err(tls)?;
+    config.alpn_protocols = vec![alpn.to_vec()];
+    Ok(config)
+}
+
 pub fn key_pin(certificate: &CertificateDer<'_>) -> Result<[u8; 32], TrustError> {
     let parsed = ParsedCertificate::try_from(certificate).map_err(tls)?;
     Ok(Sha256::digest(parsed.subject_public_key_info().as_ref()).into())

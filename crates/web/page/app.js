@@ -60,7 +60,7 @@ async function start() {
   for (const id of ["down", "up", "idle", "down-delay", "up-delay", "rpm"]) at(id).textContent = "–";
   for (const id of ["idle-peak", "down-peak", "up-peak"]) at(id).textContent = "";
   last = { seen: last.seen, phases: [] };
-  say("Asking for a turn …");
+  say("Asking for a place …");
   try {
     const result = await measure(hear, running.signal);
     show(result);
@@ -87,8 +87,7 @@ async function start() {
 }
 
 function hear(told) {
-  if (told.full) say(`Busy: as many wait as may, of this address (others may share it) or in all. It asks again in ${told.full} seconds, by itself.`);
-  if (told.wait) say(told.wait > 1 ? `Busy: ${told.wait - 1} before you. It begins by itself.` : "Busy: you are next. It begins by itself.");
+  if (told.full) say(`Busy: others measure, as many as may at once (some may share this address). It asks again in ${told.full} seconds, by itself.`);
   if (told.phase) {
     last.phases.push({ name: told.phase, from: told.from, ms: told.ms });
     say(PHASES[told.phase]);

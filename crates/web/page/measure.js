@@ -1,6 +1,6 @@
 // Measures: requests to this server and nobody else.
 //
-//   control  one long answer: whose turn it is, then what the server sees, line by line; when it ends, so does the test
+//   control  one long answer: what the server sees, line by line; when it ends, so does the test
 //   load     three connections down, or up
 //   probes   one kept connection, and one after the other a new one
 
@@ -15,7 +15,7 @@ const LOADERS = 3;
 const PING_MS = 100;
 const FRESH_MS = 200;
 const BLOCK = 1 << 20;
-// Longest that it asks for a place among those that wait.
+// Longest that it asks for a place.
 const PATIENCE_MS = 600_000;
 
 /** The server can't or won't now; its words. */
@@ -167,7 +167,7 @@ function serverTime(looks, ms) {
   return ms - Math.min(...offsets);
 }
 
-/** Its place among those that wait. Where as many wait as may, of this address perhaps, which others may share, it asks again until there is one. */
+/** A place. Where there is none, of this address perhaps, which others may share, it asks again until there is one. */
 async function place(end, tell) {
   const until = performance.now() + PATIENCE_MS;
   for (;;) {
@@ -181,28 +181,19 @@ async function place(end, tell) {
   }
 }
 
-/** The control connection: its turn first. Gives the test's number when it has come. */
+/** The control connection: the test's number and the grade's rule first, then what the server sees. */
 async function listen(end, tell, seen) {
   const answer = await place(end, tell);
   const lines = linesOf(answer.body.getReader());
-  const arrived = async () => performance.now();
-  for (;;) {
-    const line = await lines.next();
-    if (line.done) throw new Refused("the server is busy; try again in a moment");
-    if (line.value.wait) tell({ wait: line.value.wait });
-    if (line.value.test) {
-      const { test, ...rule } = line.value;
-      const ended = (async () => {
-        for await (const look of lines) {
-          const now = await arrived();
-          if (seen.began) seen.looks.push({ ...look, here: now - seen.began });
-        }
-        throw new Refused("the server ended the test");
-      })();
-      ended.catch(() => end.abort());
-      return { test, rule, ended };
-    }
-  }
+  const { value, done } = await lines.next();
+  if (done) throw new Refused("the server is busy; try again in a moment");
+  const { test, ...rule } = value;
+  const ended = (async () => {
+    for await (const look of lines) if (seen.began) seen.looks.push({ ...look, here: performance.now() - seen.began });
+    throw new Refused("the server ended the test");
+  })();
+  ended.catch(() => end.abort());
+  return { test, rule, ended };
 }
 
 async function* linesOf(reader) {

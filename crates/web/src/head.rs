@@ -18,9 +18,7 @@ pub enum HttpMethod {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     pub method: HttpMethod,
-    /// Of what, without what follows a question mark.
     pub path: String,
-    /// What follows the question mark.
     pub query: String,
     /// The name by which the client knows us.
     pub host: Option<String>,
@@ -30,43 +28,31 @@ pub struct Request {
     pub site: Option<String>,
     /// `X-Quell`: only our own page may send it, and there its key is in it.
     pub key: Option<String>,
-    /// Bytes that follow the head.
     pub body: Body,
-    /// Whether the client keeps the connection.
     pub stays: bool,
     /// Whether it waits for a word before it sends its body.
     pub waits: bool,
 }
 
-/// How long a body is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
-    /// So many bytes.
     Bytes(u64),
     Chunks,
 }
 
-/// Why a head is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadHead {
-    /// It is not HTTP.
     #[error("it is no HTTP: {0}")]
     NotHttp(#[from] httparse::Error),
-    /// It is longer than may be.
     #[error("its head has more than {LONGEST} bytes")]
     Long,
-    /// Its path is longer than may be.
     #[error("its path has more than {LONGEST_PATH} bytes")]
     LongPath,
-    /// Two lines say different things of what there can be only one of.
     #[error("its head contradicts itself")]
     Contradiction,
 }
 
 /// The request at the beginning of `bytes`, and how long its head is; none while it is not whole.
-///
-/// # Errors
-/// When it can't become one.
 pub fn request(bytes: &[u8]) -> Result<Option<(Request, usize)>, BadHead> {
     let mut lines = [EMPTY_HEADER; MOST_LINES];
     let mut read = httparse::Request::new(&mut lines);
@@ -108,14 +94,10 @@ pub struct ResponseHead {
     pub status: u16,
     /// Bytes of its body; none where it ends with the connection.
     pub body: Option<Body>,
-    /// Whether the server keeps the connection.
     pub stays: bool,
 }
 
 /// The answer at the beginning of `bytes`, and how long its head is; none while it is not whole.
-///
-/// # Errors
-/// When it can't become one.
 pub fn answer(bytes: &[u8]) -> Result<Option<(ResponseHead, usize)>, BadHead> {
     let mut lines = [EMPTY_HEADER; MOST_LINES];
     let mut read = httparse::Response::new(&mut lines);

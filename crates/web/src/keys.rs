@@ -11,21 +11,17 @@
 use quell_wire::auth::Secret;
 use std::net::IpAddr;
 
-/// How long a nonce may be answered.
 const NONCE_S: u64 = 60;
-/// How long a key is good.
 pub const KEY_S: u64 = 3600;
 /// Hexadecimal digits of a signature that travel: 128 bits.
 const DIGITS: usize = 32;
 
-/// Gives out keys and knows them again.
 #[derive(Debug)]
 pub struct Keys {
     own: Secret,
 }
 
 impl Keys {
-    /// With this as its own key, which nobody else may know.
     pub fn new(own: Secret) -> Self {
         Self { own }
     }
@@ -84,7 +80,6 @@ fn secret_eq(one: &str, other: &str) -> bool {
     one.len() == other.len() && std::hint::black_box(differ) == 0
 }
 
-/// Bytes in hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -2,43 +2,33 @@
 
 use crate::url::Url;
 use serde::{Deserialize, Serialize};
-use std::net::IpAddr;
 
 pub const PATH: &str = "/.well-known/nq";
 pub const LONGEST: usize = 16 << 10;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NqConfig {
-    /// At least 8 GB.
     pub large: Url,
-    /// One byte.
     pub small: Url,
     pub upload: Url,
-    /// Where to connect, whatever the addresses say.
-    pub endpoint: Option<String>,
 }
 
-/// Why a server's word is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadConfig {
-    /// It is not the JSON that the draft wants.
     #[error("its {PATH} is not as the draft has it: {0}")]
     Json(String),
     #[error("its {PATH} has version {0}, and only 1 is known")]
     Version(u64),
-    /// One of the three is no address.
     #[error("its {PATH} names what is no address: `{0}`")]
     Url(String),
-    #[error("its {PATH} names several hosts")]
-    Hosts,
+    #[error("its {PATH} names several servers, and the draft wants one")]
+    Servers,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Wire {
     version: u64,
     urls: Urls,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    test_endpoint: Option<String>,
 }
 
 /// Each by the draft's name, and by that of earlier drafts, which clients in use ask for.
@@ -57,12 +47,7 @@ impl NqConfig {
     pub fn below(tls: bool, authority: &str, folder: &str) -> Option<Self> {
         let scheme = if tls { "https" } else { "http" };
         let url = |name: &str| Url::parse(&format!("{scheme}://{authority}{folder}/{name}"));
-        Some(Self {
-            large: url("large")?,
-            small: url("small")?,
-            upload: url("upload")?,
-            endpoint: None,
-        })
+        Some(Self { large: url("large")?, small: url("small")?, upload: url("upload")? })
     }
 
     pub fn json(&self) -> String {
@@ -76,16 +61,11 @@ impl NqConfig {
                 small_https_download_url: Some(self.small.to_string()),
                 https_upload_url: Some(self.upload.to_string()),
             },
-            test_endpoint: self.endpoint.clone(),
         };
         // Texts and numbers are always JSON.
         serde_json::to_string(&wire).unwrap_or_default()
     }
 
-    /// What a server says.
-    ///
-    /// # Errors
-    /// When the draft forbids it.
     pub fn parse(bytes: &[u8]) -> Result<Self, BadConfig> {
         let json = |why: &dyn ToString| {
             BadConfig::Json(quell_wire::text::printable(&why.to_string(), 200))
@@ -107,18 +87,9 @@ impl NqConfig {
         let large = url("large_download_url", large, &wire.urls.large_https_download_url)?;
         let small = url("small_download_url", small, &wire.urls.small_https_download_url)?;
         let upload = url("upload_url", &wire.urls.upload_url, &wire.urls.https_upload_url)?;
-        if large.host != small.host || small.host != upload.host {
-            return Err(BadConfig::Hosts);
-        }
-        let is_name = |name: &str| {
-            let plain = |b: u8| b.is_ascii_alphanumeric() || b"-.".contains(&b);
-            name.parse::<IpAddr>().is_ok() || (!name.is_empty() && name.bytes().all(plain))
-        };
-        match wire.test_endpoint {
-            Some(name) if !is_name(&name) => {
-                Err(BadConfig::Url(quell_wire::text::printable(&name, 100)))
-            }
-            endpoint => Ok(Self { large, small, upload, endpoint }),
+        match large.server() == small.server() && small.server() == upload.server() {
+            true => Ok(Self { large, small, upload }),
+            false => Err(BadConfig::Servers),
         }
     }
 }
@@ -147,7 +118,10 @@ mod tests {
             "unknown names are ignored"
         );
         assert_eq!(NqConfig::parse(of("2", "https://a/u").as_bytes()), Err(BadConfig::Version(2)));
-        assert_eq!(NqConfig::parse(of("1", "https://b/u").as_bytes()), Err(BadConfig::Hosts));
+        for other in ["https://b/u", "https://a:8443/u", "http://a:443/u"] {
+            let several = NqConfig::parse(of("1", other).as_bytes());
+            assert_eq!(several, Err(BadConfig::Servers), "{other}");
+        }
         assert!(matches!(NqConfig::parse(of("1", "a").as_bytes()), Err(BadConfig::Url(_))));
         assert!(matches!(NqConfig::parse(b"{}"), Err(BadConfig::Json(_))));
         let lacks = of("1", "https://a/u").replace("upload_url", "another_url");

@@ -13,10 +13,8 @@
 use crate::head::Request;
 use std::net::IpAddr;
 
-/// Why a request is not heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Foreign {
-    /// It comes by a name that could be anybody's.
     #[error(
         "this name is not known here; use the address, or start the server with --web-name NAME"
     )]
@@ -29,9 +27,6 @@ pub enum Foreign {
 const INSIDE: [&str; 7] = ["local", "localhost", "lan", "home", "internal", "home.arpa", "test"];
 
 /// Whether this request may be heard. `names` are further names of ours.
-///
-/// # Errors
-/// Why not.
 pub fn check(request: &Request, names: &[String]) -> Result<(), Foreign> {
     let host = request.host.as_deref().ok_or(Foreign::Name)?;
     if !is_ours(host, names) {

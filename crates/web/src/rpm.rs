@@ -8,24 +8,38 @@
 
 use serde::Serialize;
 
-/// Intervals that a moving average takes in (MAD).
-pub const INTERVALS: usize = 4;
-/// An interval, in nanoseconds (ID).
-pub const INTERVAL_NS: u64 = 1_000_000_000;
-/// Share that counts of the times, from the shortest (TMP).
-pub const TRIMMED: f64 = 0.95;
-/// Relative deviation within which a figure is stable (SDT).
-pub const TOLERANCE: f64 = 0.05;
-/// Most connections that make load (MNP).
-pub const MOST_CONNECTIONS: usize = 16;
-/// Most probes a second (MPS), of both kinds together.
-pub const MOST_PROBES: u32 = 100;
-/// Most of the capacity that probes may use (PTC).
-pub const PROBES_SHARE: f64 = 0.05;
-/// Bytes that a foreign probe is taken to cost, and one in a loaded connection.
-pub const FOREIGN_BYTES: f64 = 5000.0;
-/// See [`FOREIGN_BYTES`].
-pub const SELF_BYTES: f64 = 1000.0;
+/// The numbers of the draft.
+pub struct DraftNumbers {
+    /// Intervals that a moving average takes in (MAD).
+    pub intervals: usize,
+    /// An interval, in nanoseconds (ID).
+    pub interval_ns: u64,
+    /// Share that counts of the times, from the shortest (TMP).
+    pub trimmed: f64,
+    /// Relative deviation within which a figure is stable (SDT).
+    pub tolerance: f64,
+    /// Most connections that make load (MNP).
+    pub connections: usize,
+    /// Most probes a second (MPS), of both kinds together.
+    pub probes: u32,
+    /// Most of the capacity that probes may use (PTC).
+    pub probes_share: f64,
+    /// Bytes that a foreign probe is taken to cost, and one in a loaded connection.
+    pub foreign_bytes: f64,
+    pub self_bytes: f64,
+}
+
+pub const DRAFT: DraftNumbers = DraftNumbers {
+    intervals: 4,
+    interval_ns: 1_000_000_000,
+    trimmed: 0.95,
+    tolerance: 0.05,
+    connections: 16,
+    probes: 100,
+    probes_share: 0.05,
+    foreign_bytes: 5000.0,
+    self_bytes: 1000.0,
+};
 
 /// Times of probes, in milliseconds.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -44,7 +58,6 @@ pub struct ProbeTimes {
 /// Trimmed means, and what follows of them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Responsiveness {
-    /// Round trips per minute.
     pub rpm: f64,
     /// Of connections beside the load.
     pub foreign_rpm: f64,
@@ -71,7 +84,7 @@ pub enum Confidence {
 }
 
 fn kept(times: usize) -> usize {
-    ((times as f64 * TRIMMED).floor() as usize).max(1)
+    ((times as f64 * DRAFT.trimmed).floor() as usize).max(1)
 }
 
 /// The mean of the shortest 95 %; none of nothing.
@@ -138,27 +151,28 @@ impl ProbeTimes {
 
 /// Whether a figure has become stable: the deviation of its last moving averages is within 5 % of the latest.
 pub fn is_stable(averages: &[f64]) -> bool {
-    let Some(last) = averages.len().checked_sub(INTERVALS).map(|from| &averages[from..]) else {
+    let Some(last) = averages.len().checked_sub(DRAFT.intervals).map(|from| &averages[from..])
+    else {
         return false;
     };
     let mean = last.iter().sum::<f64>() / last.len() as f64;
     let variance = last.iter().map(|a| (a - mean).powi(2)).sum::<f64>() / last.len() as f64;
-    variance.sqrt() <= TOLERANCE * last[last.len() - 1].abs()
+    variance.sqrt() <= DRAFT.tolerance * last[last.len() - 1].abs()
 }
 
 /// How sure a figure is of which there were these averages.
 pub fn confidence(averages: &[f64], stable: bool) -> Confidence {
     match () {
         () if stable => Confidence::High,
-        () if averages.len() >= INTERVALS => Confidence::Medium,
+        () if averages.len() >= DRAFT.intervals => Confidence::Medium,
         () => Confidence::Low,
     }
 }
 
 /// How many pairs of probes a second a line of so many bits a second may be asked to carry.
 pub fn pairs_a_second(bits: f64) -> f64 {
-    let pair_bits = (FOREIGN_BYTES + SELF_BYTES) * 8.0;
-    (PROBES_SHARE * bits / pair_bits).clamp(1.0, f64::from(MOST_PROBES) / 2.0)
+    let pair_bits = (DRAFT.foreign_bytes + DRAFT.self_bytes) * 8.0;
+    (DRAFT.probes_share * bits / pair_bits).clamp(1.0, f64::from(DRAFT.probes) / 2.0)
 }
 
 pub fn word(rpm: f64) -> &'static str {

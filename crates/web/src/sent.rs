@@ -4,14 +4,18 @@ use quell_wire::text::printable;
 use serde::{Deserialize, Serialize};
 
 pub const LONGEST: usize = 2048;
-const LONGEST_WORD: usize = 80;
 
-/// Mbit/s that no line carries.
-const MOST_MBIT: f64 = 1e7;
-/// Milliseconds that nobody waits for an answer.
-const MOST_MS: f64 = 600_000.0;
-/// How far a sender's clock may be ahead, in seconds.
-const AHEAD_S: u64 = 86_400;
+struct ResultLimits {
+    word: usize,
+    /// Mbit/s that no line carries.
+    mbit: f64,
+    /// Milliseconds that nobody waits for an answer.
+    ms: f64,
+    /// How far a sender's clock may be ahead, in seconds.
+    ahead_s: u64,
+}
+
+const MOST: ResultLimits = ResultLimits { word: 80, mbit: 1e7, ms: 600_000.0, ahead_s: 86_400 };
 
 /// What a `quell flow` found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,9 +27,7 @@ pub struct SentResult {
     pub program: String,
     /// `tcp` or `udp`, and what else there is to say of it.
     pub what: String,
-    /// Mbit/s up.
     pub up_mbit: Option<f64>,
-    /// Mbit/s down.
     pub down_mbit: Option<f64>,
     /// Milliseconds of a ping on an idle line.
     pub idle_ms: Option<f64>,
@@ -43,20 +45,20 @@ impl SentResult {
         }
         let mut sent: Self = serde_json::from_slice(bytes).ok()?;
         let figures = [
-            (sent.up_mbit, MOST_MBIT),
-            (sent.down_mbit, MOST_MBIT),
-            (sent.idle_ms, MOST_MS),
-            (sent.loaded_ms, MOST_MS),
+            (sent.up_mbit, MOST.mbit),
+            (sent.down_mbit, MOST.mbit),
+            (sent.idle_ms, MOST.ms),
+            (sent.loaded_ms, MOST.ms),
             (sent.loss_percent, 100.0),
         ];
         let can_be = |(figure, most): (Option<f64>, f64)| {
             figure.is_none_or(|figure| (0.0..=most).contains(&figure))
         };
-        if !figures.into_iter().all(can_be) || sent.at_s > now_s.saturating_add(AHEAD_S) {
+        if !figures.into_iter().all(can_be) || sent.at_s > now_s.saturating_add(MOST.ahead_s) {
             return None;
         }
-        sent.program = printable(&sent.program, LONGEST_WORD);
-        sent.what = printable(&sent.what, LONGEST_WORD);
+        sent.program = printable(&sent.program, MOST.word);
+        sent.what = printable(&sent.what, MOST.word);
         Some(sent)
     }
 }

@@ -49,6 +49,11 @@ impl Url {
         Some(Self { tls, host: host.to_owned(), port, path })
     }
 
+    /// Whether over TLS, host and port: what one is of another server by.
+    pub fn server(&self) -> (bool, String, u16) {
+        (self.tls, self.host.trim_end_matches('.').to_ascii_lowercase(), self.port)
+    }
+
     /// As `Host` names it.
     pub fn authority(&self) -> String {
         let host =

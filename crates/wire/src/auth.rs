@@ -22,26 +22,20 @@ use subtle::ConstantTimeEq;
 pub const MAGIC: &[u8; 8] = b"QUELAUT1";
 pub const NONCE: usize = 32;
 pub const PROOF: usize = 32;
-/// Bytes of the client's opening.
 pub const OPENING: usize = MAGIC.len() + NONCE;
-/// Fewest bytes of a secret.
 pub const SHORTEST: usize = 16;
-/// Most bytes of a secret.
 pub const LONGEST: usize = 4096;
 
 /// What both ends know. Its bytes are not printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Vec<u8>);
 
-/// Why bytes are no secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
-    /// Too easily guessed.
     #[error(
         "the secret has {0} bytes, and needs at least {SHORTEST}; a good one: head -c 32 /dev/urandom | base64"
     )]
     Short(usize),
-    /// Not a secret, but some other file.
     #[error("the secret has more than {LONGEST} bytes: is this the right file?")]
     Long,
 }
@@ -103,7 +97,6 @@ impl Nonces {
     }
 }
 
-/// The client's first bytes.
 pub fn opening(nonce: &[u8; NONCE]) -> [u8; OPENING] {
     let mut bytes = [0; OPENING];
     bytes[..MAGIC.len()].copy_from_slice(MAGIC);

@@ -11,28 +11,39 @@
 //! A question that the other end does not know is refused, and the next may be asked: so either end may be the newer one. Where there is a
 //! secret, both prove it first ([`crate::auth`]).
 
-use crate::iperf3::HelloToken;
+use crate::iperf3::{self, HelloToken};
+pub use iperf3::LENGTH;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
 /// With what a client begins. The hyphen is in no iperf3 cookie, so that every older server turns it away at once.
 pub const HELLO: &[u8; 8] = b"QUELL-E1";
-/// Bytes of the length before a JSON text.
-pub const LENGTH: usize = 4;
-/// Longest question or answer, in bytes.
-pub const LONGEST: usize = 64 << 10;
-pub const MOST_ASKS: usize = 64;
-/// Most bytes of a connection that are asked for at once.
-pub const MOST_BYTES: u32 = 1 << 20;
-/// Most UDP sockets of one question.
-pub const MOST_FLOWS: u32 = 32;
-/// Most datagrams that are asked for at once, and the largest.
-pub const MOST_DATAGRAMS: usize = 128;
-/// The largest datagram, in bytes of UDP's payload.
-pub const LARGEST: u32 = 9_972;
-/// Longest that is listened for datagrams, in milliseconds.
-pub const LONGEST_HEARING_MS: u32 = 5_000;
+/// Most that is asked and answered.
+pub struct AskLimits {
+    /// Bytes of a question or an answer.
+    pub text: usize,
+    pub asks: usize,
+    /// Bytes of a connection at once.
+    pub bytes: u32,
+    /// UDP sockets of one question.
+    pub flows: u32,
+    /// Datagrams at once, and the bytes of UDP's payload in each.
+    pub datagrams: usize,
+    pub datagram: u32,
+    /// How long is listened for them.
+    pub hearing_ms: u32,
+}
+
+pub const MOST: AskLimits = AskLimits {
+    text: 64 << 10,
+    asks: 64,
+    bytes: 1 << 20,
+    flows: 32,
+    datagrams: 128,
+    datagram: 9_972,
+    hearing_ms: 5_000,
+};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -53,9 +64,7 @@ pub enum Ask {
     },
     /// It shall send datagrams of these sizes over the first socket, unfragmented, and say then what came back from the path meanwhile.
     Say {
-        /// Bytes of UDP's payload, of each datagram.
         sizes: Vec<u32>,
-        /// How long it waits for what comes back.
         wait_ms: u32,
     },
     /// It shall tell, after so long, which datagrams came over the first socket.
@@ -67,7 +76,6 @@ pub enum Ask {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// To `View`.
     View(EndView),
     /// To `Give`, before the bytes; to `Take`, behind them; to `Hear` at once.
     Ready,
@@ -76,14 +84,12 @@ pub enum Answer {
         /// Addresses as this end sees them.
         from: Vec<SocketAddr>,
     },
-    /// To `Say`.
     Said {
         /// The MTUs that routers named, or its own device.
         too_big: Vec<u32>,
         /// What it handed to its kernel, which took it: sizes.
         sent: Vec<u32>,
     },
-    /// To `Hear`, in the end.
     Heard {
         sizes: Vec<u32>,
     },
@@ -119,28 +125,23 @@ pub struct EndView {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Offers {
-    /// `net.ipv4.tcp_sack`.
     pub sack: bool,
-    /// `net.ipv4.tcp_window_scaling`.
     pub window_scaling: bool,
-    /// `net.ipv4.tcp_timestamps`.
     pub timestamps: bool,
 }
 
 pub fn framed(value: &impl Serialize) -> Vec<u8> {
-    let text = serde_json::to_vec(value).unwrap_or_default();
-    let length = u32::try_from(text.len()).unwrap_or(0);
-    [&length.to_be_bytes()[..], &text].concat()
+    iperf3::frame(value).unwrap_or_default()
 }
 
 /// The length of what follows; none where it is too long to be believed.
 pub fn length(bytes: [u8; LENGTH]) -> Option<usize> {
-    usize::try_from(u32::from_be_bytes(bytes)).ok().filter(|length| *length <= LONGEST)
+    iperf3::length(bytes, MOST.text)
 }
 
 /// What a text says; none for what is no such thing.
 pub fn read<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
-    serde_json::from_slice(text).ok()
+    iperf3::read(text).ok()
 }
 
 impl Ask {
@@ -148,14 +149,14 @@ impl Ask {
     pub fn bounded(&self) -> Result<(), &'static str> {
         let fits = match self {
             Self::View => true,
-            Self::Give { bytes } | Self::Take { bytes } => *bytes <= MOST_BYTES,
-            Self::Flows { count, .. } => (1..=MOST_FLOWS).contains(count),
+            Self::Give { bytes } | Self::Take { bytes } => *bytes <= MOST.bytes,
+            Self::Flows { count, .. } => (1..=MOST.flows).contains(count),
             Self::Say { sizes, wait_ms } => {
-                sizes.len() <= MOST_DATAGRAMS
-                    && sizes.iter().all(|size| *size <= LARGEST)
-                    && *wait_ms <= LONGEST_HEARING_MS
+                sizes.len() <= MOST.datagrams
+                    && sizes.iter().all(|size| *size <= MOST.datagram)
+                    && *wait_ms <= MOST.hearing_ms
             }
-            Self::Hear { wait_ms } => *wait_ms <= LONGEST_HEARING_MS,
+            Self::Hear { wait_ms } => *wait_ms <= MOST.hearing_ms,
         };
         if fits { Ok(()) } else { Err("it asks for too much") }
     }
@@ -186,7 +187,7 @@ mod tests {
     #[test]
     fn what_is_too_much_is_refused_and_what_is_strange_is_nothing() {
         let too_much = [
-            Ask::Give { bytes: MOST_BYTES + 1 },
+            Ask::Give { bytes: MOST.bytes + 1 },
             Ask::Say { sizes: vec![9_973], wait_ms: 0 },
             Ask::Say { sizes: vec![1; 129], wait_ms: 0 },
             Ask::Hear { wait_ms: 5_001 },

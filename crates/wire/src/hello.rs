@@ -18,12 +18,10 @@ pub const LONGEST_CONGESTION: usize = 16;
 
 const MAGIC: &[u8; 8] = b"QUELTCP1";
 
-/// A client's wishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
     pub name: String,
     pub down: bool,
-    /// TOS byte of the server's packets.
     pub tos: u8,
     /// How many bytes the sender sends; none: until it is told to stop.
     pub bytes: Option<u64>,
@@ -31,7 +29,6 @@ pub struct Hello {
     pub pacing: Option<u64>,
     /// How often a server that sends reports, in nanoseconds.
     pub report_ns: u64,
-    /// Congestion control of a server that sends.
     pub congestion: Option<String>,
 }
 

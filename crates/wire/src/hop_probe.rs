@@ -13,11 +13,12 @@
 
 use crate::icmp;
 use crate::read::be32;
+use crate::stamp::widen32;
 use std::net::SocketAddr;
 
 /// Bytes of payload that secret and number need.
 pub const LEAST: usize = 12;
-const SECRET: usize = 8;
+const SECRET: usize = size_of::<u64>();
 
 /// Which packet it is that somebody quotes or sends back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +30,6 @@ pub enum Quote {
     Wrong,
 }
 
-/// The UDP datagrams of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UdpFlow {
     pub from: SocketAddr,
@@ -66,15 +66,8 @@ impl UdpFlow {
     }
 }
 
-/// The newest number before `next` with these low bits.
-fn widen32(short: u32, next: u64) -> Option<u64> {
-    let behind = u64::from((next as u32).wrapping_sub(short).wrapping_sub(1)) + 1;
-    next.checked_sub(behind)
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EchoFlow {
-    /// Whether they are ICMPv6.
     pub ipv6: bool,
     pub identifier: u16,
     pub flow: u16,

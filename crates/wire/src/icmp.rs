@@ -21,10 +21,9 @@ pub const HEADER: usize = 8;
 /// From this payload size on, the whole sequence number and the stream are in it.
 pub const FULL: usize = 16;
 
-const V4_REQUEST: u8 = 8;
-const V4_REPLY: u8 = 0;
-const V6_REQUEST: u8 = 128;
-const V6_REPLY: u8 = 129;
+/// Types of request and reply, of either version.
+const V4: [u8; 2] = [8, 0];
+const V6: [u8; 2] = [128, 129];
 
 /// An echo reply, or a request as it is quoted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +47,7 @@ impl Echo<'_> {
     pub fn quotes(&self, request: &[u8]) -> bool {
         let is_cut = self.payload.len() + HEADER < request.len();
         let by_checksum = || {
-            request.first() == Some(&V4_REQUEST)
+            request.first() == Some(&V4[0])
                 && be16(request, 2) == Some(self.checksum)
                 && self.has_header_of(request)
         };
@@ -69,7 +68,7 @@ impl Echo<'_> {
 /// addresses, RFC 3542 section 3.1).
 pub fn request(ipv6: bool, identifier: u16, stream: u64, seq: u64, size: usize) -> Vec<u8> {
     let mut message = vec![0; HEADER + size];
-    message[0] = if ipv6 { V6_REQUEST } else { V4_REQUEST };
+    message[0] = if ipv6 { V6[0] } else { V4[0] };
     message[4..6].copy_from_slice(&identifier.to_be_bytes());
     message[6..8].copy_from_slice(&(seq as u16).to_be_bytes());
     let known_by = stream.to_be_bytes().into_iter().chain(seq.to_be_bytes());
@@ -85,12 +84,12 @@ pub fn request(ipv6: bool, identifier: u16, stream: u64, seq: u64, size: usize) 
 
 /// Reads an echo reply; none for anything else. Whether it is ours, [`Echo::answers`] says.
 pub fn reply(ipv6: bool, message: &[u8]) -> Option<Echo<'_>> {
-    echo(if ipv6 { V6_REPLY } else { V4_REPLY }, message)
+    echo(if ipv6 { V6[1] } else { V4[1] }, message)
 }
 
 /// Reads a request where an ICMP error quotes it; the quotation may be cut after the header. Whether it is ours, [`Echo::quotes`] says.
 pub fn quoted_request(ipv6: bool, message: &[u8]) -> Option<Echo<'_>> {
-    echo(if ipv6 { V6_REQUEST } else { V4_REQUEST }, message)
+    echo(if ipv6 { V6[0] } else { V4[0] }, message)
 }
 
 fn echo(kind: u8, message: &[u8]) -> Option<Echo<'_>> {

@@ -10,14 +10,12 @@
 //!
 //! What is quoted is the packet as it came to whoever sends the error: its TOS byte there, its TTL there.
 
-use crate::icmp::checksum;
+use crate::icmp::{HEADER, checksum};
 use crate::read::{at, be16, be32};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Labels that are kept of a stack; more than four have hardly been seen.
 pub const MOST_LABELS: usize = 16;
-/// Bytes before the quoted packet.
-const HEADER: usize = 8;
 /// What an extension may follow at the earliest (RFC 4884, section 4).
 const LEAST_QUOTED: usize = 128;
 const MPLS_STACK: (u8, u8) = (1, 1);

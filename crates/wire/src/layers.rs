@@ -9,10 +9,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// One header, or bytes as they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Layer {
-    /// Ethernet with local addresses.
     Ethernet,
     /// A VLAN tag (IEEE 802.1Q); `service` for the outer tag of two (802.1ad).
     Vlan {
@@ -21,7 +19,6 @@ pub enum Layer {
     },
     /// A PPPoE session and the protocol field of PPP (RFC 2516).
     Pppoe,
-    /// IPv4 (RFC 791).
     Ipv4 {
         src: Ipv4Addr,
         dst: Ipv4Addr,
@@ -75,7 +72,6 @@ pub enum Layer {
     Bytes {
         /// What an IP header before them says.
         proto: u8,
-        /// The bytes.
         bytes: Vec<u8>,
     },
 }

@@ -8,12 +8,11 @@
 //!   └─────────┴────────┴──────────┴───────┴────────────────┴────────────────┴──────────────┴─────────
 //! ```
 
+pub use crate::hello::LONGEST_NAME;
 use crate::read::{at, be64};
 
 /// Bytes before the name.
 pub const HEADER: usize = 24;
-/// Longest name in bytes.
-pub const LONGEST_NAME: usize = 64;
 
 const MAGIC: &[u8; 4] = b"QUL1";
 /// The sink is to report each packet, not only counts.

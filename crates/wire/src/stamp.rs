@@ -67,7 +67,6 @@ pub struct ReflectorPacket {
     /// When the reflector received the sender's packet: nanoseconds since 1970.
     pub received_ns: u64,
     pub sender_seq: u32,
-    /// The sender's timestamp: nanoseconds since 1970.
     pub sender_sent_ns: u64,
     /// The TTL with which the sender's packet arrived.
     pub sender_ttl: u8,

@@ -6,7 +6,8 @@ use crate::plan::PlanError;
 use quell_model::page::HttpVersion;
 use quell_model::task::PageClient;
 use quell_model::{Metric, Task, TaskKind};
-use quell_page::task::{BrowserTask, SiteTask};
+use quell_page::server::SiteServer;
+use quell_page::task::BrowserTask;
 use quell_units::Span;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -112,7 +113,7 @@ impl Works for PageProbe {
         match &task.kind {
             TaskKind::Page(it) => opens(|| BrowserTask::prepare(it), BrowserTask::run),
             TaskKind::PageServer { bind, seed, http } => {
-                opens(|| SiteTask::prepare(*bind, *seed, *http), |it, _, stop, _| it.run(stop))
+                opens(|| SiteServer::prepare(*bind, *seed, *http), |it, _, stop, _| it.run(stop))
             }
             _ => None,
         }

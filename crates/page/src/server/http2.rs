@@ -9,6 +9,7 @@
 //! One thread drives it ([`quell_tls::drive`]), without a runtime.
 
 use super::answer::SiteAnswer;
+use crate::limits::LIMITS;
 use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::{Builder, SendResponse};
@@ -26,12 +27,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// Most requests at once; what is answered waits here, and the largest object has some 60 kB.
-const AT_ONCE: u32 = 100;
-
-/// How long it waits before it looks again whether there is something to do: nothing but the connection itself moves it.
-const LONG_NS: u64 = 3_600_000_000_000;
-
 pub(super) fn converse(stream: TcpStream, tls: Arc<ServerConfig>, port: u16) -> Result<()> {
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
@@ -41,7 +36,7 @@ pub(super) fn converse(stream: TcpStream, tls: Arc<ServerConfig>, port: u16) -> 
     let shaken = drive.run(&[], |context| step(socket.poll_handshake(context)));
     shaken.map_err(Error::other)??;
     let mut builder = Builder::new();
-    builder.max_concurrent_streams(AT_ONCE);
+    builder.max_concurrent_streams(LIMITS.at_once);
     let mut connection = {
         let mut begun = pin!(builder.handshake::<_, Bytes>(socket));
         let begun = drive.run(&[], |context| step(begun.as_mut().poll(context)));
@@ -50,7 +45,7 @@ pub(super) fn converse(stream: TcpStream, tls: Arc<ServerConfig>, port: u16) -> 
     let ended = drive.run(&[], |context| {
         loop {
             match connection.poll_accept(context) {
-                Poll::Pending => return DriveStep::Until(monotonic_ns() + LONG_NS),
+                Poll::Pending => return DriveStep::Until(monotonic_ns() + LIMITS.long_ns),
                 Poll::Ready(None) => return DriveStep::Done(Ok(())),
                 Poll::Ready(Some(Err(error))) => return DriveStep::Done(Err(error)),
                 Poll::Ready(Some(Ok((request, respond)))) => answer(&request, respond, port),
@@ -63,7 +58,7 @@ pub(super) fn converse(stream: TcpStream, tls: Arc<ServerConfig>, port: u16) -> 
 fn step<T>(poll: Poll<T>) -> DriveStep<T> {
     match poll {
         Poll::Ready(done) => DriveStep::Done(done),
-        Poll::Pending => DriveStep::Until(monotonic_ns() + LONG_NS),
+        Poll::Pending => DriveStep::Until(monotonic_ns() + LIMITS.long_ns),
     }
 }
 

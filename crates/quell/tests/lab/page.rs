@@ -2,11 +2,7 @@
 //! these stories are left out, which is said.
 
 use super::support::{TestFolder, lacks_chromium};
-use nix::fcntl::{Flock, FlockArg};
 use serde_json::Value;
-use std::fs::File;
-use std::os::unix::fs::PermissionsExt;
-use tempfile::TempDir;
 
 /// What came of two loads of `home-link-pages` in some scenarios.
 struct Pages {
@@ -52,8 +48,7 @@ fn a_full_uplink_makes_a_page_wait_and_that_it_is_the_networks_share_is_said() {
     assert!(load(bulk) > 3.0 * load(unloaded), "{rows:?}");
     assert_eq!((&unloaded["begun"], &unloaded["loaded"]), (&Value::from(2), &Value::from(2)));
     assert!(printed.contains("the network's share of a page load"), "{printed}");
-    // The same seed gives the same nanoseconds, whatever runs beside it: here a browser on this machine.
-    let _beside = browsers_folder();
+    // The same seed gives the same nanoseconds.
     let again = pages(&["unloaded"]);
     assert_eq!(loads.len(), 2, "{loads:?}");
     for (load, again) in loads.iter().zip(&again.loads) {
@@ -64,17 +59,6 @@ fn a_full_uplink_makes_a_page_wait_and_that_it_is_the_networks_share_is_said() {
         assert_eq!(around, None, "of {} bytes", load.len());
     }
     assert_eq!(&again.rows, std::slice::from_ref(unloaded));
-}
-
-/// The folder of a browser that runs on this machine.
-fn browsers_folder() -> (TempDir, Flock<File>) {
-    let mut builder = tempfile::Builder::new();
-    let builder = builder.prefix("quell-page-").permissions(PermissionsExt::from_mode(0o700));
-    let folder = builder.tempdir().expect("a folder");
-    let owner = File::create(folder.path().join("owner")).expect("a file");
-    let owner = Flock::lock(owner, FlockArg::LockExclusive).map_err(|(_, errno)| errno);
-    std::fs::write(folder.path().join("Cookies"), "").expect("a file");
-    (folder, owner.expect("nobody has it"))
 }
 
 /// A load of the lab's page by this version of HTTP, over a line with 50 ms each way that nothing else uses.

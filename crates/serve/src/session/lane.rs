@@ -36,7 +36,6 @@ pub struct ServedLane {
 /// What the server sets for a stream's data.
 #[derive(Clone, Copy)]
 pub struct Terms<'a> {
-    /// Most bits a second.
     pub rate: Option<u64>,
     /// When it ends, in nanoseconds of the monotonic clock …
     pub end_ns: u64,
@@ -48,7 +47,6 @@ pub struct Terms<'a> {
     pub trains: bool,
 }
 
-/// CPU time of a test's threads, in microseconds.
 #[derive(Debug, Default)]
 pub struct Cpu {
     user: AtomicU64,
@@ -68,7 +66,6 @@ impl Cpu {
         }
     }
 
-    /// User and system time in seconds.
     pub fn seconds(&self) -> (f64, f64) {
         let seconds = |micros: &AtomicU64| micros.load(Ordering::Relaxed) as f64 / 1e6;
         (seconds(&self.user), seconds(&self.system))
@@ -108,7 +105,6 @@ impl ServedLane {
         Ok(Self { counts_waiting: !is_limited || plan.time_ns.is_none(), ..lane })
     }
 
-    /// A stream over UDP, with its options.
     pub fn udp(index: usize, socket: Udp, ipv6: bool, plan: &ServePlan) -> Result<Self, Break> {
         set_tos(socket.as_fd(), ipv6, plan.tos)?;
         if plan.whole {
@@ -194,7 +190,6 @@ impl ServedLane {
         if self.counts_waiting || self.sends { bytes } else { bytes + self.waiting() }
     }
 
-    /// What ended it before its time.
     pub fn broke(&self) -> Option<SysError> {
         self.ended()?.err()
     }
@@ -209,7 +204,6 @@ impl ServedLane {
         self.held_back_ns.load(Ordering::Relaxed)
     }
 
-    /// What a Quell client is told of it.
     pub fn part(&self, counted: &LaneCounts, moments: Vec<Moment>) -> PartStream {
         let (send_buffer, receive_buffer) = look::buffers(self.as_fd());
         // The end of each class that has some, and how many.

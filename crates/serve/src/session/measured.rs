@@ -18,7 +18,6 @@ use quell_sys::socket::stream::TcpSocket;
 use quell_wire::iperf3::{HostCounters, Moment, Report, State, frame};
 use std::net::IpAddr;
 
-/// What was seen while data flowed.
 #[derive(Debug)]
 pub struct Measurement {
     /// When data began to flow, and when what counts began.
@@ -37,7 +36,6 @@ pub struct Measurement {
     pub unsaid: Vec<u8>,
     /// Whether the client has told its results.
     pub trades: bool,
-    /// Each stream over time.
     pub moments: Vec<Vec<Moment>>,
     /// Each second: when, and where each stream stood.
     pub seconds: Vec<(u64, Vec<LaneCounts>)>,
@@ -98,7 +96,6 @@ impl Measurement {
     }
 }
 
-/// When streams are looked at, and what is kept of it.
 #[derive(Debug)]
 pub struct Sampling {
     every_ns: u64,
@@ -216,7 +213,6 @@ impl Reports {
         Self { every_ns, next_ns: start_ns.saturating_add(every_ns), unsaid: Vec::new() }
     }
 
-    /// Tells how it stands, if it is time.
     pub fn say(&mut self, now: u64, lanes: &[ServedLane], client: &TcpSocket) {
         if now < self.next_ns {
             return;

@@ -7,9 +7,6 @@ use quell_sys::socket::exchange::ExchangeError;
 use quell_wire::iperf3::{HelloToken, Parameters, State, part_of, stream_place};
 use quell_wire::text::printable;
 
-/// Largest payload of a datagram in bytes: 65535 without the headers of IPv4 and UDP.
-const LARGEST_DATAGRAM: u64 = 65_507;
-/// A test that can be carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServePlan {
     pub udp: bool,
@@ -22,15 +19,10 @@ pub struct ServePlan {
     pub time_ns: Option<u64>,
     /// Bytes that this end sends, all streams together, where that is known: to a Quell, which has asked for an amount.
     pub bytes: Option<u64>,
-    /// Bytes of a block or datagram.
     pub len: usize,
-    /// Socket buffers in bytes.
     pub window: Option<u32>,
-    /// Maximum segment size in bytes.
     pub mss: Option<u32>,
-    /// `TCP_NODELAY`.
     pub nodelay: bool,
-    /// The TOS byte.
     pub tos: u8,
     /// Congestion controls of the streams that this end sends, in their order. Empty for the system's.
     pub congestion: Vec<String>,
@@ -40,7 +32,6 @@ pub struct ServePlan {
     pub pacing: Option<u64>,
     /// Numbers of datagrams have 64 bits.
     pub wide: bool,
-    /// What is sent is not copied.
     pub zero_copy: bool,
     /// How often streams are looked at, in nanoseconds.
     pub look_ns: u64,
@@ -50,7 +41,6 @@ pub struct ServePlan {
     pub burst: u32,
     /// What is sent is easy to compress.
     pub repeating: bool,
-    /// Datagrams are not to be cut up.
     pub whole: bool,
     /// The client wants what an iperf3 server would print.
     pub output: bool,
@@ -103,33 +93,26 @@ impl Unfit {
     }
 }
 
-/// Why a test ends before its end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Break {
     #[error("{0}")]
     Unfit(#[from] Unfit),
-    /// It may not be now.
     #[error("{0}")]
     Busy(String),
     #[error("the client was stopped")]
     ClientStopped,
     #[error("the client went away")]
     Gone,
-    /// The client does not go on.
     #[error("the client did not go on in time")]
     Late,
-    /// The client says what it should not.
     #[error("the client does not keep to the protocol: {0}")]
     Protocol(String),
-    /// It took longer than it may.
     #[error("its time was up")]
     TimeUp,
-    /// It was idle, and another had its place.
     #[error("{}", Full::SentAway)]
     Idle,
     #[error("the server was stopped")]
     ServerStopped,
-    /// The system would not let us.
     #[error("{0}")]
     System(#[from] SysError),
 }
@@ -159,8 +142,8 @@ impl ServePlan {
         let wide = asked.wide();
         let (least, most, code) = match (asked.udp, wide) {
             (false, _) => (1, TEST.block, Unfit::BLOCK),
-            (true, false) => (12, LARGEST_DATAGRAM, Unfit::DATAGRAM),
-            (true, true) => (16, LARGEST_DATAGRAM, Unfit::DATAGRAM),
+            (true, false) => (12, TEST.datagram, Unfit::DATAGRAM),
+            (true, true) => (16, TEST.datagram, Unfit::DATAGRAM),
         };
         if !(least..=most).contains(&asked.len) {
             let why = format!("blocks of {} bytes; {least} to {most} can be", asked.len);

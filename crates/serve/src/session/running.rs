@@ -7,7 +7,7 @@ use super::report;
 use super::streams::StreamRates;
 use super::talk::ControlConnection;
 use crate::hub::{Accepted, Hub, Pass};
-use crate::limits::{BURST_NS, PIECE, TEST, Throttle};
+use crate::limits::{PACE, TEST, Throttle};
 use quell_load::bulk::Gate;
 use quell_load::look::tcp_info;
 use quell_load::rest::{Awaited, Rest};
@@ -219,7 +219,6 @@ fn watch(
 /// Datagrams that come where a rate is limited.
 struct Meter<'a> {
     throttle: Throttle<'a>,
-    /// Bits a second.
     most: u64,
     start_ns: u64,
     next_ns: u64,
@@ -241,10 +240,11 @@ impl Meter<'_> {
             u64::try_from(bytes).unwrap_or(u64::MAX)
         };
         // More than that is the client's fault, and others shall not wait for it.
-        let allowed = in_time(lasted.saturating_add(BURST_NS));
+        let allowed = in_time(lasted.saturating_add(PACE.burst_ns));
         self.throttle.came(came.min(allowed).saturating_sub(self.came.min(allowed)), now);
         self.came = came;
-        if came > in_time(lasted.saturating_add(TEST.too_fast_ns)).saturating_add(PIECE as u64) {
+        if came > in_time(lasted.saturating_add(TEST.too_fast_ns)).saturating_add(PACE.piece as u64)
+        {
             let bits = came as f64 * 8e9 / lasted.max(1) as f64;
             let why = format!("it sent {bits:.0} bit/s; it may send {}", self.most);
             return Err(Unfit::new(Unfit::RATE, why).into());
@@ -253,7 +253,6 @@ impl Meter<'_> {
     }
 }
 
-/// Bytes that came so far.
 fn taken(lanes: &[ServedLane]) -> u64 {
     lanes.iter().filter(|lane| !lane.sends).map(|lane| lane.counted(0).moment.bytes).sum()
 }

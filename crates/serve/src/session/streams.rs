@@ -32,7 +32,10 @@ pub fn prepare(
     pass: &Pass<'_>,
     cookie: Cookie,
 ) -> Result<(ServePlan, StreamRates, Vec<ServedLane>), Break> {
-    let used = || Break::Protocol("another test has its cookie".into());
+    let used = || {
+        let why = "another test has its cookie, or its address is being given UDP streams";
+        Break::Busy(why.into())
+    };
     talk.say(State::ParamExchange)?;
     let plan = ServePlan::of(&talk.parameters()?, &hub.limits)?;
     pass.streams(plan.streams()).map_err(|full| Break::Busy(full.to_string()))?;
@@ -48,15 +51,8 @@ pub fn prepare(
         false => None,
     };
     ip = proven.as_ref().map_or(ip, |proven| proven.ip);
-    let deadline = monotonic_ns().saturating_add(hub.limits.handshake_ns);
     // Held until all streams are there. A token says of which test they are.
     let known_by = plan.known_by(hub.secret.is_some());
-    let _turn = match known_by {
-        Streams::Udp(None) => Some(hub.turn(ip, deadline, pass).ok_or_else(|| {
-            Break::Busy("other tests of this address were being given their UDP streams".into())
-        })?),
-        _ => None,
-    };
     let entry = hub.expect(cookie, ip, known_by, plan.streams())?.ok_or_else(used)?;
     match &proven {
         Some(proven) => proven.tell(),
@@ -112,7 +108,6 @@ fn rates(hub: &Hub<'_>, pass: &Pass<'_>, plan: &ServePlan) -> Result<StreamRates
     Ok(StreamRates { each, all })
 }
 
-/// Waits for so many of the client's streams.
 fn gather(
     hub: &Hub<'_>,
     guest: &Accepted,
@@ -128,7 +123,7 @@ fn gather(
     let mut greeted = Vec::new();
     loop {
         let before = opened.len();
-        opened.extend(waiting.take()?);
+        opened.extend(waiting.take());
         if opened.len() > before {
             pass.active().map_err(|_| Break::Idle)?;
             end_ns = match plan.udp {
@@ -164,7 +159,7 @@ fn gather(
             return Err(Break::Protocol(format!("{state:?} while its streams were awaited")));
         }
         if came(&fds[3]) && !came(&fds[0]) {
-            return Err(waiting.failed().map_or(Break::Late, Break::System));
+            return Err(Break::Late);
         }
         let again: Vec<bool> = fds[fixed..].iter().map(came).collect();
         greeted.resize(again.len(), 0);

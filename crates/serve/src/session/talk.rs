@@ -129,7 +129,6 @@ impl<'a> ControlConnection<'a> {
         })
     }
 
-    /// Waits for the client's next word.
     pub fn hear(&mut self) -> Result<State, Break> {
         self.step()?;
         let mut byte = [0];
@@ -137,7 +136,6 @@ impl<'a> ControlConnection<'a> {
         word(byte[0])
     }
 
-    /// The client's word, if there is one now.
     pub fn heard(&self) -> Result<Option<State>, Break> {
         let mut byte = [0];
         match self.stream.read_now(&mut byte) {

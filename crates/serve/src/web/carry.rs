@@ -2,7 +2,7 @@
 
 use super::http1::{ConnectionEnd, Http1Connection, heading};
 use super::measurement::{Carrying, WebTest};
-use crate::limits::Throttle;
+use crate::limits::{Throttle, WEB};
 use nix::errno::Errno;
 use quell_load::bulk::Gate;
 use quell_sys::clock::monotonic_ns;
@@ -23,17 +23,10 @@ pub fn payload() -> &'static [u8] {
             state ^= state << 17;
             state.to_le_bytes()[3]
         };
-        std::iter::repeat_with(next).take(PAYLOAD).collect()
+        std::iter::repeat_with(next).take(WEB.payload).collect()
     })
 }
 
-const PAYLOAD: usize = 64 << 10;
-/// Most bytes in one call.
-const MOST: usize = 1 << 20;
-/// Bytes that wait in a socket unsent: enough to send on, too few to wait long (the draft's "end systems").
-const UNSENT: i32 = 256 << 10;
-
-/// Sends so many bytes.
 pub fn down(
     talk: &mut Http1Connection<'_, '_>,
     test: &Arc<WebTest<'_>>,
@@ -46,7 +39,7 @@ pub fn down(
         stream.as_fd(),
         libc::IPPROTO_TCP,
         libc::TCP_NOTSENT_LOWAT,
-        UNSENT,
+        WEB.kernel_unsent,
         "TCP_NOTSENT_LOWAT",
     );
     talk.send(&heading(200, "application/octet-stream", Some(bytes), false))?;
@@ -69,7 +62,6 @@ pub fn down(
     Ok(())
 }
 
-/// Takes so many bytes.
 pub fn up(
     talk: &mut Http1Connection<'_, '_>,
     test: &Arc<WebTest<'_>>,
@@ -102,7 +94,6 @@ fn too_many() -> ConnectionEnd {
     ConnectionEnd::Bad("its test has as many connections as it may, or is over".into())
 }
 
-/// What the rates let a connection move.
 #[derive(Debug, Default)]
 pub struct Budget {
     /// Let through, and not moved yet.
@@ -138,7 +129,6 @@ impl Budget {
         None
     }
 
-    /// Bytes that may move now.
     pub fn allowed(&self) -> usize {
         self.allowed
     }
@@ -164,7 +154,7 @@ impl<'c, 'h> Pace<'c, 'h> {
     /// How many of so many bytes may move now; waits for them, and for what moved already.
     fn piece(&mut self, left: u64, stop: &Bell) -> Result<usize, ConnectionEnd> {
         let Carrying { test, throttle, .. } = self.carrying;
-        while let Some(at) = self.budget.held(throttle, left, MOST, monotonic_ns()) {
+        while let Some(at) = self.budget.held(throttle, left, WEB.most_at_once, monotonic_ns()) {
             self.alarm.set(Some(at.min(test.end_ns)))?;
             let mut fds = [readable(&self.alarm), readable(&test.gone), readable(stop)];
             wait(&mut fds)?;

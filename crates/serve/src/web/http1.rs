@@ -13,24 +13,18 @@ use quell_web::head;
 use quell_web::page::policy;
 use std::os::fd::AsFd;
 
-const PIECE: usize = 4096;
-
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectionEnd {
-    /// As it should, or the client left: its own affair.
     #[error("it went away")]
     Gone,
-    /// Nothing came, or not all of it.
     #[error("it did not go on in time")]
     Late,
     #[error("the server was stopped")]
     Stopped,
     #[error("others came, and it did nothing")]
     Crowded,
-    /// It is not what it should be.
     #[error("{0}")]
     Bad(String),
-    /// The system would not let us.
     #[error("{0}")]
     System(#[from] SysError),
 }
@@ -89,7 +83,7 @@ impl<'a, 'h> Http1Connection<'a, 'h> {
 
     /// Takes what comes next, at least a byte.
     fn more(&mut self) -> Result<(), ConnectionEnd> {
-        let mut piece = [0; PIECE];
+        let mut piece = [0; WEB.piece];
         loop {
             match self.guest.stream.read_now(&mut piece) {
                 Ok(0) => return Err(ConnectionEnd::Gone),

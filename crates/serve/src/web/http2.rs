@@ -32,7 +32,6 @@ use std::rc::Rc;
 use std::sync::OnceLock;
 use std::task::{Context, Poll};
 
-const ANSWER: usize = 64;
 /// Whether these first bytes of a connection begin a handshake of TLS (RFC 8446, section 5.1).
 pub fn begins(first: &[u8]) -> bool {
     first.len() >= 3 && first[0] == 0x16 && first[1] == 3
@@ -125,7 +124,6 @@ impl From<Halt> for ConnectionEnd {
     }
 }
 
-/// A connection that speaks HTTP/2.
 struct Http2Connection<'a, 'x, 'h> {
     web: &'a Web<'h>,
     guest: &'a Accepted,
@@ -281,7 +279,7 @@ impl<'x, 'h: 'x> Http2Connection<'_, 'x, 'h> {
     }
 
     fn answer(&mut self, context: &mut Context<'_>, waiting: Option<Waiting>) {
-        self.said += ANSWER + waiting.as_ref().map_or(0, |waiting| waiting.bytes.len());
+        self.said += WEB.answer + waiting.as_ref().map_or(0, |waiting| waiting.bytes.len());
         self.answers.extend(waiting);
         self.go_out(context);
     }

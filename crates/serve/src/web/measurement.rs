@@ -1,9 +1,6 @@
 //! Who measures: tests of pages and of the draft's clients, each with a session's place, its rates and its time.
 //!
 //! ```text
-//!   queue  p1 ◄ p2 ◄ p3 …      who came first is next; of one client two may wait
-//!            │ turn
-//!            ▼
 //!   by number    page's tests        number, 128 random bits: it is the page's alone
 //!   by client    the draft's         found again by the address
 //! ```
@@ -13,13 +10,11 @@ use crate::hub::{Hub, Pass};
 use crate::limits::{Full, Rates, Throttle, WEB, client, lock};
 use quell_load::look::tcp_info;
 use quell_netlink::sock_diag::TcpInfo;
-use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::Bell;
 use quell_web::keys::hex;
 use quell_web::sent::SentResult;
-use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
@@ -28,48 +23,8 @@ use std::sync::{Arc, Mutex, Weak};
 
 pub struct Tests<'h> {
     hub: &'h Hub<'h>,
-    most: usize,
     by_number: Mutex<HashMap<String, Weak<WebTest<'h>>>>,
     by_client: Mutex<HashMap<IpAddr, Weak<WebTest<'h>>>>,
-    next: AtomicU64,
-    turns: Arc<Turns>,
-}
-
-#[derive(Default)]
-struct Turns {
-    queue: Mutex<BTreeMap<u64, (IpAddr, Arc<Bell>)>>,
-    measuring: Mutex<Vec<IpAddr>>,
-}
-
-impl Turns {
-    fn others(&self) {
-        // The first of them looks; the others see that fewer are before them.
-        lock(&self.queue).values().for_each(|(_, bell)| bell.ring());
-    }
-}
-
-/// One turn, until this is dropped: then the next in the queue hears of it.
-struct Turn {
-    turns: Arc<Turns>,
-    ip: IpAddr,
-}
-
-impl Turn {
-    fn new(turns: &Arc<Turns>, ip: IpAddr) -> Self {
-        lock(&turns.measuring).push(ip);
-        Self { turns: Arc::clone(turns), ip }
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        let mut measuring = lock(&self.turns.measuring);
-        if let Some(at) = measuring.iter().position(|ip| *ip == self.ip) {
-            measuring.swap_remove(at);
-        }
-        drop(measuring);
-        self.turns.others();
-    }
 }
 
 pub struct WebTest<'h> {
@@ -77,10 +32,8 @@ pub struct WebTest<'h> {
     pass: Pass<'h>,
     peer: SocketAddr,
     rates: &'h Mutex<Rates>,
-    /// When it is over at the latest.
     pub end_ns: u64,
     began_ns: u64,
-    /// Rings when it is over before that.
     pub gone: Bell,
     most: usize,
     lines: Mutex<BTreeMap<u64, Arc<DataConnection>>>,
@@ -89,13 +42,10 @@ pub struct WebTest<'h> {
     told: bool,
     /// What its page told that it measured.
     measured: Mutex<Option<SentResult>>,
-    /// The last: who comes next finds the place and the streams free.
-    _turn: Turn,
 }
 
 pub struct DataConnection {
     stream: TcpSocket,
-    /// Whether this end sends.
     pub down: bool,
     moved: AtomicU64,
     sent_again_before: u64,
@@ -104,7 +54,6 @@ pub struct DataConnection {
 /// What the connections of a test moved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Bytes that left this end.
     pub down: u64,
     pub up: u64,
     /// Segments that this end's kernel sent again.
@@ -121,39 +70,27 @@ pub struct KernelView {
     pub rtts_us: Vec<u32>,
     /// The least round-trip time that TCP ever saw.
     pub least_us: Option<u32>,
-    /// Connections that move data now.
     pub lines: usize,
 }
 
 impl<'h> Tests<'h> {
     pub fn new(hub: &'h Hub<'h>) -> Self {
-        Self {
-            hub,
-            // A quarter of the places, so that the others stay for iperf3 and quell flow.
-            most: (hub.limits.sessions / 4).clamp(1, 4),
-            by_number: Mutex::default(),
-            by_client: Mutex::default(),
-            next: AtomicU64::new(0),
-            turns: Arc::default(),
-        }
+        Self { hub, by_number: Mutex::default(), by_client: Mutex::default() }
     }
 
-    /// Stands in the queue; none where too many do.
-    pub fn stand(&self, ip: IpAddr) -> Result<Option<QueuedPage<'_, 'h>>, SysError> {
-        let bell = Arc::new(Bell::new()?);
-        let mut queue = lock(&self.turns.queue);
-        let of_one = queue.values().filter(|(other, _)| client(*other) == client(ip)).count();
-        if queue.len() >= WEB.waiting || of_one >= WEB.waiting_of_one {
-            return Ok(None);
-        }
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        queue.insert(number, (ip, Arc::clone(&bell)));
-        Ok(Some(QueuedPage { tests: self, number: Cell::new(number), bell }))
-    }
-
-    /// Whether somebody waits for a turn.
-    pub fn is_awaited(&self) -> bool {
-        !lock(&self.turns.queue).is_empty()
+    /// A page's test and its number. Errors where there is no place for it.
+    pub fn of_page(
+        &self,
+        peer: SocketAddr,
+        stream: &TcpSocket,
+    ) -> Result<(Arc<WebTest<'h>>, String), Full> {
+        let random = quell_sys::secret::nonce().map_err(|_| Full::Descriptors)?;
+        let number = hex(&random[..16]);
+        let test = Arc::new(self.begin(peer, stream, WEB.page_streams, "a browser")?);
+        let mut all = lock(&self.by_number);
+        all.retain(|_, test| test.strong_count() > 0);
+        all.insert(number.clone(), Arc::downgrade(&test));
+        Ok((test, number))
     }
 
     /// The page's test of this number, of this address.
@@ -196,17 +133,15 @@ impl<'h> Tests<'h> {
         let gone = Bell::new().map_err(|_| Full::Descriptors)?;
         let pass = hub.begin(peer.ip(), stream, false)?;
         pass.streams(most)?;
-        let told = hub.began(
-            peer,
-            &pass,
-            TestEvent {
-                protocol: "tcp",
-                direction: "both",
-                streams: 0,
-                seconds: None,
-                program: who.to_owned(),
-            },
-        );
+        let test = TestEvent {
+            protocol: "tcp",
+            direction: "both",
+            streams: 0,
+            seconds: None,
+            program: who.to_owned(),
+        };
+        let (session, client) = (pass.number, peer);
+        let told = hub.tell_some(&ServeEvent::Began { session, client, test });
         let now = monotonic_ns();
         Ok(WebTest {
             hub,
@@ -222,64 +157,11 @@ impl<'h> Tests<'h> {
             number: AtomicU64::new(0),
             told,
             measured: Mutex::default(),
-            _turn: Turn::new(&self.turns, peer.ip()),
         })
     }
 }
 
-pub struct QueuedPage<'t, 'h> {
-    tests: &'t Tests<'h>,
-    number: Cell<u64>,
-    /// Rings when it may have come nearer.
-    pub bell: Arc<Bell>,
-}
-
-impl<'h> QueuedPage<'_, 'h> {
-    /// How many are before it.
-    pub fn before(&self) -> usize {
-        lock(&self.tests.turns.queue).range(..self.number.get()).count()
-    }
-
-    /// Its client has all that it may have elsewhere: that holds up nobody else.
-    fn goes_last(&self) {
-        let mut queue = lock(&self.tests.turns.queue);
-        if let Some(one) = queue.remove(&self.number.get()) {
-            self.number.set(self.tests.next.fetch_add(1, Ordering::Relaxed));
-            queue.insert(self.number.get(), one);
-        }
-    }
-
-    /// Its test and the test's number, if it is its turn.
-    pub fn turn(
-        &self,
-        peer: SocketAddr,
-        stream: &TcpSocket,
-    ) -> Result<Option<(Arc<WebTest<'h>>, String)>, SysError> {
-        let tests = self.tests;
-        if lock(&tests.turns.measuring).len() >= tests.most || self.before() > 0 {
-            return Ok(None);
-        }
-        let number = hex(&quell_sys::secret::nonce()?[..16]);
-        let Ok(test) = tests.begin(peer, stream, WEB.page_streams, "a browser") else {
-            self.goes_last();
-            return Ok(None);
-        };
-        let test = Arc::new(test);
-        let mut all = lock(&tests.by_number);
-        all.retain(|_, test| test.strong_count() > 0);
-        all.insert(number.clone(), Arc::downgrade(&test));
-        Ok(Some((test, number)))
-    }
-}
-
-impl Drop for QueuedPage<'_, '_> {
-    fn drop(&mut self) {
-        lock(&self.tests.turns.queue).remove(&self.number.get());
-        self.tests.turns.others();
-    }
-}
-
-/// A test that ends when this is dropped, whatever still moves in it: its connections see it then, and the last of them gives its turn to the next.
+/// A test that ends when this is dropped, whatever still moves in it: its connections see it then.
 pub struct RunningTest<'h> {
     pub test: Arc<WebTest<'h>>,
 }
@@ -301,7 +183,6 @@ impl<'h> WebTest<'h> {
         *lock(&self.measured) = Some(result);
     }
 
-    /// Whether somebody else has its place.
     pub fn lost(&self) -> bool {
         self.pass.lost()
     }
@@ -357,8 +238,9 @@ impl Drop for WebTest<'_> {
         if !self.told {
             return;
         }
+        let (session, client) = (self.pass.number, self.peer);
         if let Some(result) = lock(&self.measured).take() {
-            self.hub.measured(self.peer, self.pass.number, result);
+            self.hub.tell_some(&ServeEvent::Measured { session, client, result });
             return;
         }
         let result = TestResult {
@@ -370,7 +252,6 @@ impl Drop for WebTest<'_> {
             retransmits: Some(sums.again),
             ..TestResult::default()
         };
-        let (session, client) = (self.pass.number, self.peer);
         self.hub.tell(&ServeEvent::Ended { session, client, why, result });
     }
 }
@@ -409,7 +290,6 @@ pub struct Carrying<'h> {
 }
 
 impl Carrying<'_> {
-    /// So many bytes more.
     pub fn add(&self, bytes: usize) {
         self.line.moved.fetch_add(bytes as u64, Ordering::Relaxed);
     }
@@ -423,56 +303,5 @@ impl Drop for Carrying<'_> {
             let mut done = lock(&self.test.done);
             *done = done.with(&sums);
         }
-    }
-}
-
-#[cfg(test)]
-mod stories {
-    use super::*;
-    use crate::limits::Limits;
-    use quell_sys::socket::stream::StreamOptions;
-
-    #[test]
-    fn who_came_first_is_next_and_of_one_client_two_wait() {
-        let stop = Bell::new().unwrap();
-        let hub = Hub::new(Limits::default(), None, false, &stop, &|_| {});
-        let tests = Tests::new(&hub);
-        let stream = TcpSocket::new(false, &StreamOptions::default()).unwrap();
-        let [greedy, good] = [1, 2].map(|n| SocketAddr::from(([10, 0, 0, n], 1)));
-        let stand = |peer: SocketAddr| tests.stand(peer.ip()).unwrap();
-        let mut held = Vec::new();
-        for _ in 0..4 {
-            let standing = stand(greedy).expect("there is room");
-            let (test, _) = standing.turn(greedy, &stream).unwrap().expect("its turn");
-            held.push(RunningTest { test });
-        }
-        let waiting = [greedy, greedy, good].map(|peer| stand(peer).expect("there is room"));
-        assert!(stand(greedy).is_none(), "a third of its client");
-        assert_eq!(waiting.each_ref().map(|one| one.before()), [0, 1, 2]);
-        held.pop();
-        assert!(waiting[2].turn(good, &stream).unwrap().is_none(), "it came later");
-        assert!(waiting[0].turn(greedy, &stream).unwrap().is_some());
-    }
-
-    #[test]
-    fn the_next_hears_of_its_turn_when_the_last_connection_of_a_test_has_let_go() {
-        let stop = Bell::new().unwrap();
-        let limits = Limits { sessions: 1, ..Limits::default() };
-        let hub = Hub::new(limits, None, false, &stop, &|_| {});
-        let tests = Tests::new(&hub);
-        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-        let stream = TcpSocket::new(false, &StreamOptions::default()).unwrap();
-        let stand = || tests.stand(peer.ip()).unwrap().expect("there is room");
-        let first = stand();
-        let (test, _) = first.turn(peer, &stream).unwrap().expect("nobody is before it");
-        drop(first);
-        let connection = test.line(&stream, true).expect("one of eight");
-        let next = stand();
-        drop(RunningTest { test });
-        next.bell.silence();
-        assert!(next.turn(peer, &stream).unwrap().is_none(), "data of the first is under way");
-        drop(connection);
-        assert!(next.bell.rings(), "it need not look for itself");
-        assert!(next.turn(peer, &stream).unwrap().is_some(), "the place is free then");
     }
 }

@@ -16,9 +16,6 @@ use quell_sys::socket::stream::TcpSocket;
 use std::net::IpAddr;
 use std::sync::Mutex;
 
-/// So many at least are more than nothing to the allocator.
-const MANY: usize = 16;
-
 pub struct SecureCrowd {
     limits: Limits,
     places: Mutex<SecureClients>,
@@ -77,7 +74,7 @@ impl Drop for Member<'_> {
         drop(places.clients.leave(self.number));
         places.open -= 1;
         // Of many, most are gone: as often as their number halves.
-        let many_went = places.most >= MANY && places.open <= places.most / 2;
+        let many_went = places.most >= WEB.many && places.open <= places.most / 2;
         if many_went {
             places.most = places.open;
         }

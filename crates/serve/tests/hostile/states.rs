@@ -2,7 +2,7 @@
 
 use crate::client::{Test, calls, connect, cookie, frame, half_close, reset};
 use quell_tls::trust::Trust;
-use quell_wire::ends::{self, Ask, HELLO, LARGEST, LONGEST_HEARING_MS, MOST_BYTES, MOST_DATAGRAMS};
+use quell_wire::ends::{self, Ask, HELLO, MOST};
 use quell_wire::iperf3::HelloToken;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
@@ -63,15 +63,15 @@ pub const ASKERS: [State; 5] = [
         Some(asks(from, to, &Ask::Flows { token: HelloToken::new([8; 16]), count: 1 }))
     }),
     ("it speaks and nobody reads", |from, to, _| {
-        let sizes = vec![LARGEST; MOST_DATAGRAMS];
-        Some(asks(from, to, &Ask::Say { sizes, wait_ms: LONGEST_HEARING_MS }))
+        let sizes = vec![MOST.datagram; MOST.datagrams];
+        Some(asks(from, to, &Ask::Say { sizes, wait_ms: MOST.hearing_ms }))
     }),
     ("it gives and nobody reads", |from, to, _| {
-        Some(asks(from, to, &Ask::Give { bytes: MOST_BYTES }))
+        Some(asks(from, to, &Ask::Give { bytes: MOST.bytes }))
     }),
     ("it takes, and half of it came", |from, to, _| {
-        let mut test = asks(from, to, &Ask::Take { bytes: MOST_BYTES });
-        test.control.write_all(&vec![7; MOST_BYTES as usize / 2]).ok()?;
+        let mut test = asks(from, to, &Ask::Take { bytes: MOST.bytes });
+        test.control.write_all(&vec![7; MOST.bytes as usize / 2]).ok()?;
         Some(test)
     }),
 ];

@@ -77,10 +77,8 @@ pub struct Part {
     /// Its counters when data began to flow and when it had ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<HostCounters>,
-    /// See `before`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<HostCounters>,
-    /// The streams.
     pub streams: Vec<PartStream>,
 }
 
@@ -131,7 +129,6 @@ pub struct PartStream {
     /// Congestion control, where this end sends.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "word")]
     pub congestion: Option<String>,
-    /// Maximum segment size in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mss: Option<u32>,
     /// Send buffer in bytes, as the kernel counts it.
@@ -170,7 +167,6 @@ pub struct PartStream {
 pub struct Moment {
     /// Nanoseconds since the test's start at this end.
     pub t_ns: i64,
-    /// Bytes sent or received.
     pub bytes: u64,
     /// Datagrams; 0 for TCP.
     #[serde(skip_serializing_if = "is_zero")]
@@ -178,10 +174,8 @@ pub struct Moment {
     /// Datagrams lost so far, at a receiver.
     #[serde(skip_serializing_if = "is_zero")]
     pub lost: u64,
-    /// Segments sent again.
     #[serde(skip_serializing_if = "is_zero")]
     pub retransmits: u64,
-    /// Congestion window in bytes.
     #[serde(skip_serializing_if = "is_zero")]
     pub cwnd: u64,
     /// Smoothed round-trip time in microseconds.
@@ -214,7 +208,6 @@ pub struct Moment {
     /// Of that, time in which the own send buffer held it up.
     #[serde(skip_serializing_if = "is_zero")]
     pub buffer_limited_us: u64,
-    /// Path MTU in bytes.
     #[serde(skip_serializing_if = "is_zero")]
     pub pmtu: u64,
     /// Segments that arrived out of order, at a receiver.

@@ -25,7 +25,6 @@ pub struct Parameters {
     /// Maximum segment size of TCP in bytes.
     #[serde(rename = "MSS", skip_serializing_if = "Option::is_none")]
     pub mss: Option<u32>,
-    /// `TCP_NODELAY`.
     #[serde(skip_serializing_if = "is_false")]
     pub nodelay: bool,
     /// How many streams each way.
@@ -53,12 +52,6 @@ pub struct Parameters {
     pub burst: Option<u32>,
     #[serde(rename = "TOS", skip_serializing_if = "Option::is_none")]
     pub tos: Option<i32>,
-    /// IPv6 flow label.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub flowlabel: Option<i32>,
-    /// A text before each line of output.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
     /// A text that is handed through.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extra_data: Option<String>,
@@ -79,9 +72,6 @@ pub struct Parameters {
     /// Datagrams are not to be fragmented (1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dont_fragment: Option<i32>,
-    /// iperf3's own authentication: Quell does not use it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub authtoken: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_version: Option<String>,
     /// What a Quell client wants beyond that.

@@ -46,7 +46,6 @@ pub struct StreamResult {
     /// Jitter of RFC 3550 in seconds, at a receiver of datagrams; none where what was told can't be one.
     #[serde(deserialize_with = "known")]
     pub jitter: Option<f64>,
-    /// Datagrams lost, at a receiver.
     #[serde(deserialize_with = "signed")]
     pub errors: i64,
     /// Those lost in the omitted seconds (newer versions).
