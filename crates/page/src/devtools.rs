@@ -198,7 +198,8 @@ impl DevTools {
             self.looked = self.unread.len();
             if self.looked > LIMITS.message {
                 return Err(PageError::Nonsense(format!(
-                    "a message of more than {} bytes", LIMITS.message
+                    "a message of more than {} bytes",
+                    LIMITS.message
                 )));
             }
             if until.stop.rings() || monotonic_ns() >= until.deadline_ns {

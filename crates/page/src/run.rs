@@ -11,14 +11,18 @@ use crate::limits::LIMITS;
 use crate::load::PageRequest;
 use crate::script::{Score, score};
 use crate::{PageError, PagePlan};
+use quell_grade::{Assessment, LoadedDelay};
 use quell_model::page::{HttpVersion, PageEnd, PageLoad};
 use quell_model::{Event, Fact, Subject, Told, When};
+use quell_stats::Sample;
 use quell_store::{About, End, Keep, Origin, StoreError, command_line};
 use quell_sys::clock::{is_virtual, monotonic_ns};
 use quell_sys::wait::Bell;
+use quell_units::fmt;
 use quell_wire::text::printable;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -40,6 +44,8 @@ pub struct PageReport {
     pub insecure: bool,
     pub http: Option<HttpVersion>,
     pub pages: Vec<PageSeries>,
+    /// How well a call, a game and a page work beside the pages' own load; none of too few connections.
+    pub grade: Option<Assessment>,
     pub scripts: Option<ScriptSpeed>,
     pub error: Option<String>,
     pub run: Option<PathBuf>,
@@ -67,6 +73,57 @@ impl PageReport {
         let all = || self.pages.iter().flat_map(|page| &page.loads);
         all().next().is_some() && all().all(|load| load.end == PageEnd::Loaded)
     }
+
+    /// What is said first, a sentence each.
+    pub fn opening(&self) -> Vec<String> {
+        let grade = self.grade.as_ref().map(Assessment::said);
+        grade.into_iter().chain(self.pages.iter().filter_map(PageSeries::opening)).collect()
+    }
+}
+
+impl PageSeries {
+    /// How long it took; none where it was never there.
+    fn opening(&self) -> Option<String> {
+        let cold = || self.loads.iter().filter(|load| !load.warm && load.end == PageEnd::Loaded);
+        let median =
+            |of: fn(&PageLoad) -> Option<f64>| Some(Sample::new(cold().filter_map(of))?.median());
+        let (took, count) = (median(|load| load.load_ms)?, cold().count());
+        let network = median(PageLoad::network_ms)
+            .map_or_else(String::new, |ms| format!(", {} of it for the network", fmt::ms(ms)));
+        let loads = if count == 1 { String::new() } else { format!(" (median of {count} loads)") };
+        let url = printable(&self.url, LIMITS.name);
+        Some(format!("{url} is there after {}{network}{loads}.", fmt::ms(took)))
+    }
+}
+
+/// By how much longer connections take beside the pages' own load than the quickest to the same host.
+fn grade(pages: &[PageSeries]) -> Option<Assessment> {
+    let loads = || pages.iter().flat_map(|page| &page.loads);
+    let connects =
+        |load: &PageLoad| load.requests.iter().filter(|r| r.connect_ms.is_some()).count();
+    let mut hosts: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for request in loads().flat_map(|load| &load.requests) {
+        let host = request.url.split('/').nth(2).unwrap_or_default();
+        hosts.entry(host).or_default().extend(request.connect_ms);
+    }
+    let least = |times: &Vec<f64>| times.iter().copied().fold(f64::INFINITY, f64::min);
+    let idle_ms = Sample::new(hosts.values().map(least).filter(|ms| ms.is_finite()))?.median();
+    let added = hosts.values().flat_map(|times| times.iter().map(|ms| ms - least(times)));
+    let added = Sample::new(added)?;
+    let seconds =
+        Sample::new(loads().filter_map(|load| load.load_ms)).map_or(0.0, |ms| ms.median() / 1e3);
+    Assessment::of(&LoadedDelay {
+        idle_ms,
+        p50_ms: idle_ms + added.median(),
+        p95_ms: idle_ms + added.quantile(0.95)?,
+        // A handshake that was lost comes a second later.
+        loss: 0.0,
+        jitter_ms: None,
+        samples: added.count(),
+        load: "beside the page's own load".into(),
+        connections: loads().map(connects).max().unwrap_or(0) as u32,
+        seconds,
+    })
 }
 
 /// Loads the pages; kept as a run under `base` where there is one.
@@ -86,6 +143,7 @@ pub fn run(
         insecure: plan.insecure,
         http: plan.http,
         pages: Vec::new(),
+        grade: None,
         scripts: None,
         error: None,
         run: None,
@@ -110,6 +168,7 @@ pub fn run(
         }
     }
     drop(browser);
+    report.grade = grade(&report.pages);
     if plan.scripts && !report.is_virtual && ended.is_ok() && !stop.rings() {
         ended = scripts(&options, stop).map(|speed| report.scripts = Some(speed));
     }
@@ -119,7 +178,10 @@ pub fn run(
         Err(error) => Some(error.to_string()),
     };
     let end = End::of(report.error.as_deref(), stop.rings());
-    report.run = keep.map(|keep| keep.finish(end)).transpose()?;
+    if let Some(mut keep) = keep {
+        keep.headline(report.opening());
+        report.run = Some(keep.finish(end)?);
+    }
     Ok(report)
 }
 
@@ -215,7 +277,48 @@ fn of_score<S: Serializer>(score: &Score, to: S) -> Result<S::Ok, S::Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::stream_name;
+    use super::*;
+    use quell_model::page::PageRequest;
+
+    #[test]
+    fn connections_beside_the_pages_load_are_graded_against_the_quickest_of_their_host() {
+        let pages = |added: f64, each: usize| {
+            let request = |n: usize| PageRequest {
+                url: format!(
+                    "https://{}.test/{n}",
+                    if n.is_multiple_of(2) { "near" } else { "far" }
+                ),
+                connect_ms: Some(
+                    if n.is_multiple_of(2) { 5.0 } else { 80.0 } + if n > 1 { added } else { 0.0 },
+                ),
+                ..PageRequest::default()
+            };
+            let load = PageLoad {
+                number: 0,
+                warm: false,
+                t_ns: 0,
+                end: PageEnd::Loaded,
+                doc_ms: None,
+                paint_ms: None,
+                fcp_ms: None,
+                lcp_ms: None,
+                load_ms: Some(2000.0),
+                moved: Vec::new(),
+                requests: (0..each).map(request).collect(),
+            };
+            [PageSeries { url: "https://near.test/".into(), loads: vec![load] }]
+        };
+        let graded = |added, each| grade(&pages(added, each)).map(|grade| grade.sentence);
+        assert_eq!(graded(0.4, 19), None, "too few");
+        let good = graded(0.4, 60).expect("enough of them");
+        assert!(
+            good.starts_with("Calls, games and pages work beside the page's own load"),
+            "{good}"
+        );
+        let bad = graded(450.0, 60).expect("enough of them");
+        assert!(bad.contains("break") && bad.contains("450 ms added"), "{bad}");
+        assert!(pages(0.4, 60)[0].opening().is_some_and(|told| told.contains("is there after")));
+    }
 
     #[test]
     fn a_page_goes_by_its_address_and_without_tls_that_is_said() {

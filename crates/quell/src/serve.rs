@@ -32,6 +32,9 @@ pub struct ServeArgs {
     pub port: u16,
     #[command(flatten)]
     pub secret: crate::options::SecretFile,
+    /// An address that clients use and that is not the server's own, for example behind NAT: what proves the secret names it
+    #[arg(long, value_name = "ADDRESS", value_parser = crate::host::own, requires = "secret_file")]
+    pub reached_at: Vec<SocketAddr>,
     /// End after the first test, or a second after the first client's calls; what is under way then may end, and nothing new is accepted
     #[arg(short = '1', long)]
     pub one_off: bool,
@@ -113,6 +116,7 @@ pub fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
         home: args.home,
         limits,
         secret,
+        reached_at: args.reached_at.clone(),
         one_off: args.one_off,
         time_ns: args.time.map(Span::nanos),
         web: args.web.then(|| WebConfig { names: args.web_name.clone(), shown }),

@@ -19,7 +19,6 @@
 use crate::limits::LIMITS;
 use quell_netlink::sock_diag::TcpInfo;
 
-/// A second, in nanoseconds.
 const SECOND_NS: f64 = 1e9;
 
 /// What the kernel says of a connection's segments with data.
@@ -103,7 +102,6 @@ impl Looked {
     }
 }
 
-/// The end of a second.
 #[derive(Debug, Clone, Copy)]
 struct Edge {
     at_ns: u64,
@@ -130,7 +128,6 @@ pub struct ArrivedBytes {
 }
 
 impl ArrivedBytes {
-    /// Nothing yet, from then on.
     pub fn since(began_ns: u64) -> Self {
         Self {
             looked: Vec::new(),

@@ -66,7 +66,7 @@ pub enum RpmError {
     #[error("what {0} says over TLS is no HTTP/2: {1}")]
     NotHttp2(SocketAddr, String),
     #[error(
-        "{named} names another server to be loaded, {other}: only the one that you name is; if you mean that one: quell flow --rpm {other}"
+        "{named} names another server, {other}, to be loaded in its place\n  Only the server that you name is loaded. If you mean the other: quell flow --rpm {other}"
     )]
     Other { named: String, other: String },
     #[error("`{0}` is no name of a server")]
@@ -191,7 +191,6 @@ pub fn answer(
     }
 }
 
-/// Takes what comes next, at least a byte.
 fn more(
     stream: &TcpSocket,
     to: SocketAddr,
@@ -262,7 +261,6 @@ pub fn get(url: &Url, keeps: bool) -> String {
     )
 }
 
-/// A request and its whole answer: status and body.
 pub fn fetch(
     stream: &TcpSocket,
     to: SocketAddr,

@@ -46,7 +46,6 @@ pub struct RpmReport {
     pub idle_tcp_ms: f64,
     /// A round trip of the handshake of TLS; none without TLS.
     pub idle_tls_ms: Option<f64>,
-    /// Of a request on a new connection.
     pub idle_http_ms: f64,
     pub down: Option<Figures>,
     pub up: Option<Figures>,

@@ -235,7 +235,6 @@ impl Http2Session {
     }
 }
 
-/// A connection that makes load, and what drives it.
 pub struct Bulk {
     drive: Drive,
     load: BulkLoad,

@@ -155,7 +155,7 @@ fn ask(
     let mut trusted = hub.secret.is_none();
     if first == *MAGIC {
         let secret = hub.secret.as_ref().ok_or(Unwelcome::NoSecretHere)?;
-        preface::demand(exchange, secret).map_err(|error| match error {
+        preface::demand(exchange, secret, &hub.reached_at).map_err(|error| match error {
             PrefaceError::Exchange(ExchangeError::Closed | ExchangeError::Late) => {
                 Unwelcome::NoProof
             }

@@ -167,7 +167,7 @@ impl Conversation<'_> {
         alarm.set(Some(self.soon(TEST.gather_ns)))?;
         let mut from = Vec::new();
         while self.flows.len() < count {
-            for opened in entry.waiting.take() {
+            for opened in entry.waiting.take()? {
                 if let Opened::Udp(socket) = opened {
                     from.extend(socket.peer());
                     self.flows.push(socket);

@@ -29,8 +29,8 @@ pub fn is_of_home(networks: &[Prefix], host: IpAddr) -> bool {
 }
 
 /// Where a browser of another machine finds the page of a server that listens there: IPv4 first, which is shorter to type, and of it
-/// private addresses, which the phones of a home have.
-pub fn pages(networks: &[Prefix], local: SocketAddr) -> Vec<String> {
+/// private addresses, which the phones of a home have; of a home no others.
+pub fn pages(networks: &[Prefix], local: SocketAddr, home: bool) -> Vec<String> {
     let reaches = |ip: &IpAddr| match (local.ip(), ip) {
         (own, _) if !own.is_unspecified() => own.to_canonical() == *ip,
         (IpAddr::V4(_), IpAddr::V6(_)) => false,
@@ -39,8 +39,8 @@ pub fn pages(networks: &[Prefix], local: SocketAddr) -> Vec<String> {
         _ => true,
     };
     let mut all: Vec<IpAddr> = networks.iter().map(|network| network.address()).collect();
-    all.retain(|ip| !ip.is_loopback() && reaches(ip));
     let is_public = |ip: &IpAddr| matches!(ip, IpAddr::V4(ip) if !ip.is_private());
+    all.retain(|ip| !ip.is_loopback() && reaches(ip) && !(home && is_public(ip)));
     all.sort_by_key(|ip| (ip.is_ipv6(), is_public(ip), *ip));
     all.dedup();
     let port = |ip| match local.port() {
@@ -86,11 +86,13 @@ mod tests {
 
     #[test]
     fn each_address_is_one_to_type() {
-        let pages = |local: &str| pages(&home(), local.parse().unwrap());
+        let pages = |local: &str| pages(&home(), local.parse().unwrap(), false);
         let v4 = ["http://192.168.1.7:5201/", "http://198.51.100.9:5201/"];
         assert_eq!(pages("0.0.0.0:5201"), v4);
         assert_eq!(pages("[::]:5201"), [v4[0], v4[1], "http://[2001:db8:1:2::7]:5201/"]);
         assert_eq!(pages("192.168.1.7:80"), ["http://192.168.1.7/"]);
         assert_eq!(pages("127.0.0.1:5201"), [""; 0]);
+        let of_home = super::pages(&home(), "[::]:5201".parse().unwrap(), true);
+        assert_eq!(of_home, [v4[0], "http://[2001:db8:1:2::7]:5201/"], "no public IPv4");
     }
 }

@@ -1,5 +1,6 @@
 //! What the parts of a server share: who is connected, which tests wait for their streams, what is told.
 
+use crate::congestion::CongestionHelper;
 use crate::event::{Quiet, ServeEvent, reason};
 use crate::home;
 use crate::limits::{Clients, Full, Limits, Rates, SERVER, Throttle, client, lock};
@@ -58,6 +59,10 @@ impl Handle {
 pub struct Hub<'a> {
     pub limits: Limits,
     pub secret: Option<Secret>,
+    /// Who gives a connection a congestion control that this process may not.
+    pub congestion: Option<&'a CongestionHelper>,
+    /// Where clients reach it beside its own addresses.
+    pub reached_at: Vec<SocketAddr>,
     /// The networks whose hosts are served; all hosts where there are none.
     home: Option<Mutex<Vec<Prefix>>>,
     pub stop: &'a Bell,
@@ -91,6 +96,8 @@ impl<'a> Hub<'a> {
             rates: Mutex::new(Rates::new(&limits)),
             limits,
             secret,
+            congestion: None,
+            reached_at: Vec::new(),
             home: None,
             stop,
             tell,
@@ -428,12 +435,28 @@ mod tests {
         assert!(hub.waiting_for(&cookie, IP).unwrap().is_none(), "it waits for no connections");
         let udp = || Opened::Udp(Udp::connected("127.0.0.1:9".parse().unwrap(), 0).unwrap());
         let waiting = hub.waiting_at(IP, None).unwrap();
-        assert!(waiting.take().is_empty());
+        assert!(waiting.take().is_ok_and(|new| new.is_empty()));
         assert!(waiting.add(udp(), None).is_ok() && waiting.add(udp(), None).is_err());
         assert!(hub.waiting_at(IP, None).is_none());
-        assert_eq!(entry.waiting.take().len(), 1);
+        assert_eq!(entry.waiting.take().map(|new| new.len()), Ok(1));
         drop(entry);
         assert!(hub.expect(cookie, IP, bare, 1).unwrap().is_some());
+    }
+
+    #[test]
+    fn what_can_not_be_opened_ends_the_waiting_where_it_is_surely_the_clients() {
+        let stop = Bell::new().unwrap();
+        let hub = Hub::new(Limits::default(), None, false, &stop, &|_| {});
+        let [bare, token] = [None, Some(HelloToken::new([1; 16]))].map(|token| {
+            let cookie = Cookie::from_random(&[u8::from(token.is_some()); 36]);
+            let entry = hub.expect(cookie, IP, Streams::Udp(token), 1).unwrap().unwrap();
+            entry.waiting.fail(SysError::new("listen on UDP", Errno::EINVAL));
+            entry
+        });
+        let why = |error: SysError| error.errno;
+        assert_eq!(token.waiting.take().map(drop).map_err(why), Err(Errno::EINVAL));
+        assert_eq!(bare.waiting.take().map(|new| new.len()).map_err(why), Ok(0));
+        assert_eq!(bare.waiting.failed().map(why), Some(Errno::EINVAL), "told when it is late");
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //!   UDP ─ udp ────────────────┬ streams of tests, each with a socket of its own
 //!                             └ STAMP, reflected
 //!   home         the networks that this machine is in: whom it serves, and where it is found
-//!   privileges   what root gives up once the ports are open
+//!   privileges   what root gives up once the ports are open; congestion: the one right that a helper keeps
 //!   event, log   what is told meanwhile, and writing it while nobody waits for that
 //! ```
 //!
@@ -18,6 +18,7 @@
 //! a secret, that they know it. Everything is bounded: half handshakes in number and time, sessions, streams, rates, time, memory.
 
 mod admission;
+mod congestion;
 mod ends;
 pub mod event;
 mod home;

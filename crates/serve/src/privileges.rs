@@ -73,7 +73,7 @@ pub fn drop_to(account: &Account) -> Result<(), PrivilegeError> {
     setgroups(&[]).map_err(|errno| failed("leave all groups", errno))?;
     setresgid(gid, gid, gid).map_err(|errno| failed("change the group", errno))?;
     setresuid(uid, uid, uid).map_err(|errno| failed("change the user", errno))?;
-    capset_none().map_err(|errno| failed("give up all capabilities", errno))?;
+    capset(0).map_err(|errno| failed("give up all capabilities", errno))?;
     Ok(())
 }
 
@@ -110,7 +110,7 @@ pub fn stay(account: &Account) -> Result<(), PrivilegeError> {
     }
     prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL as libc::c_ulong);
     let failed = |errno| SysError::new("give up all capabilities", errno);
-    Ok(capset_none().map_err(failed)?)
+    Ok(capset(0).map_err(failed)?)
 }
 
 /// Whether this process's user is certainly another than the machine's root. Files of proc(5) that are of no process are that root's
@@ -143,8 +143,28 @@ fn prctl(option: libc::c_int, value: libc::c_ulong) -> bool {
     }
 }
 
-/// Empties the effective, permitted and inheritable sets (capset(2)).
-fn capset_none() -> Result<(), Errno> {
+/// Leaves this process CAP_NET_ADMIN and nothing else, as that user where there is one to become; it ends with its parent.
+pub fn keep_net_admin(account: &Account) -> Result<(), PrivilegeError> {
+    const NET_ADMIN: u32 = 1 << 12;
+    let failed = |errno| SysError::new("give up all rights but one", errno);
+    prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong);
+    prctl(libc::PR_SET_KEEPCAPS, 1);
+    if can_become(account) {
+        let (uid, gid) = (Uid::from_raw(account.uid), Gid::from_raw(account.gid));
+        setgroups(&[]).map_err(failed)?;
+        setresgid(gid, gid, gid).map_err(failed)?;
+        setresuid(uid, uid, uid).map_err(failed)?;
+    }
+    capset(NET_ADMIN).map_err(failed)?;
+    // Changing the user takes the first of these back (prctl(2)).
+    prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong);
+    prctl(libc::PR_SET_NO_NEW_PRIVS, 1);
+    prctl(libc::PR_SET_DUMPABLE, 0);
+    Ok(())
+}
+
+/// Sets the effective and permitted sets to these of the first 32, and empties the inheritable one (capset(2)).
+fn capset(first: u32) -> Result<(), Errno> {
     #[repr(C)]
     struct Header {
         version: u32,
@@ -152,9 +172,9 @@ fn capset_none() -> Result<(), Errno> {
     }
     // _LINUX_CAPABILITY_VERSION_3 (linux/capability.h): two words for each of the three sets.
     let header = Header { version: 0x2008_0522, pid: 0 };
-    let none = [0u32; 6];
+    let sets = [first, first, 0, 0, 0, 0u32];
     // SAFETY: the kernel reads a header and, for this version, two structures of three words.
-    let result = unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) };
+    let result = unsafe { libc::syscall(libc::SYS_capset, &raw const header, sets.as_ptr()) };
     Errno::result(result).map(drop)
 }
 

@@ -1,6 +1,7 @@
 //! The server itself: one TCP listener, one UDP socket, a thread for each connection.
 
 use crate::admission;
+use crate::congestion::CongestionHelper;
 use crate::event::ServeEvent;
 use crate::home;
 use crate::hub::{Accepted, Hub, Tell};
@@ -25,6 +26,8 @@ pub struct ServeConfig {
     pub bind: SocketAddr,
     pub limits: Limits,
     pub secret: Option<Secret>,
+    /// Where clients reach it beside its own addresses, as behind NAT; port 0 for its own.
+    pub reached_at: Vec<SocketAddr>,
     pub one_off: bool,
     pub time_ns: Option<u64>,
     /// Only hosts of the networks that this machine is in are served.
@@ -48,6 +51,7 @@ pub struct Server {
     udp: SharedUdp,
     config: ServeConfig,
     user: Option<String>,
+    congestion: Option<CongestionHelper>,
     descriptors: u64,
 }
 
@@ -62,7 +66,16 @@ impl Server {
             let failed = |e| SysError::io("read a listener's address", &e);
             let local = tcp.local_addr().map_err(failed)?;
             match SharedUdp::listening(local) {
-                Ok(udp) => return Ok(Self { tcp, udp, config, user: None, descriptors }),
+                Ok(udp) => {
+                    return Ok(Self {
+                        tcp,
+                        udp,
+                        config,
+                        user: None,
+                        congestion: None,
+                        descriptors,
+                    });
+                }
                 // The port that TCP found may be taken for UDP: another one.
                 Err(_) if config.bind.port() == 0 && tries < SERVER.ports => tries += 1,
                 Err(error) => return Err(error.into()),
@@ -78,6 +91,7 @@ impl Server {
     pub fn give_up_rights(&mut self, user: &str) -> Result<(), ServeError> {
         if privileges::is_root() {
             let account = Account::find(user)?;
+            self.congestion = Some(CongestionHelper::start(&account)?);
             if privileges::can_become(&account) {
                 self.udp.give_to(account.uid())?;
                 privileges::drop_to(&account)?;
@@ -92,13 +106,19 @@ impl Server {
 
     /// Serves until the bell rings, until its time is up, or with `one_off` until the first session has ended.
     pub fn run(&self, stop: &Bell, tell: Tell<'_>) -> Result<(), ServeError> {
-        let ServeConfig { limits, secret, one_off, time_ns, web, home, .. } = self.config.clone();
+        let ServeConfig { limits, secret, reached_at, one_off, time_ns, web, home, .. } =
+            self.config.clone();
         let limits = within(self.descriptors, limits);
         let trusted = secret.is_some();
         memory::share_arenas();
         let networks = home::networks();
-        let pages = web.as_ref().map(|_| home::pages(&networks, self.local())).unwrap_or_default();
+        let pages =
+            web.as_ref().map(|_| home::pages(&networks, self.local(), home)).unwrap_or_default();
         let mut hub = Hub::new(limits, secret, one_off, stop, tell);
+        hub.congestion = self.congestion.as_ref();
+        let own_port = self.local().port();
+        let port = |at: SocketAddr| if at.port() == 0 { own_port } else { at.port() };
+        hub.reached_at = reached_at.iter().map(|at| (at.ip(), port(*at)).into()).collect();
         if home {
             hub.is_for(networks);
         }

@@ -104,6 +104,7 @@ impl ServerPort<'_> {
             }
             Err(error) => {
                 self.hub.refuse(from, format!("no socket for its UDP stream: {error}"));
+                waiting.fail(error);
                 Vec::new()
             }
         }

@@ -46,11 +46,13 @@ struct OpenedStreams {
     /// Whose hellos have opened the streams over UDP.
     greeted: Vec<SocketAddr>,
     wanted: usize,
+    /// Why one that came could not be opened.
+    failed: Option<SysError>,
 }
 
 impl Waiting {
     pub fn new(ip: IpAddr, streams: Streams, wanted: usize) -> Result<Self, SysError> {
-        let queue = OpenedStreams { new: Vec::new(), greeted: Vec::new(), wanted };
+        let queue = OpenedStreams { new: Vec::new(), greeted: Vec::new(), wanted, failed: None };
         Ok(Self { ip, streams, opened: Mutex::new(queue), came: Bell::new()? })
     }
 
@@ -76,10 +78,25 @@ impl Waiting {
         lock(&self.opened).wanted > 0
     }
 
-    /// Those that came since the last look.
-    pub fn take(&self) -> Vec<Opened> {
+    /// Says that a stream that came can't be opened.
+    pub fn fail(&self, error: SysError) {
+        lock(&self.opened).failed = Some(error);
+        self.came.ring();
+    }
+
+    /// Those that came since the last look. Errors when one could not be opened that is surely the client's: a hello without a token may be
+    /// anybody's, and the client's own yet to come.
+    pub fn take(&self) -> Result<Vec<Opened>, SysError> {
         let mut queue = lock(&self.opened);
         self.came.silence();
-        std::mem::take(&mut queue.new)
+        match queue.failed.take_if(|_| self.streams != Streams::Udp(None)) {
+            Some(error) => Err(error),
+            None => Ok(std::mem::take(&mut queue.new)),
+        }
+    }
+
+    /// Why one could not be opened, where those that were wanted have not come in time.
+    pub fn failed(&self) -> Option<SysError> {
+        lock(&self.opened).failed.take()
     }
 }

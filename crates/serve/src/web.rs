@@ -58,7 +58,6 @@ pub struct Web<'h> {
     hub: &'h Hub<'h>,
     config: WebConfig,
     keys: Keys,
-    /// How a connection over TLS begins.
     tls: Arc<rustls::ServerConfig>,
     secure: secure_clients::SecureCrowd,
     tests: measurement::Tests<'h>,
@@ -98,7 +97,6 @@ impl<'h> Web<'h> {
         results.push_back((client, sent));
     }
 
-    /// What command lines sent, the newest last.
     fn results(&self) -> Vec<SentResult> {
         lock(&self.results).iter().map(|(_, sent)| sent.clone()).collect()
     }

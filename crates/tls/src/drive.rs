@@ -63,7 +63,6 @@ impl Wake for Woken {
 }
 
 impl Drive {
-    /// Of the connection that this line belongs to.
     pub fn new(line: Rc<Beneath>) -> Result<Self, SysError> {
         let woken = Arc::<Woken>::default();
         let waker = Waker::from(Arc::clone(&woken));

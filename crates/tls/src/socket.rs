@@ -173,7 +173,6 @@ pub struct TlsSocket {
     /// What came and was not looked at yet, from `at`.
     came: Vec<u8>,
     at: usize,
-    /// The other end sends nothing more.
     ended: bool,
     /// Bytes that its handshake may have yet.
     hello: usize,
@@ -267,7 +266,6 @@ impl TlsSocket {
         Ok(true)
     }
 
-    /// Gives TLS what came, once.
     fn take(&mut self, context: &mut Context<'_>) -> Result<Taken> {
         if self.at == self.came.len() {
             if self.ended {
@@ -334,7 +332,6 @@ enum Taken {
     End,
 }
 
-/// The kernel's socket as it is right now.
 struct Now<'l>(&'l Beneath);
 
 impl Write for Now<'_> {

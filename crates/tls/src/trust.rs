@@ -42,7 +42,6 @@ const LISTS: [&str; 3] = [
     "/etc/ssl/ca-bundle.pem",
 ];
 
-/// What the other end and we are to speak.
 pub const HTTP2: &[u8] = b"h2";
 
 fn provider() -> Arc<CryptoProvider> {
@@ -138,7 +137,6 @@ pub fn server(identity: &ServerCertificate) -> Result<Arc<ServerConfig>, TrustEr
     Ok(Arc::new(config))
 }
 
-/// How a server of any version of HTTP begins.
 pub fn server_of(identity: &ServerCertificate, alpn: &[u8]) -> Result<ServerConfig, TrustError> {
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()

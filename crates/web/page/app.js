@@ -30,7 +30,7 @@ async function enter(event) {
   event.preventDefault();
   try {
     await hello();
-    const body = JSON.stringify({ nonce, proof: proof(at("secret").value, nonce) });
+    const body = JSON.stringify({ nonce, proof: proof(at("secret").value, location.host, nonce) });
     const { key } = await (await ask("/web/enter", { method: "POST", body })).json();
     useKey(key);
     at("secret").value = "";
@@ -132,8 +132,10 @@ function show(result) {
   const figures = { down: result.down, up: result.up, idle: result.idle, "down-delay": result.downDelay, "up-delay": result.upDelay };
   for (const [id, value] of Object.entries(figures)) at(id).textContent = short(value);
   at("rpm").textContent = result.rpm === null ? "–" : String(Math.round(result.rpm));
-  for (const [id, most] of [["idle-peak", result.idleMost], ["down-peak", result.downMost], ["up-peak", result.upMost]]) {
-    at(id).textContent = Number.isFinite(most) ? `peak ${short(most)}` : "";
+  // The grade goes by what 95 of 100 took at most, and not by the median.
+  for (const [id, p95, most] of [["idle-peak", null, result.idleMost], ["down-peak", result.downP95, result.downMost], ["up-peak", result.upP95, result.upMost]]) {
+    const parts = [Number.isFinite(p95) ? `95 of 100: ${short(p95)}` : "", Number.isFinite(most) ? `peak ${short(most)}` : ""];
+    at(id).textContent = parts.filter(Boolean).join(", ");
   }
   const { judged } = result;
   shown = result;
@@ -152,8 +154,10 @@ function show(result) {
   if (judged.line) {
     const { up, down } = judged.line;
     const part = (rate) => Number((Number(rate) * 0.9).toPrecision(2)).toString();
-    for (const [id, text] of [["plan", `quell shape plan --dev DEVICE --line ${up}/${down}`], ["recipe", `quell shape recipe --for openwrt --line ${up}/${down}`],
-      ["limit-up", `${part(up)} Mbit/s`], ["limit-down", `${part(down)} Mbit/s`]]) at(id).textContent = text;
+    command("plan", `quell shape plan --dev DEVICE --line ${up}/${down}`);
+    command("recipe", `quell shape recipe --for openwrt --line ${up}/${down}`);
+    at("limit-up").textContent = `${part(up)} Mbit/s`;
+    at("limit-down").textContent = `${part(down)} Mbit/s`;
   }
   at("share").hidden = false;
   at("link").hidden = true;
@@ -171,6 +175,15 @@ function show(result) {
     ["Requests that were timed", `${result.pings} on a kept connection, ${result.fresh} on new ones`],
     ["Lost packets", "not to be seen by a browser: see the words below"],
   ]);
+}
+
+/** A command to copy, of which no word is cut in two at the end of a line. */
+function command(id, text) {
+  at(id).replaceChildren(...text.split(" ").flatMap((word, n) => {
+    const whole = document.createElement("span");
+    whole.textContent = word;
+    return n ? [" ", whole] : [whole];
+  }));
 }
 
 function rows(body, all) {

@@ -111,24 +111,13 @@ function worse(result, rule) {
   return ways.filter(Boolean).sort((a, b) => b.added - a.added)[0] ?? null;
 }
 
-/** Mbit/s that a stream of video asks for. */
-const ULTRA_HD = 15;
-const HD = 5;
-
-function streams(down) {
-  if (down === null) return [];
-  const outcome = down >= ULTRA_HD ? "works" : down >= HD ? "suffers" : "breaks";
-  const means = down >= ULTRA_HD ? "4K fits" : down >= HD ? "HD fits, 4K does not" : "HD does not fit";
-  return [{ use: "stream", outcome, means }];
-}
-
 const COSTS = { call: "until the other hears", game: "until a move counts", page: "until a page is there" };
 
 /** What it means for a person: a grade, a sentence, each use, and the line's rates as commands and settings want them. */
 export function verdict(result, rule) {
   const { down, up } = result;
   const worst = worse(result, rule);
-  const uses = [...(worst?.uses ?? []).map((one) => ({ ...one, means: `+${one.cost.toFixed(0)} ms ${COSTS[one.use]}` })), ...streams(down)];
+  const uses = (worst?.uses ?? []).map((one) => ({ ...one, means: `+${one.cost.toFixed(0)} ms ${COSTS[one.use]}` }));
   const line = up !== null && down !== null ? { up: lineRate(up), down: lineRate(down) } : null;
   if (!worst) return { grade: null, kind: "warn", sentence: "Too little came back to judge this line.", uses, line, mends: line !== null };
   const kind = worst.grade === "A" ? "good" : worst.grade === "D" || worst.grade === "F" ? "bad" : "warn";

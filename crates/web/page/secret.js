@@ -52,9 +52,9 @@ export function hmac(key, message) {
   return sha256(join(pad(0x5c), sha256(join(pad(0x36), message))));
 }
 
-/** What proves that one knows the secret, in answer to the server's question. */
-export function proof(secret, nonce) {
+/** What proves that one knows the secret, to the server of this host and in answer to its question. */
+export function proof(secret, host, nonce) {
   const encode = (text) => new TextEncoder().encode(text);
-  const signed = hmac(encode(secret.trimEnd()), encode(`web${nonce}`));
+  const signed = hmac(encode(secret.trimEnd()), encode(`web\n${host}\n${nonce}`));
   return [...signed].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -20,7 +20,6 @@ pub struct Request {
     pub method: HttpMethod,
     pub path: String,
     pub query: String,
-    /// The name by which the client knows us.
     pub host: Option<String>,
     /// The page whose script asks.
     pub origin: Option<String>,

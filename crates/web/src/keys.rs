@@ -1,15 +1,18 @@
-//! What shows that a browser may: a key that this server signed, for one address and a time. Nothing is kept of those that were given out.
+//! What shows that a browser may: a key that this server signed, for one address and a time. Nothing is kept of those that were given out, and of nonces
+//! only those that were answered, for their minute.
 //!
 //! ```text
 //!   page ──► a nonce, please        server ──► nonce = time, random, HMAC(own, "nonce", address, time, random)
-//!   page ──► nonce, HMAC(secret, "web", nonce)      the secret itself never travels
+//!   page ──► nonce, HMAC(secret, "web", host, nonce)      the secret itself never travels; it counts once
 //!                                   server ──► key  = time, HMAC(own, "key", address, time)
 //! ```
 //!
 //! The server's own key is drawn when it starts: what an earlier one gave out is worth nothing.
 
-use quell_wire::auth::Secret;
+use quell_wire::auth::{self, Secret, Side};
+use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
 
 const NONCE_S: u64 = 60;
 pub const KEY_S: u64 = 3600;
@@ -19,11 +22,13 @@ const DIGITS: usize = 32;
 #[derive(Debug)]
 pub struct Keys {
     own: Secret,
+    /// Nonces that were answered, and when.
+    used: Mutex<HashMap<String, u64>>,
 }
 
 impl Keys {
     pub fn new(own: Secret) -> Self {
-        Self { own }
+        Self { own, used: Mutex::default() }
     }
 
     /// A question for one who is to prove a secret. `random` is to be another each time; times are seconds of any clock that runs on.
@@ -32,10 +37,10 @@ impl Keys {
         format!("{said}.{}", self.sign(b"nonce", ip, &said))
     }
 
-    /// Whether this proves the secret, in answer to a question of ours that is not too old.
+    /// Whether this proves the secret to the server of this host, in answer to a question of ours that is not too old and was not answered before.
     pub fn proves(
         &self,
-        secret: &Secret,
+        (secret, host): (&Secret, &str),
         ip: IpAddr,
         now_s: u64,
         nonce: &str,
@@ -45,8 +50,13 @@ impl Keys {
         let Some((began, _)) = said.split_once('.') else { return false };
         let known =
             secret_eq(&self.sign(b"nonce", ip, said), signed) && is_within(began, now_s, NONCE_S);
-        let proof_due = hex(&secret.sign(&[b"web", nonce.as_bytes()]));
-        secret_eq(&proof_due, proof) && known
+        let due = hex(&auth::proof(secret, Side::Page, host, &[nonce.as_bytes()]));
+        if !secret_eq(&due, proof) || !known {
+            return false;
+        }
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        used.retain(|_, answered_s| now_s.saturating_sub(*answered_s) <= NONCE_S);
+        used.insert(nonce.to_owned(), now_s).is_none()
     }
 
     pub fn key(&self, ip: IpAddr, now_s: u64) -> String {
@@ -76,8 +86,7 @@ fn is_within(began: &str, now_s: u64, most_s: u64) -> bool {
 
 /// Whether two texts are the same, found out in a time that does not tell where they differ.
 fn secret_eq(one: &str, other: &str) -> bool {
-    let differ = one.bytes().zip(other.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
-    one.len() == other.len() && std::hint::black_box(differ) == 0
+    auth::same(one.as_bytes(), other.as_bytes())
 }
 
 pub fn hex(bytes: &[u8]) -> String {
@@ -117,14 +126,23 @@ mod tests {
     fn a_secret_is_proven_by_an_answer_to_our_own_question() {
         let ours = secret("correct horse battery staple");
         let nonce = keys().nonce(ONE, 1000, 7);
-        let proof = |secret: &Secret| hex(&secret.sign(&[b"web", nonce.as_bytes()]));
-        assert!(keys().proves(&ours, ONE, 1010, &nonce, &proof(&ours)));
-        assert!(!keys().proves(&ours, ONE, 1061, &nonce, &proof(&ours)), "too late");
-        assert!(!keys().proves(&ours, OTHER, 1010, &nonce, &proof(&ours)), "another's question");
+        let proof = |secret: &Secret, host: &str, nonce: &str| {
+            hex(&auth::proof(secret, Side::Page, host, &[nonce.as_bytes()]))
+        };
+        let (keys, host) = (keys(), "192.0.2.7:5201");
+        let proves = |ip, now_s, nonce: &str, proof: &str| {
+            keys.proves((&ours, host), ip, now_s, nonce, proof)
+        };
+        let good = proof(&ours, host, &nonce);
+        assert!(!proves(ONE, 1061, &nonce, &good), "too late");
+        assert!(!proves(OTHER, 1010, &nonce, &good), "another's question");
         let wrong = secret("correct horse battery stable");
-        assert!(!keys().proves(&ours, ONE, 1010, &nonce, &proof(&wrong)));
+        assert!(!proves(ONE, 1010, &nonce, &proof(&wrong, host, &nonce)));
+        let elsewhere = proof(&ours, "192.0.2.9:5201", &nonce);
+        assert!(!proves(ONE, 1010, &nonce, &elsewhere), "meant for another server");
         let own = "3e8.0000000000000007.00000000000000000000000000000000";
-        let answer = hex(&ours.sign(&[b"web", own.as_bytes()]));
-        assert!(!keys().proves(&ours, ONE, 1010, own, &answer), "a question that we never put");
+        assert!(!proves(ONE, 1010, own, &proof(&ours, host, own)), "that we never put");
+        assert!(proves(ONE, 1010, &nonce, &good));
+        assert!(!proves(ONE, 1010, &nonce, &good), "it counts once");
     }
 }

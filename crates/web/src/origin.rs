@@ -49,7 +49,6 @@ pub fn check(request: &Request, names: &[String]) -> Result<(), Foreign> {
     }
 }
 
-/// Whether a `Host` names us.
 fn is_ours(host: &str, names: &[String]) -> bool {
     let name = name_of(host).to_ascii_lowercase();
     let name = name.strip_suffix('.').unwrap_or(&name);
@@ -67,7 +66,6 @@ fn is_ours(host: &str, names: &[String]) -> bool {
         || names.iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
-/// A host without its port and brackets.
 fn name_of(host: &str) -> &str {
     if let Some(rest) = host.strip_prefix('[') {
         return rest.split(']').next().unwrap_or_default();

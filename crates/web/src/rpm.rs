@@ -8,7 +8,6 @@
 
 use serde::Serialize;
 
-/// The numbers of the draft.
 pub struct DraftNumbers {
     /// Intervals that a moving average takes in (MAD).
     pub intervals: usize,
@@ -41,15 +40,12 @@ pub const DRAFT: DraftNumbers = DraftNumbers {
     self_bytes: 1000.0,
 };
 
-/// Times of probes, in milliseconds.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProbeTimes {
     pub tcp_f: Vec<f64>,
     /// A round trip of the handshake of TLS.
     pub tls_f: Vec<f64>,
-    /// A request and its answer on a new connection.
     pub http_f: Vec<f64>,
-    /// The same within a loaded one.
     pub http_l: Vec<f64>,
     /// How long requests on new connections were waited for that had no answer: theirs would have taken longer.
     pub unanswered: Vec<f64>,
@@ -59,14 +55,11 @@ pub struct ProbeTimes {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Responsiveness {
     pub rpm: f64,
-    /// Of connections beside the load.
     pub foreign_rpm: f64,
     pub loaded_rpm: f64,
-    /// Milliseconds of a connection's handshake.
     pub tcp_ms: f64,
     /// Of a round trip of TLS's; none without TLS.
     pub tls_ms: Option<f64>,
-    /// Of a request on a new connection.
     pub http_ms: f64,
     pub loaded_ms: f64,
     /// Whether round trips are at most so many, and a request took at least so long: more had no answer than the longest that don't count.
@@ -111,7 +104,6 @@ impl ProbeTimes {
         })
     }
 
-    /// How many probes of each kind came back.
     pub fn probes(&self) -> (usize, usize) {
         (self.http_f.len(), self.http_l.len())
     }

@@ -17,7 +17,6 @@ struct ResultLimits {
 
 const MOST: ResultLimits = ResultLimits { word: 80, mbit: 1e7, ms: 600_000.0, ahead_s: 86_400 };
 
-/// What a `quell flow` found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SentResult {

@@ -1,6 +1,5 @@
 //! Addresses of pages: `http://host:port/path`, and `https`.
 
-/// Where something is to be had over HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
     pub tls: bool,
@@ -54,7 +53,6 @@ impl Url {
         (self.tls, self.host.trim_end_matches('.').to_ascii_lowercase(), self.port)
     }
 
-    /// As `Host` names it.
     pub fn authority(&self) -> String {
         let host =
             if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };

@@ -4,19 +4,22 @@
 //!   client                                             server
 //!     │  magic 8 │ nonce 32          ────────────────►   │
 //!     │  ◄────────────────              nonce 32         │
-//!     │  HMAC(secret, "client", both nonces) 32  ─────►  │   wrong: the connection ends here
-//!     │  ◄──────  HMAC(secret, "server", both nonces) 32 │
+//!     │  HMAC(secret, "client", address, nonces) 32 ──►  │   wrong: the connection ends here
+//!     │  ◄───  HMAC(secret, "server", address, nonces) 32│
 //!     │  then the usual protocol: an iperf3 cookie, a hello of `quell rr` …
 //! ```
 //!
 //! HMAC-SHA-256 (RFC 2104, FIPS 180-4). Both nonces go into both proofs, so that a recorded preface is worth nothing against a server that
-//! draws a new nonce for each connection; the two labels differ, so that an end can't be made to answer its own question. What travels
+//! draws a new nonce for each connection; the labels differ, so that an end can't be made to answer its own question. The address is the server's, as
+//! the client dialled it: a server that hands a proof on to another is let in nowhere. A page proves the same, by the host in its address and the
+//! server's question. What travels
 //! after the preface is neither encrypted nor authenticated: the secret decides who may use a server, it doesn't hide what they do. One
 //! who sees a preface can try secrets against it at leisure, which is why short ones are refused.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;
+use std::net::SocketAddr;
 use subtle::ConstantTimeEq;
 
 pub const MAGIC: &[u8; 8] = b"QUELAUT1";
@@ -80,20 +83,33 @@ pub struct Nonces {
 pub enum Side {
     Client,
     Server,
+    /// A browser's.
+    Page,
+}
+
+/// What that side proves with: that it knows the secret, to or as this server, in answer to these nonces.
+pub fn proof(secret: &Secret, side: Side, server: &str, nonces: &[&[u8]]) -> [u8; PROOF] {
+    let label: &[u8] = match side {
+        Side::Client => b"client",
+        Side::Server => b"server",
+        Side::Page => b"web",
+    };
+    secret.sign(&[&[label, b"\n", server.as_bytes(), b"\n"], nonces].concat())
+}
+
+/// Whether two proofs are the same. Takes the same time wherever the first difference is.
+pub fn same(due: &[u8], proof: &[u8]) -> bool {
+    due.ct_eq(proof).into()
+}
+
+/// A server by its address, however it is written: what both ends sign.
+pub fn address(server: SocketAddr) -> String {
+    SocketAddr::new(server.ip().to_canonical(), server.port()).to_string()
 }
 
 impl Nonces {
-    pub fn proof(&self, secret: &Secret, side: Side) -> [u8; PROOF] {
-        let label: &[u8] = match side {
-            Side::Client => b"client",
-            Side::Server => b"server",
-        };
-        secret.sign(&[label, &self.client, &self.server])
-    }
-
-    /// Whether what came from that side proves that it knows the secret. Takes the same time wherever the first difference is.
-    pub fn proven(&self, secret: &Secret, side: Side, proof: &[u8]) -> bool {
-        self.proof(secret, side).ct_eq(proof).into()
+    pub fn proof(&self, secret: &Secret, side: Side, server: SocketAddr) -> [u8; PROOF] {
+        proof(secret, side, &address(server), &[&self.client, &self.server])
     }
 }
 
@@ -129,24 +145,23 @@ mod tests {
     }
 
     #[test]
-    fn each_end_is_believed_with_the_secret_and_not_without() {
+    fn a_proof_is_worth_nothing_with_another_secret_side_server_or_nonce() {
         let (ours, theirs) = (secret("correct horse battery"), secret("correct horse stapler"));
-        for side in [Side::Client, Side::Server] {
-            let proof = NONCES.proof(&ours, side);
-            assert!(NONCES.proven(&ours, side, &proof));
-            assert!(!NONCES.proven(&theirs, side, &proof));
-            assert!(!NONCES.proven(&ours, side, &proof[..31]), "cut short");
-            assert!(!NONCES.proven(&ours, side, &[]));
-        }
-    }
-
-    #[test]
-    fn a_proof_is_worth_nothing_for_other_nonces_or_the_other_side() {
-        let secret = secret("correct horse battery");
-        let proof = NONCES.proof(&secret, Side::Client);
-        assert!(!NONCES.proven(&secret, Side::Server, &proof), "sent back");
+        let at = |text: &str| text.parse().expect("an address");
+        let here = at("192.0.2.1:5201");
+        let due = NONCES.proof(&ours, Side::Client, here);
+        assert!(same(&due, &NONCES.proof(&ours, Side::Client, at("[::ffff:192.0.2.1]:5201"))));
         let later = Nonces { server: [3; NONCE], ..NONCES };
-        assert!(!later.proven(&secret, Side::Client, &proof), "replayed");
+        for other in [
+            NONCES.proof(&theirs, Side::Client, here),
+            NONCES.proof(&ours, Side::Server, here),
+            NONCES.proof(&ours, Side::Client, at("192.0.2.9:5201")),
+            NONCES.proof(&ours, Side::Client, at("192.0.2.1:5202")),
+            later.proof(&ours, Side::Client, here),
+        ] {
+            assert!(!same(&due, &other));
+        }
+        assert!(!same(&due, &due[..31]) && !same(&due, &[]), "cut short");
     }
 
     #[test]

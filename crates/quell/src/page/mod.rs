@@ -11,6 +11,7 @@ use clap::Args;
 use quell_model::page::{HttpVersion, PageLoad};
 use quell_page::{PageError, PagePlan, PageReport, PageSink, address};
 use quell_units::Span;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -73,13 +74,18 @@ pub fn page(args: &PageArgs) -> Result<ExitCode, Failure> {
     };
     let stop = interrupt::bell()?;
     let base = args.save.then_some(&*args.place.base);
-    let mut table =
-        LoadTable { live: !args.json.json, waterfall: args.waterfall, width: columns() };
+    let mut table = LoadTable {
+        text: String::new(),
+        live: std::io::stderr().is_terminal(),
+        waterfall: args.waterfall,
+        width: columns(),
+    };
     let report = quell_page::run(&plan, base, &stop, &mut table)?;
     match args.json.json {
         true => println!("{}", crate::text::document(&report)),
         false => {
-            print!("{}", text::closing(&report, table.width));
+            let opening = text::opening(&report, table.width);
+            print!("{opening}{}{}", table.text, text::closing(&report, table.width));
             if let Some(run) = &report.run {
                 println!("\nkept as {}", results::shown(run));
             }
@@ -101,35 +107,34 @@ impl From<PageError> for Failure {
     }
 }
 
-/// Prints each load as it comes.
+/// What is said of each load; while they come only how many there were.
 struct LoadTable {
+    text: String,
     live: bool,
     waterfall: bool,
     width: usize,
 }
 
-impl LoadTable {
-    fn put(&self, text: impl FnOnce() -> String) {
-        if self.live {
-            print!("{}", text());
-        }
-    }
-}
-
 impl PageSink for LoadTable {
     fn begin(&mut self, report: &PageReport) {
-        self.put(|| text::headline(report, self.width));
+        self.text += &text::headline(report, self.width);
     }
 
     fn page(&mut self, url: &str) {
-        self.put(|| text::page_head(url, self.width));
+        self.text += &text::page_head(url, self.width);
     }
 
     fn load(&mut self, load: &PageLoad) {
-        self.put(|| text::row(load, self.width));
+        if self.live {
+            eprint!("\rload {}", load.number + 1);
+        }
+        self.text += &text::row(load, self.width);
     }
 
     fn page_end(&mut self, loads: &[PageLoad]) {
-        self.put(|| text::page_foot(loads, self.waterfall, self.width));
+        if self.live {
+            eprint!("\r{:<20}\r", "");
+        }
+        self.text += &text::page_foot(loads, self.waterfall, self.width);
     }
 }

@@ -1,6 +1,7 @@
 //! What `quell page` prints for a person, as it comes.
 
 use crate::text::{Column, Columns, WIDEST, fitted, lines};
+use quell_grade::Assessment;
 use quell_model::page::{PageEnd, PageLoad, PageRequest};
 use quell_page::{PageReport, ScriptSpeed};
 use quell_stats::{mean, sd};
@@ -9,6 +10,15 @@ use std::collections::BTreeMap;
 
 /// Of a browser whose compiler makes scripts less than this much faster, it may as well have none.
 const SLOW: f64 = 1.5;
+
+/// The sentences that answer, and the working of the grade.
+pub(super) fn opening(m: &PageReport, width: usize) -> String {
+    let mut text: String = m.opening().iter().map(|said| lines("", said, width)).collect();
+    for line in m.grade.iter().flat_map(Assessment::figures) {
+        text += &lines("  ", &line, width);
+    }
+    if text.is_empty() { text } else { text + "\n" }
+}
 
 /// What it was measured with.
 pub(super) fn headline(m: &PageReport, width: usize) -> String {

@@ -344,4 +344,15 @@ fn started_as_root_it_keeps_no_rights() {
     }
     assert_eq!(field("Groups:"), Vec::<String>::new());
     served.is_well();
+    // Those that the system keeps for administrators among them.
+    let at = served.at.to_string();
+    let down = |name: &str| {
+        let arguments = ["flow", &at, "-R", "-n", "1M", "--no-latency", "-C", name, "--json"];
+        said(program(&arguments), &arguments)
+    };
+    let there = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    for name in there.expect("proc(5) has it").split_whitespace() {
+        let told: Value = serde_json::from_str(&in_time(|| down(name)).fine()).expect("JSON");
+        assert_eq!(told["down"]["congestion"], json!([name]), "{told:#}");
+    }
 }

@@ -1,6 +1,8 @@
 //! One stream of a test at this end: its socket's options, its lane, and what a client is told of it.
 
 use super::plan::{Break, ServePlan, Unfit};
+use crate::congestion::CongestionHelper;
+use nix::errno::Errno;
 use nix::sys::resource::{UsageWho, getrusage};
 use quell_load::bulk::{Copying, Gate, Limit, Payload, UdpHeader, UdpReceiving};
 use quell_load::lane::{How, Lane, LaneCounts};
@@ -79,6 +81,7 @@ impl ServedLane {
         stream: TcpSocket,
         plan: &ServePlan,
         is_limited: bool,
+        helper: Option<&CongestionHelper>,
     ) -> Result<Self, Break> {
         let fd = stream.as_fd();
         let ipv6 = stream.peer().is_some_and(|peer| peer.is_ipv6());
@@ -95,8 +98,16 @@ impl ServedLane {
         if let Some(name) = plan.congestion_of(index) {
             let bytes = name.as_bytes();
             set_bytes(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, bytes, "congestion control")
-                .map_err(|e| {
-                    let why = format!("no congestion control `{name}` here ({:?})", e.errno);
+                .map_err(|error| error.errno)
+                .or_else(|errno| {
+                    helper.map_or(Err(errno), |helper| {
+                        helper
+                            .set(fd, name)
+                            .map_err(|of| if of == Errno::EPIPE { errno } else { of })
+                    })
+                })
+                .map_err(|errno| {
+                    let why = format!("no congestion control `{name}` here ({errno:?})");
                     Unfit::new(Unfit::CONGESTION, why)
                 })?;
         }

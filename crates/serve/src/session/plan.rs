@@ -131,40 +131,10 @@ impl From<ExchangeError> for Break {
 impl ServePlan {
     /// What these parameters mean. Errors when no test has them, or when they are beyond the limits.
     pub fn of(asked: &Parameters, limits: &Limits) -> Result<Self, Unfit> {
-        if asked.tcp == asked.udp {
-            let why = if asked.sctp { "SCTP is not spoken here" } else { "neither TCP nor UDP" };
-            return Err(Unfit::new(Unfit::SCTP, why));
-        }
-        if asked.parallel == 0 || asked.parallel > limits.streams {
-            let (asked, most) = (asked.parallel, limits.streams);
-            return Err(Unfit::new(Unfit::STREAMS, format!("{asked} streams; at most {most}")));
-        }
+        let (omit_ns, time_ns) = times(asked);
+        is_within(asked, limits, omit_ns.saturating_add(time_ns))?;
         let wide = asked.wide();
-        let (least, most, code) = match (asked.udp, wide) {
-            (false, _) => (1, TEST.block, Unfit::BLOCK),
-            (true, false) => (12, TEST.datagram, Unfit::DATAGRAM),
-            (true, true) => (16, TEST.datagram, Unfit::DATAGRAM),
-        };
-        if !(least..=most).contains(&asked.len) {
-            let why = format!("blocks of {} bytes; {least} to {most} can be", asked.len);
-            return Err(Unfit::new(code, why));
-        }
-        if u64::from(asked.omit) > TEST.omit_s {
-            return Err(Unfit::new(Unfit::OMIT, format!("{} s that do not count", asked.omit)));
-        }
         let wishes = asked.quell.as_ref();
-        let ms = |wish: Option<u64>, seconds: u32| match wish {
-            Some(ms) => ms.saturating_mul(1_000_000),
-            None => u64::from(seconds) * 1_000_000_000,
-        };
-        let omit_ns = ms(wishes.and_then(|w| w.omit_ms), asked.omit);
-        let time_ns = ms(wishes.and_then(|w| w.time_ms), asked.time);
-        if omit_ns.saturating_add(time_ns) > limits.time_ns {
-            let most = limits.time_ns / 1_000_000_000;
-            let seconds = u64::from(asked.omit) + u64::from(asked.time);
-            let why = format!("a test of {seconds} s; at most {most} s");
-            return Err(Unfit::new(Unfit::DURATION, why));
-        }
         let tos = asked.tos.unwrap_or(0);
         let tos = u8::try_from(tos)
             .map_err(|_| Unfit::new(Unfit::TOS, format!("a TOS byte of {tos}")))?;
@@ -276,6 +246,47 @@ impl ServePlan {
     pub fn total_rate(&self) -> Option<u64> {
         Some(self.rate?.saturating_mul(self.streams() as u64))
     }
+}
+
+/// The time that does not count, and how long it takes after that, in nanoseconds.
+fn times(asked: &Parameters) -> (u64, u64) {
+    let wishes = asked.quell.as_ref();
+    let ns = |wish: Option<u64>, seconds: u32| match wish {
+        Some(ms) => ms.saturating_mul(1_000_000),
+        None => u64::from(seconds) * 1_000_000_000,
+    };
+    let omit_ms = wishes.and_then(|w| w.omit_ms);
+    (ns(omit_ms, asked.omit), ns(wishes.and_then(|w| w.time_ms), asked.time))
+}
+
+/// Whether a test has these parameters, of so many nanoseconds, within the limits.
+fn is_within(asked: &Parameters, limits: &Limits, lasts_ns: u64) -> Result<(), Unfit> {
+    let unfit = |code, why: String| Err(Unfit::new(code, why));
+    if asked.tcp == asked.udp {
+        let why = if asked.sctp { "SCTP is not spoken here" } else { "neither TCP nor UDP" };
+        return unfit(Unfit::SCTP, why.into());
+    }
+    if asked.parallel == 0 || asked.parallel > limits.streams {
+        let (asked, most) = (asked.parallel, limits.streams);
+        return unfit(Unfit::STREAMS, format!("{asked} streams; at most {most}"));
+    }
+    let (least, most, code) = match (asked.udp, asked.wide()) {
+        (false, _) => (1, TEST.block, Unfit::BLOCK),
+        (true, false) => (12, TEST.datagram, Unfit::DATAGRAM),
+        (true, true) => (16, TEST.datagram, Unfit::DATAGRAM),
+    };
+    if !(least..=most).contains(&asked.len) {
+        return unfit(code, format!("blocks of {} bytes; {least} to {most} can be", asked.len));
+    }
+    if u64::from(asked.omit) > TEST.omit_s {
+        return unfit(Unfit::OMIT, format!("{} s that do not count", asked.omit));
+    }
+    if lasts_ns > limits.time_ns {
+        let most = limits.time_ns / 1_000_000_000;
+        let seconds = u64::from(asked.omit) + u64::from(asked.time);
+        return unfit(Unfit::DURATION, format!("a test of {seconds} s; at most {most} s"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

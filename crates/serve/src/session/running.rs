@@ -158,30 +158,22 @@ fn watch(
         if came(&fds[1]) {
             return Err(Break::ServerStopped);
         }
-        if came(&fds[0]) {
-            match talk.heard()? {
-                Some(State::TestEnd) => {
-                    let t_ns = measured.t_ns(monotonic_ns());
-                    let marks: Vec<_> = lanes.iter().map(|lane| lane.counted(t_ns)).collect();
-                    looks.keep(&marks, measured);
-                    measured.unsaid = reports.unsaid();
-                    return Ok(());
-                }
-                Some(state) => {
-                    return Err(Break::Protocol(format!("{state:?} while data flowed")));
-                }
-                None => {}
+        let heard = if came(&fds[0]) { talk.heard()? } else { None };
+        match heard {
+            Some(State::TestEnd) => {
+                let t_ns = measured.t_ns(monotonic_ns());
+                let marks: Vec<_> = lanes.iter().map(|lane| lane.counted(t_ns)).collect();
+                looks.keep(&marks, measured);
+                measured.unsaid = reports.unsaid();
+                return Ok(());
             }
+            Some(state) => return Err(Break::Protocol(format!("{state:?} while data flowed"))),
+            None => {}
         }
         let now = monotonic_ns();
         if !counting && now >= measured.count_ns {
             counting = true;
-            measured.count_ns = now;
-            let t_ns = measured.t_ns(now);
-            measured.base = lanes.iter().map(|lane| lane.counted(t_ns)).collect();
-            looks.keep(&measured.base.clone(), measured);
-            measured.base_arrivals = lanes.iter().map(|lane| lane.arrivals()).collect();
-            lanes.iter().for_each(|lane| lane.forget_longest());
+            begin_to_count(now, &looks, lanes, measured);
         }
         reports.say(now, lanes, &guest.stream);
         if now >= looks.next_ns {
@@ -192,9 +184,8 @@ fn watch(
         }
         if now >= motion.0 {
             let bytes = lanes.iter().map(ServedLane::through).sum();
-            if bytes > motion.1 {
-                pass.active().map_err(|_| Break::Idle)?;
-            } else if pass.lost() {
+            let is_lost = if bytes > motion.1 { pass.active().is_err() } else { pass.lost() };
+            if is_lost {
                 return Err(Break::Idle);
             }
             motion = (now.saturating_add(TEST.motion_ns), bytes);
@@ -214,6 +205,16 @@ fn watch(
             end_ns = now.saturating_add(TEST.still_ns).min(last_ns);
         }
     }
+}
+
+/// What comes from now on counts.
+fn begin_to_count(now: u64, looks: &Sampling, lanes: &[ServedLane], measured: &mut Measurement) {
+    measured.count_ns = now;
+    let t_ns = measured.t_ns(now);
+    measured.base = lanes.iter().map(|lane| lane.counted(t_ns)).collect();
+    looks.keep(&measured.base.clone(), measured);
+    measured.base_arrivals = lanes.iter().map(|lane| lane.arrivals()).collect();
+    lanes.iter().for_each(|lane| lane.forget_longest());
 }
 
 /// Datagrams that come where a rate is limited.

@@ -73,7 +73,7 @@ pub fn prepare(
                 if rates.all.is_some() {
                     at_once(&stream)?;
                 }
-                ServedLane::tcp(index, stream, &plan, rates.all.is_some())
+                ServedLane::tcp(index, stream, &plan, rates.all.is_some(), hub.congestion)
             }
             Opened::Udp(socket) => ServedLane::udp(index, socket, guest.peer.is_ipv6(), &plan),
         })
@@ -123,7 +123,7 @@ fn gather(
     let mut greeted = Vec::new();
     loop {
         let before = opened.len();
-        opened.extend(waiting.take());
+        opened.extend(waiting.take()?);
         if opened.len() > before {
             pass.active().map_err(|_| Break::Idle)?;
             end_ns = match plan.udp {
@@ -159,7 +159,7 @@ fn gather(
             return Err(Break::Protocol(format!("{state:?} while its streams were awaited")));
         }
         if came(&fds[3]) && !came(&fds[0]) {
-            return Err(Break::Late);
+            return Err(waiting.failed().map_or(Break::Late, Break::System));
         }
         let again: Vec<bool> = fds[fixed..].iter().map(came).collect();
         greeted.resize(again.len(), 0);

@@ -139,7 +139,6 @@ impl Budget {
     }
 }
 
-/// What a test may move, and until when.
 struct Pace<'c, 'h> {
     carrying: &'c Carrying<'h>,
     alarm: Alarm,

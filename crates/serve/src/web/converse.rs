@@ -17,7 +17,6 @@ pub fn begins(first: &[u8]) -> bool {
         })
 }
 
-/// Talks to its end. `first` is what was read already.
 pub fn converse<'x, 'h: 'x>(
     web: &Web<'h>,
     guest: &Accepted,

@@ -81,7 +81,6 @@ impl<'a, 'h> Http1Connection<'a, 'h> {
         Ok(self.unread.drain(..length).collect())
     }
 
-    /// Takes what comes next, at least a byte.
     fn more(&mut self) -> Result<(), ConnectionEnd> {
         let mut piece = [0; WEB.piece];
         loop {

@@ -37,7 +37,6 @@ pub fn begins(first: &[u8]) -> bool {
     first.len() >= 3 && first[0] == 0x16 && first[1] == 3
 }
 
-/// Talks to its end. `first` is what was read already.
 pub fn converse<'x, 'h: 'x>(
     web: &Web<'h>,
     guest: &Accepted,
@@ -289,7 +288,6 @@ impl<'x, 'h: 'x> Http2Connection<'_, 'x, 'h> {
         self.answers.retain_mut(|waiting| !waiting.is_out(context));
     }
 
-    /// When the first of its tests is over.
     fn ends(&self) -> u64 {
         self.flows.iter().map(|flow| flow.carrying.test.end_ns).min().unwrap_or(u64::MAX)
     }
@@ -442,7 +440,6 @@ impl Http2Flow<'_> {
     }
 }
 
-/// So many bytes of what is sent.
 fn bytes_of(piece: usize) -> Bytes {
     static ALL: OnceLock<Bytes> = OnceLock::new();
     let all = ALL.get_or_init(|| Bytes::from_static(payload()));

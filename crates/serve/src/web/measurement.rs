@@ -51,12 +51,10 @@ pub struct DataConnection {
     sent_again_before: u64,
 }
 
-/// What the connections of a test moved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sums {
     pub down: u64,
     pub up: u64,
-    /// Segments that this end's kernel sent again.
     pub again: u64,
     /// Segments that came out of order: something before them was lost, or came late.
     pub out_of_order: u64,
@@ -209,7 +207,6 @@ impl<'h> WebTest<'h> {
         Some(Carrying { test: Arc::clone(self), throttle, line, number })
     }
 
-    /// What this end's kernel says of its connections.
     pub fn look(&self) -> KernelView {
         let lines: Vec<_> = lock(&self.lines).values().cloned().collect();
         let mut look =
@@ -281,7 +278,6 @@ impl Sums {
     }
 }
 
-/// A connection while it carries data of a test.
 pub struct Carrying<'h> {
     pub test: Arc<WebTest<'h>>,
     pub throttle: Throttle<'h>,

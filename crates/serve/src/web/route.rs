@@ -11,9 +11,11 @@ use quell_web::nq::{self, NqConfig};
 use quell_web::origin::{self, Foreign};
 use quell_web::page;
 use quell_web::sent::SentResult;
+use quell_wire::auth::address;
 use serde::Deserialize;
 use serde_json::json;
 use std::borrow::Cow;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 const JSON: &str = "application/json";
@@ -22,7 +24,6 @@ const BYTES: &str = "application/octet-stream";
 
 pub enum Routed<'h> {
     Now(WebAnswer),
-    /// So many bytes go down.
     Down(Arc<WebTest<'h>>, u64),
     Up(Arc<WebTest<'h>>, u64),
     Control,
@@ -33,7 +34,6 @@ pub struct WebAnswer {
     pub status: u16,
     pub kind: &'static str,
     pub body: Cow<'static, [u8]>,
-    /// Whether the connection ends with it.
     pub last: bool,
 }
 
@@ -47,7 +47,6 @@ impl WebAnswer {
         Self { status: 200, kind: JSON, body: value.to_string().into_bytes().into(), last: false }
     }
 
-    /// The same, and the connection ends.
     pub fn last(self) -> Self {
         Self { last: true, ..self }
     }
@@ -157,7 +156,14 @@ fn own<'h>(
         }
         ("enter", true) => match (&web.hub.secret, serde_json::from_slice::<Enter>(body)) {
             (Some(secret), Ok(enter))
-                if web.keys.proves(secret, ip, now_s(), &enter.nonce, &enter.proof) =>
+                if is_meant(web, guest, request)
+                    && web.keys.proves(
+                        (secret, request.host.as_deref().unwrap_or_default()),
+                        ip,
+                        now_s(),
+                        &enter.nonce,
+                        &enter.proof,
+                    ) =>
             {
                 WebAnswer::json(&json!({ "key": web.keys.key(ip, now_s()) }))
             }
@@ -199,6 +205,19 @@ fn own<'h>(
         }
         _ => WebAnswer::text(404, "there is no such page here"),
     }))
+}
+
+/// Whether the host that a browser names is this server: a name that may be ours, or the address that it is reached at.
+fn is_meant(web: &Web<'_>, guest: &Accepted, request: &Request) -> bool {
+    let host = request.host.as_deref().unwrap_or_default();
+    let ip = host.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, 80));
+    match host.parse::<SocketAddr>().ok().or(ip) {
+        Some(meant) => {
+            let own = guest.stream.local();
+            own.iter().chain(&web.hub.reached_at).any(|at| address(*at) == address(meant))
+        }
+        None => true,
+    }
 }
 
 /// What a client of the draft asks for: a key, and what it may have with it.

@@ -144,8 +144,16 @@ pub fn serve() {
         }
     }
     let bind = ([127, 0, 0, 1], 0).into();
-    let config =
-        ServeConfig { bind, limits, secret, one_off: false, time_ns: None, home: false, web };
+    let config = ServeConfig {
+        bind,
+        limits,
+        secret,
+        reached_at: Vec::new(),
+        one_off: false,
+        time_ns: None,
+        home: false,
+        web,
+    };
     let mut server = Server::prepare(config).expect("a port");
     server.give_up_rights("nobody").expect("rights can be given up");
     let say = |text: &dyn std::fmt::Display| {

@@ -40,6 +40,10 @@ impl<'a> Exchange<'a> {
         Ok(Self { stream, alarm, stop })
     }
 
+    pub(super) fn stream(&self) -> &TcpSocket {
+        self.stream
+    }
+
     /// Another deadline from here on.
     pub fn until(&mut self, deadline_ns: Option<u64>) -> Result<(), SysError> {
         self.alarm.set(deadline_ns)

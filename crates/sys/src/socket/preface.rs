@@ -6,14 +6,17 @@
 
 use super::exchange::{Exchange, ExchangeError};
 use crate::{SysError, secret};
+use nix::errno::Errno;
 use quell_wire::auth::{self, MAGIC, NONCE, Nonces, PROOF, Secret, Side};
+use std::net::SocketAddr;
 
 /// Why a connection is not trusted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PrefaceError {
     /// The other end hung up where the proof was due.
     #[error(
-        "the server does not accept our secret, or wants none: compare the secret files of both ends"
+        "the server does not accept our secret, or wants none: compare the secret files of both ends\n  \
+         Behind NAT the server is told the address that clients use: quell serve --reached-at ADDRESS"
     )]
     Refused,
     /// The other end proved something else.
@@ -41,27 +44,38 @@ pub fn prove(exchange: &mut Exchange<'_>, secret: &Secret) -> Result<(), Preface
     let mut server = [0; NONCE];
     exchange.read(&mut server).map_err(refused)?;
     let nonces = Nonces { client, server };
-    exchange.write(&nonces.proof(secret, Side::Client)).map_err(refused)?;
+    let at = known(exchange.stream().peer())?;
+    exchange.write(&nonces.proof(secret, Side::Client, at)).map_err(refused)?;
     let mut proof = [0; PROOF];
     exchange.read(&mut proof).map_err(refused)?;
-    match nonces.proven(secret, Side::Server, &proof) {
+    match auth::same(&nonces.proof(secret, Side::Server, at), &proof) {
         true => Ok(()),
         false => Err(PrefaceError::Unproven),
     }
 }
 
-/// The server's part, after [`MAGIC`] was read. Errors when the client does not know the secret, which then gets no answer.
-pub fn demand(exchange: &mut Exchange<'_>, secret: &Secret) -> Result<(), PrefaceError> {
+fn known(address: Option<SocketAddr>) -> Result<SocketAddr, SysError> {
+    address.ok_or_else(|| SysError::new("read a connection's address", Errno::ENOTCONN))
+}
+
+/// The server's part, after [`MAGIC`] was read; it is reached at the connection's own address, or at one of those. Errors when the client does not
+/// know the secret, or means another server; it gets no answer then.
+pub fn demand(
+    exchange: &mut Exchange<'_>,
+    secret: &Secret,
+    reached_at: &[SocketAddr],
+) -> Result<(), PrefaceError> {
     let mut client = [0; NONCE];
     exchange.read(&mut client)?;
     let nonces = Nonces { client, server: secret::nonce()? };
     exchange.write(&nonces.server)?;
     let mut proof = [0; PROOF];
     exchange.read(&mut proof)?;
-    if !nonces.proven(secret, Side::Client, &proof) {
-        return Err(PrefaceError::Unproven);
-    }
-    Ok(exchange.write(&nonces.proof(secret, Side::Server))?)
+    let own = known(exchange.stream().local())?;
+    let is_meant = |at: &&SocketAddr| auth::same(&nonces.proof(secret, Side::Client, **at), &proof);
+    let at = [own].iter().chain(reached_at).find(is_meant).copied();
+    let at = at.ok_or(PrefaceError::Unproven)?;
+    Ok(exchange.write(&nonces.proof(secret, Side::Server, at))?)
 }
 
 /// The server's part where nothing was read yet.
@@ -71,7 +85,7 @@ pub fn demand_all(exchange: &mut Exchange<'_>, secret: &Secret) -> Result<(), Pr
     if magic != *MAGIC {
         return Err(PrefaceError::Foreign);
     }
-    demand(exchange, secret)
+    demand(exchange, secret, &[])
 }
 
 #[cfg(test)]
@@ -135,6 +149,47 @@ mod tests {
         });
     }
 
+    /// Hands each end's words on to the other, so many bytes in turn.
+    fn relay(client: &TcpSocket, server: &TcpSocket) {
+        for (from, to, many) in [
+            (client, server, auth::OPENING),
+            (server, client, NONCE),
+            (client, server, PROOF),
+            (server, client, PROOF),
+        ] {
+            let mut bytes = vec![0; many];
+            let handed = with(from, |e| e.read(&mut bytes))
+                .is_ok_and(|()| with(to, |e| e.write(&bytes)).is_ok());
+            if !handed {
+                return [from, to].into_iter().for_each(TcpSocket::abort);
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_that_hands_a_proof_on_is_let_in_nowhere_unless_it_is_the_way_to_that_server() {
+        let secret = &secret("correct horse battery");
+        for is_nat in [false, true] {
+            let ((client, hostile), (relaying, genuine)) = (pair(), pair());
+            let reached_at: Vec<_> = client.peer().into_iter().filter(|_| is_nat).collect();
+            let ends = scope(|scope| {
+                let asked = scope.spawn(|| {
+                    with(&genuine, |e| {
+                        let mut magic = [0; MAGIC.len()];
+                        e.read(&mut magic).unwrap();
+                        let ended = demand(e, secret, &reached_at);
+                        genuine.finish();
+                        ended
+                    })
+                });
+                scope.spawn(|| relay(&hostile, &relaying));
+                (with(&client, |e| prove(e, secret)), asked.join().unwrap())
+            });
+            let refused = (Err(PrefaceError::Refused), Err(PrefaceError::Unproven));
+            assert_eq!(ends, if is_nat { (Ok(()), Ok(())) } else { refused });
+        }
+    }
+
     #[test]
     fn a_recorded_preface_does_not_work_again() {
         let secret = secret("correct horse battery");
@@ -144,11 +199,13 @@ mod tests {
                 let secret = &secret;
                 scope.spawn(move || with(&other, |e| demand_all(e, secret)));
                 let opening = auth::opening(&[9; NONCE]);
+                let at = one.peer().unwrap();
                 with(&one, |e| {
                     e.write(&opening).unwrap();
                     let mut server = [0; NONCE];
                     e.read(&mut server).unwrap();
-                    let proof = Nonces { client: [9; NONCE], server }.proof(secret, Side::Client);
+                    let nonces = Nonces { client: [9; NONCE], server };
+                    let proof = nonces.proof(secret, Side::Client, at);
                     e.write(&proof).unwrap();
                     e.read(&mut [0; PROOF]).unwrap();
                     [&opening[..], &proof].concat()

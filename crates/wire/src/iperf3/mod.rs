@@ -50,6 +50,9 @@ pub const LONGEST_PARAMETERS: usize = 64 << 10;
 /// Longest JSON of results, in bytes: an hour's states of eight streams, twice a second, fit.
 pub const LONGEST_RESULTS: usize = 16 << 20;
 
+/// Most memory that a text of the other end may take, in bytes.
+pub const MOST_MEMORY: usize = 128 << 20;
+
 /// What a test is known by on both ends: whoever knows it belongs to the test.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Cookie([u8; COOKIE]);
@@ -189,7 +192,20 @@ pub fn length(bytes: [u8; LENGTH], longest: usize) -> Option<usize> {
     usize::try_from(u32::from_be_bytes(bytes)).ok().filter(|length| *length <= longest)
 }
 
+/// Errors too where what it would be read into takes more memory than [`MOST_MEMORY`].
 pub fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T, serde_json::Error> {
+    let most = text.iter().fold(text.len(), |most, byte| {
+        most + match byte {
+            // The largest thing, and the most that a value takes with its name.
+            b'{' => 256,
+            b',' => 100,
+            _ => 0,
+        }
+    });
+    if most > MOST_MEMORY {
+        let why = format!("it would take {} MB when it is read", most >> 20);
+        return Err(serde::de::Error::custom(why));
+    }
     // iperf3 sends a C string's bytes and may count its end.
     serde_json::from_slice(text.strip_suffix(&[0]).unwrap_or(text))
 }
@@ -241,6 +257,24 @@ mod tests {
         assert_eq!(length, frame.len() - 4);
         assert_eq!(read::<Parameters>(&frame[4..]).unwrap(), Parameters::default());
         assert!(read::<Parameters>(b"{}\0").is_ok(), "with the end of a C string");
+    }
+
+    #[test]
+    fn results_that_would_fill_the_memory_are_refused_and_long_ones_are_read() {
+        let streams = |one: String| format!(r#"{{"quell":{{"streams":[{one}]}}}}"#);
+        for small in [r#"{"id":1,"moments":[{}"#, "{}"] {
+            let many = streams(
+                small.to_owned() + &",{}".repeat(1 << 20) + if small.len() > 2 { "]}" } else { "" },
+            );
+            let told = read::<Results>(many.as_bytes()).expect_err("3 MB of text").to_string();
+            assert!(told.contains("MB when it is read"), "{told}");
+        }
+        // All that a server keeps of a test.
+        let moment = Moment { t_ns: 1 << 40, bytes: 1 << 40, cwnd: 9, ..Moment::default() };
+        let stream = PartStream { moments: vec![moment; 8192], ..PartStream::default() };
+        let part = Part { streams: vec![stream], ..Part::default() };
+        let text = serde_json::to_vec(&Results { quell: Some(part), ..Results::default() });
+        assert!(read::<Results>(&text.expect("it is JSON")).is_ok());
     }
 
     proptest! {
