@@ -39,8 +39,6 @@ pub struct FlowDocument<'a> {
 pub struct FailedFlow<'a> {
     #[serde(flatten)]
     ends: FlowEnds<'a>,
-    up: Option<()>,
-    down: Option<()>,
     intervals: [(); 0],
     stopped: bool,
     error: String,
@@ -167,7 +165,7 @@ impl<'a> FailedFlow<'a> {
     pub fn of(plan: &'a FlowPlan, error: &FlowError) -> Self {
         let stopped = *error == FlowError::Stopped;
         let ends = FlowEnds::of(plan);
-        Self { ends, up: None, down: None, intervals: [], stopped, error: error.to_string() }
+        Self { ends, intervals: [], stopped, error: error.to_string() }
     }
 }
 

@@ -53,7 +53,8 @@ pub fn headline(
             text += &format!("; {}{name}", datagram_loss(datagrams));
         }
     }
-    if let (Some(idle), Some(loaded)) = (findings.idle, findings.loaded) {
+    // Where there is a grade, its sentence has said it.
+    if let (Some(idle), Some(loaded), None) = (findings.idle, findings.loaded, &findings.grade) {
         text += &match findings.added_ms {
             Some(added) => ping_beside(findings, idle.p50_ms, loaded.p50_ms, added),
             None => format!(
@@ -92,27 +93,24 @@ fn ping_beside(findings: &FlowReport, idle: f64, loaded: f64, added: f64) -> Str
         return format!("; a ping takes as long as without ({to} ms)");
     }
     let more = if added > 0.0 { "more" } else { "less" };
-    let ways = match (findings.added_up_ms, findings.added_down_ms) {
-        (Some(up), Some(down)) => parts(added, [up, down]),
-        _ => String::new(),
-    };
-    format!(
-        "; under load a ping takes {} ms {more} (from {from} to {to} ms{ways})",
-        ms(added.abs())
-    )
+    let added = ms(added.abs());
+    format!("; under load the median ping takes {added} ms {more} (from {from} to {to} ms)")
 }
 
-/// What was added there and back, of this much in all; nothing where two clocks may have drifted apart by as much in a test.
-fn parts(added: f64, ways: [f64; 2]) -> String {
+/// By how much the median of each direction grew; none where two clocks may have drifted apart by as much in a test.
+pub fn added_each_way(findings: &FlowReport) -> Option<String> {
+    let ways = findings.added_up_ms.zip(findings.added_down_ms);
+    findings.added_ms.zip(ways).and_then(|(added, (up, down))| parts(added, [up, down]))
+}
+
+fn parts(added: f64, ways: [f64; 2]) -> Option<String> {
     const DRIFT: f64 = 0.5;
     let signed = |value: f64| match value.abs() < DRIFT && value.abs() * 10.0 < added.abs() {
         true => "0".to_owned(),
         false => format!("{}{}", if value > 0.0 { "+" } else { "-" }, ms(value.abs())),
     };
-    match added.abs() < DRIFT {
-        true => String::new(),
-        false => format!(", {} there and {} back", signed(ways[0]), signed(ways[1])),
-    }
+    let [up, down] = ways.map(signed);
+    (added.abs() >= DRIFT).then(|| format!("{up} ms up, {down} ms down"))
 }
 
 /// Whose count a rate is, where the receiver's can't be: what TCP acknowledged may have been read by nobody.
@@ -140,10 +138,10 @@ mod tests {
 
     #[test]
     fn the_parts_of_what_a_ping_takes_longer_are_none_that_it_does_not_have() {
-        assert_eq!(parts(0.26, [0.26, 0.0]), "", "as much as two clocks drift");
-        assert_eq!(parts(0.7, [0.3, 0.4]), ", +0.300 there and +0.400 back");
-        assert_eq!(parts(1.05, [0.45, 0.6]), ", +0.450 there and +0.600 back");
-        assert_eq!(parts(58.0, [58.1, -0.1]), ", +58.10 there and 0 back");
-        assert_eq!(parts(-2.0, [-2.0, 0.001]), ", -2.000 there and 0 back");
+        assert_eq!(parts(0.26, [0.26, 0.0]), None, "as much as two clocks drift");
+        assert_eq!(parts(0.7, [0.3, 0.4]).as_deref(), Some("+0.300 ms up, +0.400 ms down"));
+        assert_eq!(parts(1.05, [0.45, 0.6]).as_deref(), Some("+0.450 ms up, +0.600 ms down"));
+        assert_eq!(parts(58.0, [58.1, -0.1]).as_deref(), Some("+58.10 ms up, 0 ms down"));
+        assert_eq!(parts(-2.0, [-2.0, 0.001]).as_deref(), Some("-2.000 ms up, 0 ms down"));
     }
 }

@@ -39,7 +39,7 @@ mod session;
 
 pub use document::{FailedFlow, FlowDocument};
 pub use error::FlowError;
-pub use headline::{datagram_loss, headline};
+pub use headline::{added_each_way, datagram_loss, headline};
 pub use kept::save;
 pub use measurement::Progress;
 pub use measurement::{FlowMeasurement, Interval, IntervalStream, ServerCounts, StreamMeasurement};

@@ -203,9 +203,9 @@ fn sentence(uses: &[UseResult; 3], added_ms: f64, measured: &LoadedDelay) -> Str
         load => format!(" {load}"),
     };
     let added = match added_ms {
-        added if added < 1.0 => "less than 1 ms added".to_owned(),
-        added if added < 10.0 => format!("{added:.1} ms added"),
-        added => format!("{added:.0} ms added"),
+        added if added < 1.0 => "less than 1 ms added (p95)".to_owned(),
+        added if added < 10.0 => format!("{added:.1} ms added (p95)"),
+        added => format!("{added:.0} ms added (p95)"),
     };
     let lost = match measured.loss {
         loss if loss > 0.0 => format!(", {} % lost", percent(loss)),
@@ -297,44 +297,49 @@ mod tests {
                 0.3,
                 0.0,
                 Grade::A,
-                "Calls, games and pages work beside a full upload: less than 1 ms added.",
+                "Calls, games and pages work beside a full upload: less than 1 ms added (p95).",
             ),
-            (14.2, 0.0, Grade::A, "Calls, games and pages work beside a full upload: 14 ms added."),
+            (
+                14.2,
+                0.0,
+                Grade::A,
+                "Calls, games and pages work beside a full upload: 14 ms added (p95).",
+            ),
             (
                 30.0,
                 0.0,
                 Grade::B,
-                "Calls and pages work, games suffer beside a full upload: 30 ms added.",
+                "Calls and pages work, games suffer beside a full upload: 30 ms added (p95).",
             ),
             (
                 60.0,
                 0.0,
                 Grade::C,
-                "Pages work, calls and games suffer beside a full upload: 60 ms added.",
+                "Pages work, calls and games suffer beside a full upload: 60 ms added (p95).",
             ),
             (
                 200.0,
                 0.0,
                 Grade::D,
-                "Calls and pages suffer, games break beside a full upload: 200 ms added.",
+                "Calls and pages suffer, games break beside a full upload: 200 ms added (p95).",
             ),
             (
                 400.0,
                 0.0,
                 Grade::F,
-                "Pages suffer, calls and games break beside a full upload: 400 ms added.",
+                "Pages suffer, calls and games break beside a full upload: 400 ms added (p95).",
             ),
             (
                 5.0,
                 0.012,
                 Grade::C,
-                "Pages work, calls and games suffer beside a full upload: 5.0 ms added, 1.2 % lost.",
+                "Pages work, calls and games suffer beside a full upload: 5.0 ms added (p95), 1.2 % lost.",
             ),
             (
                 5.0,
                 0.25,
                 Grade::F,
-                "Calls, games and pages break beside a full upload: 5.0 ms added, 25.0 % lost.",
+                "Calls, games and pages break beside a full upload: 5.0 ms added (p95), 25.0 % lost.",
             ),
         ] {
             let got = of(added_ms, loss);

@@ -16,7 +16,9 @@ mod web;
 
 use crate::failure::Failure;
 use crate::host::{self, Found, Usual};
+use crate::live_view::TerminalSize;
 use crate::options::{Family, Place};
+use crate::screen::{self, Screen};
 use amounts::{bits, bits_in_bursts, milliseconds, seconds, size};
 use clap::Args;
 use quell_flow::{
@@ -247,13 +249,24 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
         lines.put(&crate::version::long())?;
     }
     let mut unwritten = None;
+    // Below plain lines of a terminal alone.
+    let draws = shown && screen::is_live() && args.logfile.is_none() && args.timestamps.is_none();
+    let mut chart = Screen::new();
     let mut tell = |progress: Progress<'_>| {
+        let place = TerminalSize::now();
+        if draws && matches!(progress, Progress::Interval(_) | Progress::Ending) {
+            Screen::show(&chart.clear(place.width));
+        }
         if shown && let Some(text) = table.lines(&progress) {
             unwritten = lines.put(&text).err().or(unwritten.take());
         }
+        if draws && matches!(progress, Progress::Interval(_)) {
+            Screen::show(&chart.frame(&table.chart(place), place.width));
+        }
     };
     let outcome = quell_flow::run(&plan, &stop, &mut tell).map_err(|error| {
-        if !shown {
+        // Programs that read iperf3's JSON find the error in it.
+        if args.iperf3_json {
             println!("{}", crate::text::document(&FailedFlow::of(&plan, &error)));
         }
         refused(&error, &to)

@@ -15,6 +15,7 @@ mod interrupt;
 mod keeping;
 mod kernel;
 mod lab;
+mod live_view;
 mod look;
 mod open;
 mod options;

@@ -16,14 +16,12 @@ use quell_web::url::Url;
 use std::fmt::Write;
 use std::process::ExitCode;
 
-/// The port of `quell serve`.
-const PORT: u16 = quell_wire::iperf3::PORT;
-
 /// Options of `quell flow` that mean something with `--rpm`.
-const TAKEN: [&str; 14] = [
+const TAKEN: [&str; 15] = [
     "color",
     "rpm",
     "host",
+    "port",
     "client",
     "time",
     "ca",
@@ -72,7 +70,7 @@ pub fn flow_or_rpm(typed: &ArgMatches) -> Result<ExitCode, Failure> {
 fn rpm(args: &FlowArgs, seconds: u16) -> Result<ExitCode, Failure> {
     let url = args.host.as_ref().or(args.client.as_ref());
     let url = url.ok_or_else(|| Failure::usage("the server is missing: quell flow HOST --rpm"))?;
-    let (name, port, tls) = server(url)?;
+    let (name, port, tls) = server(url, args.port)?;
     let usual =
         Usual { family: args.family.or_that_of(None), own: None, port: Some(port), device: None };
     let found = host::resolve(&name, usual).map_err(Failure::usage)?;
@@ -128,9 +126,9 @@ fn rpm(args: &FlowArgs, seconds: u16) -> Result<ExitCode, Failure> {
 }
 
 /// The host as `host::resolve` reads it, the port where it names none, and whether it is asked over TLS.
-fn server(text: &str) -> Result<(String, u16, bool), Failure> {
+fn server(text: &str, port: u16) -> Result<(String, u16, bool), Failure> {
     if !text.contains("://") {
-        return Ok((text.trim_end_matches('/').to_owned(), PORT, false));
+        return Ok((text.trim_end_matches('/').to_owned(), port, false));
     }
     let url = Url::parse(text).ok_or_else(|| {
         Failure::usage(format!(

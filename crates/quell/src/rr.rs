@@ -6,19 +6,18 @@ use crate::options::{Family, Json};
 use crate::text::{Column, Columns, WIDEST, columns};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use nix::errno::Errno;
 use quell_cause::calls::{CallEffect, CallExperiment};
 use quell_finding::{lines, wrapped};
 use quell_model::task::{QuickAck, RrPattern};
 use quell_rr::run::FixEffect;
-use quell_rr::{CallShape, CallSink, RrPlan, RrReport, SizeResult, SizeSweep};
+use quell_rr::{CallShape, CallSink, RrError, RrPlan, RrReport, SizeResult, SizeSweep};
 use quell_units::Span;
+use quell_units::fmt::ms;
 use std::fmt::Write;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-
-/// The port of the server, where none is named: that of `quell serve`, and iperf3's.
-const PORT: u16 = 5201;
 
 const MOST_SIZES: usize = 10_000;
 
@@ -26,6 +25,9 @@ const MOST_SIZES: usize = 10_000;
 pub struct RrArgs {
     /// The server: HOST, HOST:PORT, ADDRESS, [IPv6]:PORT
     pub host: String,
+    /// Port of the server
+    #[arg(short, long, default_value_t = quell_wire::iperf3::PORT)]
+    pub port: u16,
     /// Bytes of each write and of the reply: a list, with ranges: 1,64,700..740
     #[arg(long, default_value = "1,64,512,1448,4096")]
     pub sizes: Sizes,
@@ -122,8 +124,8 @@ impl std::str::FromStr for Sizes {
 }
 
 pub fn rr(args: &RrArgs) -> Result<ExitCode, Failure> {
-    let usual =
-        Usual { family: args.family.or_that_of(None), own: None, port: Some(PORT), device: None };
+    let (family, port) = (args.family.or_that_of(None), Some(args.port));
+    let usual = Usual { family, own: None, port, device: None };
     let found = host::resolve(&args.host, usual).map_err(Failure::usage)?;
     let plan = RrPlan {
         to: found.to,
@@ -149,6 +151,13 @@ pub fn rr(args: &RrArgs) -> Result<ExitCode, Failure> {
     }
     let lost = report.before.rows.iter().map(|row| row.lost).sum::<u64>();
     match report.before.failed.or(report.after.and_then(|after| after.failed)) {
+        Some(RrError::System(error)) if error.errno == Errno::ECONNREFUSED => {
+            Err(Failure::system(format!(
+                "nobody listens at TCP {}: start `quell serve --bind ADDRESS` there, or name its port with -p{}",
+                found.to,
+                found.hint()
+            )))
+        }
         Some(error) => Err(Failure::system(format!("{error}{}", found.hint()))),
         None if lost > 0 => Err(Failure::check(format!("{lost} calls had no reply"))),
         None => Ok(ExitCode::SUCCESS),
@@ -226,7 +235,8 @@ fn text(args: &RrArgs, report: &RrReport, width: usize) -> String {
     if before.rows.is_empty() {
         return String::new();
     }
-    let mut out = format!("{} against {to}, {} calls a size\n\n", name(args.pattern), args.calls);
+    let mut out = wrapped(&answer(before), width).join("\n") + "\n\n";
+    let _ = writeln!(out, "{} against {to}, {} calls a size\n", name(args.pattern), args.calls);
     out += &match (after, args.fix) {
         (Some(after), Some(fix)) => compared(before, after, &name(fix), width),
         _ => table(before, width),
@@ -259,7 +269,34 @@ fn text(args: &RrArgs, report: &RrReport, width: usize) -> String {
     out
 }
 
-/// What the fix did to calls of one size.
+/// What is said first: what calls take, and what the slowest that waited waited for.
+fn answer(sweep: &SizeSweep) -> String {
+    let times = || sweep.rows.iter().filter_map(|row| Some((row, row.latency_ms?.p50)));
+    let waited = times().filter(|(row, _)| row.cause.is_some());
+    let (first, last) = (times().next(), times().next_back());
+    match (waited.max_by(|(_, a), (_, b)| a.total_cmp(b)), first.zip(last)) {
+        (Some((row, p50)), _) => {
+            let says = row.finding.as_ref().map_or("", |found| &found.finding.says);
+            let tried = [row.facts.no_delay, row.facts.quick_ack_here];
+            let cured = tried.into_iter().find(|tried| tried.effect == CallEffect::Sooner);
+            let cured = cured
+                .map_or(String::new(), |it| format!(", without the wait {} ms", ms(it.median_ms)));
+            format!("Calls of {} bytes take {} ms{cured}: {says}.", row.size, ms(p50))
+        }
+        (None, Some(((a, fast), (b, slow)))) if a.size != b.size => {
+            let (fast, slow) = (ms(fast), ms(slow));
+            format!(
+                "Calls of {} bytes take {fast} ms, of {} bytes {slow} ms: none waits.",
+                a.size, b.size
+            )
+        }
+        (None, Some(((row, p50), _))) => {
+            format!("Calls of {} bytes take {} ms: none waits.", row.size, ms(p50))
+        }
+        (None, None) => "No call had a reply.".into(),
+    }
+}
+
 fn mended(effect: &FixEffect) -> String {
     let FixEffect { size, before_ms, after } = effect;
     let CallExperiment { median_ms, effect, .. } = after;

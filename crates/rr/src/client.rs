@@ -620,17 +620,6 @@ fn held(info: &TcpInfo) -> u32 {
     if small && room && info.unacked > 0 { bytes } else { 0 }
 }
 
-pub(crate) fn write_all(stream: &TcpSocket, mut bytes: &[u8]) -> Result<(), Errno> {
-    while !bytes.is_empty() {
-        match stream.write(bytes) {
-            Ok(sent) => bytes = &bytes[sent.min(bytes.len())..],
-            Err(Errno::EINTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(())
-}
-
 pub(crate) fn info(stream: &TcpSocket) -> Option<TcpInfo> {
     let mut bytes = [0; 256];
     let length = stream.info(&mut bytes).ok()?;

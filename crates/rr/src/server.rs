@@ -5,7 +5,7 @@
 //! others go on.
 
 use crate::RrError;
-use crate::client::{SOONEST_NS, goes_on, info, no_delay, patience, quick_ack, unheard, write_all};
+use crate::client::{SOONEST_NS, goes_on, info, no_delay, patience, quick_ack, unheard};
 use crate::counters::{ConnectionCounters, Counters};
 use crate::protocol::{self, Hello, Resent, ServerReport};
 use nix::errno::Errno;
@@ -197,7 +197,7 @@ pub fn answer(
     }
     patience(stream, limits.idle.nanos())?;
     let mut calls = 0;
-    match calls_of(stream, &hello, (deadline, limits.piece), &mut calls, gate) {
+    match calls_of(stream, &hello, (deadline, limits), &mut calls, gate) {
         // The usual end: the client has what it wanted.
         Errno::EPIPE | Errno::ECONNRESET => Ok(calls),
         Errno::ETIMEDOUT => Err(RrError::Parameter("its time was up".into())),
@@ -210,7 +210,7 @@ pub fn answer(
 fn calls_of(
     stream: &TcpSocket,
     hello: &Hello,
-    bounds: (u64, usize),
+    bounds: (u64, &Limits),
     calls: &mut u64,
     gate: Gate<'_>,
 ) -> Errno {
@@ -223,7 +223,7 @@ fn calls_of(
 fn answer_calls(
     stream: &TcpSocket,
     hello: &Hello,
-    (deadline, piece): (u64, usize),
+    (deadline, limits): (u64, &Limits),
     calls: &mut u64,
     gate: Gate<'_>,
 ) -> Result<std::convert::Infallible, Errno> {
@@ -233,7 +233,8 @@ fn answer_calls(
     if hello.quickack.is_some() {
         quick_ack(stream);
     }
-    let piece = piece.clamp(1, CHUNK);
+    let piece = limits.piece.clamp(1, CHUNK);
+    let within = || waits_until(stream, deadline, limits.idle);
     let mut reply = vec![b'a'; (hello.reply as usize).min(piece)];
     let one_write = hello.reply as usize <= reply.len().min(ONE_WRITE);
     let mut resends = Resends::default();
@@ -242,6 +243,7 @@ fn answer_calls(
         let mut parts = RequestParts::default();
         let mut so_far = 0;
         while left > 0 {
+            within()?;
             let got = match some(stream.discard(left.min(piece)), deadline) {
                 // The client is not idle: the last reply is on its way to it still.
                 Err(Errno::EAGAIN)
@@ -269,7 +271,11 @@ fn answer_calls(
         while left > 0 {
             let part = left.min(reply.len());
             gate(part)?;
-            write_all(stream, &reply[..part])?;
+            let mut bytes = &reply[..part];
+            while !bytes.is_empty() {
+                within()?;
+                bytes = &bytes[some(stream.write(bytes), deadline)?.min(bytes.len())..];
+            }
             left -= part;
             if let Some(first) = reply.first_chunk_mut::<{ protocol::SIZE }>() {
                 first.fill(b'a');
@@ -349,7 +355,16 @@ impl RequestParts {
     }
 }
 
-/// What was read: an error at the end of the connection, of patience, or of the time that it may last.
+/// Nothing is waited for beyond the time that the connection may last.
+fn waits_until(stream: &TcpSocket, deadline_ns: u64, idle: Span) -> Result<(), Errno> {
+    match deadline_ns.saturating_sub(monotonic_ns()) {
+        0 => Err(Errno::ETIMEDOUT),
+        left if left < idle.nanos() => patience(stream, left.max(1000)).map_err(|e| e.errno),
+        _ => Ok(()),
+    }
+}
+
+/// What was read or written: an error at the end of the connection, of patience, or of the time that it may last.
 fn some(read: Result<usize, Errno>, deadline_ns: u64) -> Result<usize, Errno> {
     match read {
         _ if monotonic_ns() >= deadline_ns => Err(Errno::ETIMEDOUT),

@@ -240,3 +240,37 @@ fn a_server_with_a_secret_answers_who_knows_it_and_nobody_else() {
         assert!(matches!(error, Err(RrError::Preface(PrefaceError::Refused))), "{error:?}");
     });
 }
+
+/// A client that asks for a large reply and never reads it.
+#[test]
+fn a_connection_is_over_when_its_time_is_whoever_keeps_it_waiting() {
+    let time = Span::from_millis(500);
+    let limits = Limits { time, idle: Span::from_secs(60), ..Limits::default() };
+    let size: u32 = 2 << 20;
+    let hello =
+        quell_rr::protocol::Hello { request: size, reply: size, nodelay: false, quickack: None };
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let mut client =
+        TcpStream::connect(listener.local_addr().expect("it listens")).expect("a connection");
+    let (served, _) =
+        quell_sys::socket::stream::accept(&listener).expect("it works").expect("it waits");
+    let begun = std::time::Instant::now();
+    let answered = std::thread::scope(|scope| {
+        let stop = Bell::new().expect("a bell");
+        let server = scope.spawn(move || {
+            let mut exchange =
+                quell_sys::socket::exchange::Exchange::new(&served, None, &stop).expect("a bell");
+            quell_rr::server::answer(&served, &mut exchange, &[], &limits, &mut |_| Ok(()))
+        });
+        client.write_all(&hello.write()).expect("room");
+        // It may be sent away before it has written all.
+        let _ = client.write_all(&vec![0; size as usize]);
+        let _ = client.write_all(&vec![0; size as usize]);
+        let answered = server.join().expect("no panic");
+        drop(client);
+        answered
+    });
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    let said = answered.expect_err("its time was up").to_string();
+    assert!(said.contains("time was up") || said.contains("idle"), "{said}");
+}

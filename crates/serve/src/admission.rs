@@ -26,14 +26,11 @@ use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::memory;
 use quell_sys::socket::exchange::{Exchange, ExchangeError};
-use quell_sys::socket::option::set_bytes;
 use quell_sys::socket::preface::{self, PrefaceError};
-use quell_sys::socket::stream::TcpSocket;
 use quell_units::Span;
 use quell_wire::auth::MAGIC;
 use quell_wire::ends::HELLO;
 use quell_wire::iperf3::{COOKIE, Cookie, State};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 /// With what a hello of `quell rr` begins.
@@ -212,11 +209,6 @@ fn calls(hub: &Hub<'_>, guest: &Accepted) {
     };
     let mut calls = 0;
     let mut gate = |bytes: usize| {
-        let left = end_ns.saturating_sub(monotonic_ns());
-        if left < usual.idle.nanos() {
-            // Whoever is in the middle of a call then is not waited for.
-            receives_for(&guest.stream, left)?;
-        }
         if bytes == 0 {
             calls += 1;
             return Ok(());
@@ -243,14 +235,4 @@ fn calls(hub: &Hub<'_>, guest: &Accepted) {
     drop(pass);
     // Without an alarm the server of one test stays: its client's next connection matters more.
     let _ = hub.calls_ended(guest.peer.ip());
-}
-
-/// A connection is read for so long at most, in nanoseconds.
-fn receives_for(stream: &TcpSocket, ns: u64) -> Result<(), Errno> {
-    // Zero would be for ever.
-    let micros = (ns / 1000 % 1_000_000 + 1).min(999_999);
-    let time = libc::timeval { tv_sec: (ns / 1_000_000_000) as _, tv_usec: micros as _ };
-    let bytes = [time.tv_sec.to_ne_bytes(), time.tv_usec.to_ne_bytes()].concat();
-    set_bytes(stream.as_fd(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, &bytes, "patience")
-        .map_err(|error| error.errno)
 }

@@ -95,7 +95,7 @@ export function assess({ idle, p50, p95, loss, samples, load }, rule) {
     return names.length ? [`${listed(names)} ${verb}`] : [];
   };
   const said = [...those(0, "work"), ...those(1, "suffer"), ...those(2, "break")].join(", ");
-  const more = added < 1 ? "less than 1 ms added" : added < 10 ? `${added.toFixed(1)} ms added` : `${added.toFixed(0)} ms added`;
+  const more = added < 1 ? "less than 1 ms added (p95)" : `${added.toFixed(added < 10 ? 1 : 0)} ms added (p95)`;
   const percent = loss > 0 && loss < 0.0005 ? "<0.1" : loss === 1 ? "100" : (loss * 100).toFixed(1);
   const lost = loss > 0 ? `, ${percent} % lost` : "";
   const beside = load ? ` ${load}` : "";

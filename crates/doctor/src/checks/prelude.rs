@@ -160,7 +160,8 @@ pub(super) fn sent_again(facts: &Facts<'_>, check: &Check) -> CheckResult {
         again: of(again).saturating_sub(of(syns) + of(twice)),
         timers: of(timeouts).saturating_sub(of(syns)) + of(probes),
     };
-    let cause = loss(|c| c.watched).cause().or_else(|| loss(|c| c.total).cause());
+    let all = loss(|c| c.total);
+    let cause = loss(|c| c.watched).cause().or_else(|| all.cause());
     let Some(cause) = cause.filter(|cause| Some(*cause) == check.cause()) else {
         return Ok(CheckOutcome::Fine);
     };
@@ -170,7 +171,7 @@ pub(super) fn sent_again(facts: &Facts<'_>, check: &Check) -> CheckResult {
     finding.evidence = again.evidence("RetransSegs", "/proc/net/snmp");
     let finding = finding
         .saw(Evidence::count("TCPOrigDataSent", sent.total, "/proc/net/netstat"))
-        .saw(Evidence::number("share", percent(again.total, sent.total), "%", "calculated"))
+        .saw(Evidence::number("share", percent(all.again, all.sent), "%", "calculated"))
         .saw(Evidence::count("TCPTimeouts", timeouts.total, "/proc/net/netstat"))
         .saw(Evidence::count("TCPLossProbes", probes.total, "/proc/net/netstat"));
     Ok(CheckOutcome::Found(vec![finding]))

@@ -1,6 +1,7 @@
 //! A test in words, while it goes: a title, a head, a row for each report.
 
 use super::figures::{column_unit, in_column, rate};
+use crate::live_view::{ChartColumn, TerminalSize};
 use crate::text::{Column, Columns, WIDEST, lines};
 use quell_flow::latency::RttSummary;
 use quell_flow::{Amount, FlowPlan, Interval, LaneCounts, Progress, Senders, Transport};
@@ -11,6 +12,9 @@ use std::time::Duration;
 /// Time between lines that stands for none.
 pub const NO_INTERVAL: Span = Span::from_secs(1_000_000);
 
+/// Rows that a chart leaves to what stands above it.
+const HEAD_ROWS: usize = 5;
+/// Stands behind a row.
 const NOT: &str = "  (does not count)";
 
 pub struct Live<'a> {
@@ -20,11 +24,13 @@ pub struct Live<'a> {
     amount: Amount,
     /// Whether the server says what it sees while it goes.
     hears: bool,
+    /// The rates of the reports so far, both directions together.
+    rates: Vec<f64>,
 }
 
 impl<'a> Live<'a> {
     pub fn new(plan: &'a FlowPlan, width: usize) -> Self {
-        Self { plan, moved: 0, width, amount: plan.amount, hears: false }
+        Self { plan, moved: 0, width, amount: plan.amount, hears: false, rates: Vec::new() }
     }
 
     pub fn lines(&mut self, progress: &Progress<'_>) -> Option<String> {
@@ -52,6 +58,21 @@ impl<'a> Live<'a> {
     /// None with `-i 0`.
     fn has_rows(&self) -> bool {
         self.plan.interval < NO_INTERVAL
+    }
+
+    /// The rates so far, where a terminal has room for them.
+    pub fn chart(&self, place: TerminalSize) -> Vec<String> {
+        let column = |rate: &f64| ChartColumn { value: Some(*rate), lost: false };
+        let columns: Vec<ChartColumn> = self.rates.iter().map(column).collect();
+        let columns: Vec<ChartColumn> = match (columns.len(), place.chart_columns()) {
+            // A few are drawn wide.
+            (n @ 2.., room) if n * 2 <= room => {
+                columns.into_iter().flat_map(|it| vec![it; (room / n).min(4)]).collect()
+            }
+            _ => columns,
+        };
+        // Title, idle ping, head and the rows of late stay in sight.
+        place.chart(HEAD_ROWS + self.rates.len().min(HEAD_ROWS), &columns, rate)
     }
 
     fn title(&self, block: u64) -> String {
@@ -153,6 +174,7 @@ impl<'a> Live<'a> {
     }
 
     fn row(&mut self, interval: &Interval) -> String {
+        self.rates.push([true, false].into_iter().filter_map(|up| interval.rate(up)).sum());
         let mut cells = vec![format!("{:.1}-{:.1}", interval.start_s, interval.end_s)];
         cells.extend([true, false].into_iter().filter_map(|up| interval.rate(up)).map(in_column));
         let of = |sends: bool| interval.lanes.iter().filter(move |lane| lane.sends == sends);

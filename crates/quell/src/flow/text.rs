@@ -6,7 +6,7 @@ use quell_cause::Cause;
 use quell_finding::{Finding, seen, to_do};
 use quell_flow::latency::RttSummary;
 use quell_flow::report::{Bdp, DatagramReport, DirectionReport, HostReport, LocalDrops};
-use quell_flow::{FlowMeasurement, FlowReport, Transport, headline};
+use quell_flow::{FlowMeasurement, FlowReport, Transport, added_each_way, headline};
 use quell_grade::Assessment;
 use quell_units::fmt::{self, bytes, ms, percent};
 use quell_wire::iperf3::HostCounters;
@@ -282,6 +282,9 @@ fn latency(out: &mut String, outcome: &FlowMeasurement, findings: &FlowReport, w
     }
     if let Some(loaded) = &findings.loaded {
         *out += &wrapped("", &line("loaded:", loaded));
+        if let Some(ways) = added_each_way(findings) {
+            *out += &wrapped("", &format!("median added by the load: {ways}"));
+        }
     }
     let spreads = [&findings.idle, &findings.loaded].into_iter().flatten();
     let unanswered = spreads.map(|spread| spread.unanswered as u64).sum();

@@ -1,7 +1,7 @@
 //! The live view: the table of hops, drawn in place.
 
 use super::text::{self, capital};
-use crate::ping::live::cut;
+use crate::live_view::{self, cut};
 use crate::text::WIDEST;
 use quell_path::{PathHops, PathSession, findings};
 
@@ -39,10 +39,8 @@ fn searching((ttl, left_ns): (u8, u64)) -> String {
 }
 
 fn headline(session: &PathSession, hops: &PathHops, elapsed_ns: u64, width: usize) -> String {
-    let left = format!("{}, {:.1} s", text::opening(session, hops), elapsed_ns as f64 / 1e9);
-    let right = "Ctrl-C sums up";
-    let gap = width.saturating_sub(left.chars().count() + right.len() + 1);
-    if gap < 2 { left } else { format!("{left}{}{right}", " ".repeat(gap)) }
+    let opening = text::opening(session, hops);
+    live_view::headline(format!("{opening}, {:.1} s", elapsed_ns as f64 / 1e9), width)
 }
 
 #[cfg(test)]

@@ -8,9 +8,12 @@
 
 use crate::ping::text::{ms_or_dash, starved};
 use crate::text::{Column, Columns, WIDEST, fitted, lines};
-use quell_path::{Hop, PathHops, PathSession, ProbeMethod, Responder, findings, flow_numbers};
+use quell_cause::Cause;
+use quell_path::{
+    Hop, PathFinding, PathHops, PathSession, ProbeMethod, Responder, findings, flow_numbers,
+};
 use quell_report::analysis::{Counts, EchoFold, Spread};
-use quell_units::fmt::percent;
+use quell_units::fmt::{ms, percent, plural};
 use quell_units::{Span, Tos};
 use quell_wire::icmp_error::{MOST_LABELS, why_unreachable};
 use std::fmt::Write;
@@ -23,7 +26,7 @@ const FIGURES: usize = 65;
 
 pub fn summary(session: &PathSession, hops: &PathHops, width: usize) -> String {
     let wrap = |text: &str| lines("", text, width);
-    let mut out = opening(session, hops) + "\n\n";
+    let mut out = wrap(&answer(session, hops)) + "\n" + &opening(session, hops) + "\n\n";
     for line in table(session, hops, true, width) {
         let _ = writeln!(out, "{line}");
     }
@@ -39,6 +42,37 @@ pub fn summary(session: &PathSession, hops: &PathHops, width: usize) -> String {
         out += &wrap(&starved);
     }
     fitted(out.trim_end(), width) + "\n"
+}
+
+/// What is said first: whether the host answers, how soon, and what is wrong for certain.
+fn answer(session: &PathSession, hops: &PathHops) -> String {
+    let host = &session.host;
+    if !hops.reached(session.to.ip()) {
+        let answers = hops.hops().filter(|(_, hop, _)| !hop.responders.is_empty()).last();
+        return match answers {
+            Some((number, hop, _)) => {
+                let who = hop.responders[0].address;
+                format!("{host} does not answer; hop {number} ({who}) is the last that does.")
+            }
+            None => format!("{host} does not answer, and no hop before it does."),
+        };
+    }
+    let end = hops.hops().last();
+    let rtt =
+        end.as_ref().and_then(|(number, ..)| hops.figures.get(number - 1)?.round_trip().delays_ms);
+    let lost = end.as_ref().map(|(.., counts)| loss(counts)).filter(|lost| lost != "-");
+    let mut said = format!("{host} answers over {}", plural(hops.length() as u64, "hop"));
+    if let Some(rtt) = rtt {
+        let _ = write!(said, " in {} ms (median)", ms(rtt.p50));
+    }
+    if let Some(lost) = lost {
+        let _ = write!(said, ", {lost} % lost");
+    }
+    let black_hole = |found: &&PathFinding| found.id == Cause::MtuBlackHole.name();
+    match findings(session, hops).iter().find(black_hole).and(hops.mtu(session.to.ip())) {
+        Some(mtu) => said + &format!("; packets above {mtu} bytes vanish on the way."),
+        None => said + ".",
+    }
 }
 
 /// What is sent where: `example.org (192.0.2.7), ICMP, 56 bytes, every 1s`.
@@ -268,6 +302,7 @@ mod tests {
     fn that_marks_arrive_is_told_only_where_a_marked_packet_was_quoted() {
         let unknown = "Whether DSCP and ECN arrive is unknown: no answer quoted a marked packet.";
         assert!(marked(&[]).ends_with(unknown));
+        assert!(marked(&[]).starts_with("b answers over 2 hops"), "first of all: {}", marked(&[]));
         assert!(marked(&[(0, 0)]).ends_with(unknown));
         let arrive = "DSCP and ECN arrive as they were sent, as far as hop 1.";
         assert!(marked(&[(0, 0), (0xba, 0xba)]).ends_with(arrive));

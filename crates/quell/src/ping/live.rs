@@ -7,6 +7,7 @@
 //! ```
 
 use super::text::{self, ms_or_dash};
+use crate::live_view::{self, ChartColumn, TerminalSize, cut};
 use quell_ping::{Bucket, PingSession, Tally};
 use quell_report::analysis::Counts;
 use quell_stats::Summary;
@@ -28,19 +29,12 @@ const NAME: usize = 24;
 /// A picture narrower than this is none.
 const PICTURE: usize = 4;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    pub width: usize,
-    pub height: usize,
-    pub unicode: bool,
-}
-
 /// The view as lines, none wider than the place and fewer than its height.
 pub fn lines(
     session: &PingSession,
     tallies: &[Tally],
     elapsed_ns: u64,
-    place: Place,
+    place: TerminalSize,
 ) -> Vec<String> {
     let room = place.height.saturating_sub(4).max(1);
     let streams = session.targets.len();
@@ -112,15 +106,22 @@ fn loss(counts: &Counts) -> String {
 }
 
 fn headline(session: &PingSession, elapsed_ns: u64, width: usize) -> String {
-    let left = format!(
-        "{} every {}, RTT in ms, {:.1} s",
-        session.method.name(),
-        session.interval,
-        elapsed_ns as f64 / 1e9
-    );
-    let right = "Ctrl-C sums up";
-    let gap = width.saturating_sub(left.chars().count() + right.len() + 1);
-    if gap < 2 { left } else { format!("{left}{}{right}", " ".repeat(gap)) }
+    let (method, every) = (session.method.name(), session.interval);
+    let seconds = elapsed_ns as f64 / 1e9;
+    live_view::headline(format!("{method} every {every}, RTT in ms, {seconds:.1} s"), width)
+}
+
+/// The stream whose last round trips were longest, as a chart in the rows that these lines leave.
+pub fn chart(tallies: &[Tally], elapsed_ns: u64, place: TerminalSize, used: usize) -> Vec<String> {
+    let last = |tally: &Tally| tally.recent.last(place.chart_columns(), elapsed_ns);
+    let worst = |tally: &&Tally| last(tally).iter().filter_map(|bucket| bucket.worst_ns).max();
+    let Some(tally) = tallies.iter().max_by_key(worst) else { return Vec::new() };
+    let column = |bucket: Bucket| ChartColumn {
+        value: bucket.worst_ns.map(|ns| ns as f64 / 1e6),
+        lost: bucket.lost,
+    };
+    let columns: Vec<ChartColumn> = last(tally).into_iter().map(column).collect();
+    place.chart(used, &columns, |top| format!("{} ms", ms(top)))
 }
 
 /// What the picture shows, as long as there is room to say it.
@@ -161,16 +162,6 @@ fn note(tallies: &[Tally]) -> Option<String> {
         notes.push("this machine is short of CPU".to_owned());
     }
     (!notes.is_empty()).then(|| format!("! {}", notes.join("; ")))
-}
-
-/// The first `width` characters, the last of them a dot where something is missing.
-pub fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
-    short.push('~');
-    short
 }
 
 #[cfg(test)]
@@ -229,7 +220,7 @@ mod tests {
     fn view(names: &[&str], width: usize, height: usize, unicode: bool) -> Vec<String> {
         let session = session(names);
         let tallies: Vec<Tally> = names.iter().map(|_| tally()).collect();
-        lines(&session, &tallies, NOW, Place { width, height, unicode })
+        lines(&session, &tallies, NOW, TerminalSize { width, height, unicode })
     }
 
     #[test]
@@ -270,7 +261,7 @@ mod tests {
     #[test]
     fn nothing_measured_is_a_dash_and_not_a_zero() {
         let session = session(&["a"]);
-        let place = Place { width: 80, height: 24, unicode: true };
+        let place = TerminalSize { width: 80, height: 24, unicode: true };
         let got = lines(&session, &[Tally::new(1)], 0, place);
         assert_eq!(got[2], "a           0     -      -      -      -      -      -");
     }
@@ -284,7 +275,7 @@ mod tests {
                 EchoSample { seen_late_ns: Some(6_000_000), ..sample(n, Some(20), EchoStatus::Ok) };
             tally.take(&late);
         }
-        let place = Place { width: 100, height: 24, unicode: true };
+        let place = TerminalSize { width: 100, height: 24, unicode: true };
         let got = lines(&session(&["a"]), &[tally], NOW, place);
         let note = got.last().expect("there are lines");
         assert!(note.contains("1 packet was refused") && note.contains("short of CPU"), "{note}");

@@ -2,6 +2,7 @@
 
 use super::live;
 use super::text;
+use crate::live_view::TerminalSize;
 use crate::screen::{self, Screen};
 use crate::text::say;
 use clap::ValueEnum;
@@ -135,10 +136,10 @@ impl PingSink for PingView<'_> {
         if let PingDisplay::Summaries(_) = self.display {
             return self.sum_up();
         }
-        let (width, height) = screen::size();
-        let place = live::Place { width, height, unicode: screen::unicode() };
-        let lines = live::lines(self.session, tallies, elapsed_ns, place);
-        Screen::show(&self.screen.frame(&lines, width));
+        let place = TerminalSize::now();
+        let mut lines = live::lines(self.session, tallies, elapsed_ns, place);
+        lines.extend(live::chart(tallies, elapsed_ns, place, lines.len()));
+        Screen::show(&self.screen.frame(&lines, place.width));
     }
 }
 

@@ -155,6 +155,10 @@ fn where_nobody_listens_the_error_says_what_to_start() {
     // A port that was free a moment ago may be another test's by now; port 1 is nobody's.
     let error = TestFolder::new().quell(&["flow", "127.0.0.1", "-p", "1"]).refused(3);
     says(&error, &["nobody listens", "quell serve", "iperf3 -s"]);
+    let got = TestFolder::new().quell(&["flow", "127.0.0.1", "-p", "1", "--json"]);
+    assert_eq!((got.code, &*got.out), (Some(3), ""), "{}", got.error);
+    let got = TestFolder::new().quell(&["flow", "127.0.0.1", "-p", "1", "--rpm"]);
+    assert!(got.error.contains("127.0.0.1:1") && got.code != Some(2), "{}", got.error);
 }
 
 #[test]
