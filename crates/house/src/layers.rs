@@ -68,7 +68,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
 /// Crates that may use fewer than their layer allows: these and no others.
 pub const ONLY: &[(&str, &[&str])] = &[
     ("quell-netlink", &["quell-units", "quell-tc"]),
-    ("quell-store", &["quell-model", "quell-units"]),
+    ("quell-store", &["quell-model", "quell-units", "quell-wire"]),
     ("quell-chart", &[]),
     ("quell-trace", &["quell-cause", "quell-finding", "quell-units"]),
     ("quell-web", &["quell-grade", "quell-wire"]),

@@ -8,7 +8,7 @@ use quell_experiment::results::JudgedRun;
 use quell_experiment::run::Finished;
 use quell_experiment::spec::Experiment;
 use quell_model::manifest::ExpectationRecord;
-use quell_model::{CellStatus, Manifest};
+use quell_model::{Backend, CellStatus, Manifest};
 use quell_report::analysis::Summary;
 use quell_report::{insight, json, table};
 use quell_store::{Run, RunState, RunSummary};
@@ -78,6 +78,11 @@ pub fn latest(base: &Path) -> Result<PathBuf, Failure> {
 
 /// Says what the published figures are, below the table.
 fn footnote(judged: &JudgedRun) -> String {
+    // A trial of a policy says in its title which.
+    let manifest = &judged.run.manifest;
+    if manifest.experiment == "shape-try" {
+        return format!("{}\n", text::line(&manifest.title));
+    }
     match &judged.published_columns[..] {
         [] => String::new(),
         columns => {
@@ -270,7 +275,7 @@ fn run_json(run: &RunSummary) -> serde_json::Value {
         "state": state(&run.state),
         "folder": run.folder,
         "experiment": manifest.map(|m| &m.experiment),
-        "seed": manifest.map(|m| m.seed),
+        "seed": manifest.filter(|m| m.kernel.backend != Backend::Unknown).map(|m| m.seed),
         "started": manifest.map(|m| &m.started),
         "backend": manifest.map(|m| &m.kernel.backend),
     })

@@ -8,11 +8,11 @@
 //! Pure: from results over repeats to text. Every figure is the run's.
 
 use crate::analysis::{LoadsRow, Results, StreamResult, Summary, SummaryRow};
-use quell_grade::{Assessment, Grade, LoadedDelay, REQUIREMENTS};
+use quell_grade::{Assessment, Grade, LEAST_SAMPLES, LoadedDelay, REQUIREMENTS};
 use quell_model::manifest::ExpectationRecord;
 use quell_model::{CellId, Manifest, Metric};
 use quell_stats::Sample;
-use quell_units::fmt::short;
+use quell_units::fmt::{plural, short};
 
 /// Two scenarios that belong together: a line as it is, and the same with something done about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,9 +99,9 @@ pub(crate) fn ranked(manifest: &Manifest, results: &Results, summary: &Summary) 
     changes(results, summary, &pairs).into_iter().map(|(pair, _)| pair.clone()).collect()
 }
 
-/// How well a call, a game and a page work in a scenario, beside the idle line's delay; none where the run has no scenario `unloaded`, or too few
-/// answers.
-fn grade(results: &Results, scenario: &str) -> Option<Grade> {
+/// How well a call, a game and a page work in a scenario, beside the idle line's delay, or of how few answers nobody can say; none where the run has no
+/// scenario `unloaded`.
+fn grade(results: &Results, scenario: &str) -> Option<Result<Grade, usize>> {
     let pings = |scenario: &str| -> Option<Vec<f64>> {
         let of = |r: &&StreamResult| {
             r.cell.scenario == scenario && r.echo().is_some_and(|e| !e.rtt_each_ms.is_empty())
@@ -131,7 +131,8 @@ fn grade(results: &Results, scenario: &str) -> Option<Grade> {
     // Of what is lost the few that came say nothing.
     let [call, ..] = REQUIREMENTS;
     let broken = (loss >= call.loss[1]).then_some(Grade::F);
-    Assessment::of(&measured).map(|assessment| assessment.grade).or(broken)
+    let grade = Assessment::of(&measured).map(|assessment| assessment.grade).or(broken);
+    Some(grade.ok_or(measured.samples))
 }
 
 /// Figures before and after.
@@ -146,8 +147,8 @@ struct PairChange {
     page_ms: Option<(Option<f64>, Option<f64>)>,
     /// Goodput in Mbit/s the way of the load: of the probe, or of the load itself where no probe goes that way.
     goodput_mbps: Option<(f64, f64)>,
-    /// How well it works.
-    grade: Option<(Grade, Grade)>,
+    /// How well it works, or of how few answers nobody can say.
+    grade: Option<Result<(Grade, Grade), usize>>,
 }
 
 impl PairChange {
@@ -175,7 +176,9 @@ impl PairChange {
             loss: both(is_call, loss).or_else(|| both(|r| r.rtt_p50_ms.is_some(), loss)),
             page_ms: after.iter().any(|r| is_page(r)).then(|| (page(&before), page(&after))),
             goodput_mbps: goodput(summary, pair),
-            grade: grade(results, &pair.before).zip(grade(results, &pair.after)),
+            grade: grade(results, &pair.before)
+                .zip(grade(results, &pair.after))
+                .map(|(before, after)| Ok((before?, after?))),
         }
     }
 
@@ -204,7 +207,13 @@ impl PairChange {
         });
         let goodput = self.goodput_mbps.map(|pair| format!("goodput {}", change(pair, "Mbit/s")));
         let figures: Vec<String> = [ping, loss, page, goodput].into_iter().flatten().collect();
-        let grade = self.grade.map(|(before, after)| format!("; grade {before:?} → {after:?}"));
+        let grade = self.grade.map(|grade| match grade {
+            Ok((before, after)) => format!("; grade {before:?} → {after:?}"),
+            Err(answers) => {
+                let answers = plural(answers as u64, "answer");
+                format!("; no grade of {answers}, it needs {LEAST_SAMPLES}")
+            }
+        });
         let grade = grade.unwrap_or_default();
         (!figures.is_empty()).then(|| format!("{}: {}{grade}.", self.name, figures.join(", ")))
     }
@@ -258,11 +267,25 @@ pub fn verdict(all: &[ExpectationRecord]) -> Option<String> {
 fn claims(all: &[ExpectationRecord]) -> Vec<String> {
     let said = |record: &ExpectationRecord| {
         let held = if record.held { "holds" } else { "does not hold" };
-        format!("{} {held}: {}.", in_words(&record.claim), record.found)
+        format!("{} {held}: {}.", in_words(&record.claim), rounded(&record.found))
     };
     let failed: Vec<_> = all.iter().filter(|record| !record.held).collect();
     let some = if failed.is_empty() { all.iter().collect() } else { failed };
     some.into_iter().take(3).map(said).collect()
+}
+
+/// The same with three digits behind the point at most.
+fn rounded(found: &str) -> String {
+    let word = |word: &str| match word.split_once('.') {
+        Some((_, digits)) if digits.len() > 3 => match word.parse::<f64>() {
+            Ok(value) if value.abs() >= 0.001 => {
+                format!("{value:.3}").trim_end_matches('0').trim_end_matches('.').to_owned()
+            }
+            _ => word.to_owned(),
+        },
+        _ => word.to_owned(),
+    };
+    found.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// A claim with its sources in words: `fifo.voip.up.p50 > 100ms` is `up.p50 of voip in fifo > 100ms`.
@@ -306,6 +329,20 @@ mod tests {
         assert_eq!(upload.sentence().as_deref(), Some(wanted));
         assert_eq!(change("evening").sentence(), None);
         assert!(bulk.size() > flood.size() && flood.size() > change("unloaded").size());
+    }
+
+    #[test]
+    fn where_there_is_no_grade_the_line_says_why_and_figures_are_as_everywhere() {
+        let few = PairChange {
+            ping_ms: Some((457.3, 22.9)),
+            grade: Some(Err(12)),
+            ..change("Uploads beside your call")
+        };
+        let wanted =
+            "Uploads beside your call: ping 457 → 23 ms; no grade of 12 answers, it needs 20.";
+        assert_eq!(few.sentence().as_deref(), Some(wanted));
+        assert_eq!(rounded("23.456789 ms in 2 of 3"), "23.457 ms in 2 of 3");
+        assert_eq!(rounded("0.000012 ms"), "0.000012 ms");
     }
 
     #[test]

@@ -173,7 +173,8 @@ pub fn runs(width: usize, runs: &[RunSummary]) -> String {
         for run in runs {
             let manifest = run.manifest.as_ref();
             let wall = manifest.and_then(|m| m.wall_s).map(|s| format!("{s:.1} s"));
-            let seed = manifest.map(|m| m.seed.to_string());
+            let measured = manifest.filter(|m| m.kernel.backend != Backend::Unknown);
+            let seed = measured.map(|m| m.seed.to_string());
             let [wall, seed] = [wall, seed].map(|cell| cell.unwrap_or("–".to_owned()));
             table.row(vec![cut(&clean(&run.name), widest), state(&run.state), wall, seed]);
             if let RunState::Unreadable(error) = &run.state {

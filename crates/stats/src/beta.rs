@@ -56,13 +56,13 @@ pub const TAIL: f64 = 0.025;
 pub(crate) fn student(freedom: usize, tail: f64) -> f64 {
     /// What is asked for most often.
     static FEW: LazyLock<[f64; 64]> =
-        LazyLock::new(|| std::array::from_fn(|i| calculated(i + 1, TAIL)));
+        LazyLock::new(|| std::array::from_fn(|i| calculated((i + 1) as f64, TAIL)));
     let known = freedom.checked_sub(1).and_then(|i| FEW.get(i).copied());
-    known.filter(|_| tail == TAIL).unwrap_or_else(|| calculated(freedom, tail))
+    known.filter(|_| tail == TAIL).unwrap_or_else(|| calculated(freedom as f64, tail))
 }
 
-fn calculated(freedom: usize, tail: f64) -> f64 {
-    let freedom = freedom as f64;
+/// The same of degrees of freedom that need not be whole.
+pub(crate) fn calculated(freedom: f64, tail: f64) -> f64 {
     // t² ÷ (t² + n) is beta with 1/2 and n/2; the other side of it keeps its precision where n is large.
     let rest = quantile(2.0 * tail, freedom / 2.0, 0.5);
     (freedom * (1.0 - rest) / rest).sqrt()

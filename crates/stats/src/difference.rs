@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   the same repeats measured twice ──► Difference::of_pairs   Student's t of the differences
+//!   repeats of two that share nothing ──► Difference::of_means  Welch's t
 //!   two figures with their intervals ──► Difference::of_two     what their ends leave open together
 //! ```
 //!
@@ -47,6 +48,18 @@ impl Difference {
         let sd = sd(&differences)?;
         let value = mean_of(&differences);
         let half = beta::student(pairs.len() - 1, tail) * sd / (pairs.len() as f64).sqrt();
+        Some(Self { value, low: Some(value - half), high: Some(value + half) })
+    }
+
+    /// Of the means of values that were measured apart, one a repeat; `tail` of the cases lie beyond either end (Welch 1947). None of fewer than
+    /// two values on either side.
+    pub fn of_means(first: &[f64], second: &[f64], tail: f64) -> Option<Self> {
+        let [a, b] = [first, second].map(|v| Some(sd(v)?.powi(2) / v.len() as f64));
+        let (a, b) = (a?, b?);
+        let part = |of: f64, values: &[f64]| of.powi(2) / (values.len() - 1) as f64;
+        let freedom = (a + b).powi(2) / (part(a, first) + part(b, second));
+        let value = mean_of(second) - mean_of(first);
+        let half = if a + b > 0.0 { beta::calculated(freedom, tail) * (a + b).sqrt() } else { 0.0 };
         Some(Self { value, low: Some(value - half), high: Some(value + half) })
     }
 

@@ -42,7 +42,8 @@ impl Interval {
         Self { low: self.low.min(other.low), high: self.high.max(other.high) }
     }
 
-    /// Of the mean of values that are never below 0, one a repeat. None of fewer than two, or where one is NaN, infinite or negative.
+    /// Of the mean of values that are never below 0, one a repeat. None of fewer than three, which could lie anywhere, or where one is NaN,
+    /// infinite or negative.
     ///
     /// Student's t holds 95 % where values spread evenly around their mean, and as little as 82 % where a few are far above the
     /// others, as loss and delay often are. So the interval of a lognormal's mean is taken with it: on the logarithm, ± t √(s²/n + k
@@ -54,7 +55,7 @@ impl Interval {
 
     /// The same with this part of the cases, above 0 and below a half, beyond either end: 0.025 makes it a 95 % interval.
     pub fn of_mean_beyond(values: &[f64], tail: f64) -> Option<Self> {
-        if values.len() < 2 || !values.iter().all(|v| v.is_finite() && *v >= 0.0) {
+        if values.len() < 3 || !values.iter().all(|v| v.is_finite() && *v >= 0.0) {
             return None;
         }
         let (n, mean, sd) = (values.len() as f64, mean_of(values), sd(values)?);

@@ -98,10 +98,35 @@ fn texts(out: &mut dyn Write, cell: &CellId, values: [&str; 3]) -> io::Result<u6
     Ok(1)
 }
 
-/// A text, in quotes where it would end a field.
+/// A text, in quotes where it would end a field; nothing in it commands a terminal, and a spreadsheet takes it for no formula.
 fn text(out: &mut dyn Write, text: &str) -> io::Result<()> {
+    let text = &quell_wire::text::lines(text);
+    let is_formula = text.starts_with(['=', '+', '-', '@', '\t']) && text.parse::<f64>().is_err();
+    if is_formula {
+        // As OWASP advises: what begins with an apostrophe is a text.
+        return self::text(out, &format!("'{text}"));
+    }
     match text.contains(['"', ',', '\n', '\r']) {
         true => write!(out, "\"{}\"", text.replace('"', "\"\"")),
         false => out.write_all(text.as_bytes()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_a_stranger_wrote_is_no_command_of_a_terminal_and_no_formula_of_a_spreadsheet() {
+        for (given, written) in [
+            ("=HYPERLINK(\"http://x\")", "\"'=HYPERLINK(\"\"http://x\"\")\""),
+            ("@SUM(1)", "'@SUM(1)"),
+            ("-2+3", "'-2+3"),
+            ("-2.5", "-2.5"),
+            ("a\x1b[2Jb", "a\\x1b[2Jb"),
+            ("two\nlines", "\"two\nlines\""),
+        ] {
+            let mut out = Vec::new();
+            super::text(&mut out, given).expect("memory takes all bytes");
+            assert_eq!(String::from_utf8_lossy(&out), written);
+        }
     }
 }

@@ -119,12 +119,15 @@ fn measured(measured: &DirectionMeasurement) -> String {
     let mut text = String::new();
     let both = ["as it is", "as planned"].into_iter().zip(measured.means()).zip(predicted);
     for ((name, (mean, interval)), predicted) in both {
-        let spread = interval.map(|i| format!(", 95 % within {} to {}", rate(i.low), rate(i.high)));
+        let few = format!(" (of {} no interval: it needs 3)", measured.now.len());
+        let within =
+            |i: quell_stats::Interval| format!(", 95 % within {} to {}", rate(i.low), rate(i.high));
+        let spread = interval.map_or(few, within);
         let predicted = predicted.map(|p| format!("; predicted {}", rate(p)));
         text += &format!(
             "  {way} {name:<10}  {}{}{}\n",
             rate(mean),
-            spread.unwrap_or_default(),
+            spread,
             predicted.unwrap_or_default()
         );
     }

@@ -65,19 +65,23 @@ fn on_a_terminal(dir: &TestFolder, arguments: &[&str]) -> (Option<i32>, String) 
 }
 
 #[test]
-fn a_terminal_is_shown_what_a_file_gets_byte_for_byte_and_no_name_commands_it() {
+fn a_terminal_is_shown_what_a_file_gets_and_no_name_commands_it_or_who_reads_the_file() {
     let dir = TestFolder::new();
-    let title = "\u{1b}]0;pwn\u{7}\u{202e}\u{9b}2J";
-    home_with(&dir, &format!("Ping (ms) {title}"));
-    for what in [&["csv", "home"][..], &["prometheus", "home"]] {
-        let asked = [&["data", "export"], what].concat();
+    home_with(&dir, "Ping (ms) \u{1b}]0;pwn\u{7}\u{202e}\u{9b}2J");
+    for (what, written) in [
+        ("csv", "\\x1b]0;pwn\\x07\\u{202e}\\x9b2J"),
+        // Its labels escape the backslash.
+        ("prometheus", "\\\\x1b]0;pwn\\\\x07\\\\u{202e}\\\\x9b2J"),
+    ] {
+        let asked = ["data", "export", what, "home"];
         let whole = dir.quell(&asked).fine();
-        assert!(whole.contains(title), "{asked:?}: a pipe gets the name as it is");
         let (code, shown) = on_a_terminal(&dir, &asked);
         assert_eq!(code, Some(0), "{shown}");
-        says(&shown, &["\\x1b]0;pwn\\x07\\u{202e}\\x9b2J"]);
         let acts = |c: char| c.is_control() && !"\r\n\t".contains(c) || c == '\u{202e}';
-        assert!(!shown.contains(acts), "{asked:?}");
+        for text in [&whole, &shown] {
+            says(text, &[written]);
+            assert!(!text.contains(acts), "{asked:?}");
+        }
     }
     let (code, shown) = on_a_terminal(&dir, &["data", "export", "flent", "home", "-o", "-"]);
     assert_eq!(code, Some(2), "{shown}");

@@ -3,7 +3,7 @@
 use super::factor::{CompareError, Group, Member, SetKey, Wanted};
 use crate::analysis::{Clocks, FEWEST, StreamResult};
 use quell_model::metric::{Metric, MetricUnit};
-use quell_stats::{Batch, Difference, Interval, Pooled, Ranged, TAIL, mean};
+use quell_stats::{Batch, Difference, Interval, Pooled, Ranged, TAIL, mean, sd};
 use std::collections::HashSet;
 
 /// What is compared where nobody says: of each stream what it has.
@@ -299,8 +299,14 @@ fn against(
     let by_pairs = !matches!(metric, Metric::Loss | Metric::RttP99);
     let pairs = pairs.filter(|pairs| by_pairs && pairs.len() >= FEWEST);
     let of_pairs = |tail| Difference::of_pairs(pairs.as_deref()?, tail);
+    let (a, b) = (one.values(metric), other.values(metric));
+    let is_even = by_pairs && [&a, &b].iter().all(|values| is_even(values));
+    let of_means = |tail| Difference::of_means(&a, &b, tail).filter(|_| is_even);
     let (difference, among, basis) = match (of_pairs(TAIL), of_pairs(tail)) {
         (Some(usual), Some(among)) => (usual, among, Basis::Pairs(one.members.len())),
+        _ if let (Some(usual), Some(among)) = (of_means(TAIL), of_means(tail)) => {
+            (usual, among, Basis::Repeats)
+        }
         _ => {
             let of = |of: fn(&Figure) -> Ranged| Difference::of_two(of(first), of(second));
             let basis = if first.basis == second.basis { first.basis } else { Basis::Packets };
@@ -318,6 +324,12 @@ fn against(
     };
     let repeats = other.members.len();
     Against { group, figure: second.usual, repeats, difference, basis, verdict }
+}
+
+/// Whether values lie about as close to their mean on either side: where some are several times as large as others, Student's t holds too little.
+fn is_even(values: &[f64]) -> bool {
+    let spread = sd(values).zip(mean(values));
+    values.len() >= FEWEST && spread.is_some_and(|(sd, mean)| sd <= mean.abs() / 2.0)
 }
 
 /// The values of repeats that began alike, where each has its like and only one.

@@ -106,15 +106,14 @@ fn sentence(comparison: &Comparison, set: &Set, measure: &Measure, against: &Aga
     let figure = |value: f64| figure(metric, value, digits);
     let range = interval(metric, against, digits);
     let range = if range.is_empty() { range } else { format!(", {range} {unit}") };
-    let why = match against.verdict {
-        Verdict::Unknown(why) if why != Why::FewRepeats => format!(", since {}", why.words()),
-        _ => String::new(),
+    let word = match against.verdict {
+        Verdict::Unknown(why) => format!("not known, since {}", why.words()),
+        verdict => word(verdict).to_owned(),
     };
     format!(
-        "{} of {}: {}{why}, {} {unit} with {}, {} with {}{range}",
+        "{} of {}: {word}, {} {unit} with {}, {} with {}{range}",
         metric.name(),
         clean(&set.name()),
-        word(against.verdict),
         figure(measure.first.value),
         label(0),
         figure(against.figure.value),
@@ -155,9 +154,20 @@ pub(super) fn is_decided(measure: &Measure, against: &Against) -> bool {
 }
 
 pub(super) fn hidden(comparison: &Comparison) -> Option<String> {
-    let count = comparison.pairs().filter(|(m, a)| !is_decided(m, a)).count();
-    let all = comparison.differences;
-    (count > 0).then(|| format!("{count} of {all} figures show no difference; --all lists them."))
+    let hidden = || comparison.pairs().filter(|(m, a)| !is_decided(m, a)).map(|(_, a)| a.verdict);
+    let unknown: Vec<Why> = hidden()
+        .filter_map(|verdict| match verdict {
+            Verdict::Unknown(why) => Some(why),
+            _ => None,
+        })
+        .collect();
+    let (all, alike) = (comparison.differences, hidden().count() - unknown.len());
+    let alike = (alike > 0).then(|| format!("{alike} of {all} figures show no difference"));
+    let unknown = unknown
+        .first()
+        .map(|why| format!("{} of {all} figures are not known: {}", unknown.len(), why.words()));
+    let said: Vec<String> = alike.into_iter().chain(unknown).collect();
+    (!said.is_empty()).then(|| format!("{}; --all lists them.", said.join("; ")))
 }
 
 pub(super) fn notes(comparison: &Comparison) -> Vec<String> {

@@ -6,7 +6,8 @@
 //!           └─► avg, sum, totals
 //! ```
 //!
-//! Flent draws a file by the test that its `NAME` names: `tcp_nup`, `tcp_ndown` or, with both, `rrul_be_nflows`; `ping` without a flow.
+//! Flent draws a file by the test that its `NAME` names: `tcp_nup`, `tcp_ndown` or, with both, `rrul_be_nflows`; `udp_flood` of datagrams up; `ping`
+//! without a flow.
 
 use crate::analysis::counters::Counters;
 use crate::analysis::way::Ways;
@@ -52,6 +53,8 @@ struct FlentSeries {
     name: String,
     units: &'static str,
     stream: Option<String>,
+    /// Whether it is a flow of datagrams.
+    is_udp: bool,
     raw: Vec<Raw>,
     grid: Vec<Option<f64>>,
 }
@@ -76,6 +79,7 @@ pub fn flent(
     }
     let test = match (up.is_empty(), down.is_empty()) {
         (true, true) => "ping",
+        (false, true) if up.iter().all(|f| f.is_udp) => "udp_flood",
         (false, true) => "tcp_nup",
         (true, false) => "tcp_ndown",
         (false, false) => "rrul_be_nflows",
@@ -86,10 +90,12 @@ pub fn flent(
     );
     let mut all = Vec::new();
     for (word, mut flows) in [("upload", up), ("download", down)] {
-        let stem = format!("TCP {word}");
+        let of = |is_udp: bool| if is_udp { "UDP" } else { "TCP" };
         for (number, flow) in flows.iter_mut().enumerate() {
-            flow.name = format!("{stem}{}::{}", if both { " BE" } else { "" }, number + 1);
+            let class = if both { " BE" } else { "" };
+            flow.name = format!("{} {word}{class}::{}", of(flow.is_udp), number + 1);
         }
+        let stem = format!("{} {word}", of(!flows.is_empty() && flows.iter().all(|f| f.is_udp)));
         let sums = computed(&stem, "Mbits/s", &flows, steps);
         if let Some(sum) = sums.iter().find(|s| s.name.ends_with("sum")) {
             all.push(sum.grid.clone());
@@ -107,7 +113,14 @@ pub fn flent(
 }
 
 fn empty(name: &str, units: &'static str) -> FlentSeries {
-    FlentSeries { name: name.to_owned(), units, stream: None, raw: Vec::new(), grid: Vec::new() }
+    FlentSeries {
+        name: name.to_owned(),
+        units,
+        stream: None,
+        is_udp: false,
+        raw: Vec::new(),
+        grid: Vec::new(),
+    }
 }
 
 fn seconds(ns: i64) -> f64 {
@@ -131,7 +144,7 @@ fn document(
 ) -> Value {
     let length = (end_ns as f64 / 1e9).ceil() as i64;
     let (mut meta, mut raw_values, mut results) = (Map::new(), Map::new(), Map::new());
-    for FlentSeries { name, units, stream, raw, grid } in series {
+    for FlentSeries { name, units, stream, raw, grid, .. } in series {
         let mut own = json!({ "UNITS": units, "MEAN_VALUE": mean(grid.iter().flatten().copied()) });
         // What is computed has none.
         if let Some(stream) = stream {
@@ -199,6 +212,7 @@ fn pings(data: &CellData, zero_s: f64, steps: i64) -> Vec<FlentSeries> {
             name: format!("Ping (ms) {name}"),
             units: "ms",
             stream: Some(series.stream.clone()),
+            is_udp: false,
             raw: packets.iter().map(|p| packet(p, zero_s)).collect(),
             grid: on_grid(&packets, steps),
         }
@@ -262,7 +276,7 @@ fn flows(data: &CellData, is_up: bool, zero_s: f64, steps: i64) -> Vec<FlentSeri
         .filter(|f| f.side == Side::Receiver && goes_up(&ways, &f.stream) == is_up);
     for flow in received {
         let Some((first, last)) = flow.samples.first().zip(flow.samples.last()) else { continue };
-        let (first, last) = (first.t_ns.max(0), last.t_ns);
+        let (first, last, last_sample) = (first.t_ns.max(0), last.t_ns, last);
         let counters = Counters::of(&flow.samples);
         let rate = |x: i64| {
             let (from, to) = (x * STEP_NS, (x + 1) * STEP_NS);
@@ -288,6 +302,7 @@ fn flows(data: &CellData, is_up: bool, zero_s: f64, steps: i64) -> Vec<FlentSeri
         let raw = raw.collect();
         all.push(FlentSeries {
             stream: Some(flow.stream.clone()),
+            is_udp: last_sample.packets > 0,
             raw,
             grid,
             ..empty("", "Mbits/s")

@@ -174,6 +174,9 @@ fn labels(manifest: &Manifest, row: &StreamResult) -> String {
 }
 
 fn label(key: &str, value: &str) -> String {
-    let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], "\\n");
+    let value = quell_wire::text::lines(value)
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace(['\n', '\r'], "\\n");
     format!("{key}=\"{value}\"")
 }

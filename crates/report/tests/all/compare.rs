@@ -8,6 +8,7 @@ use quell_report::compare::{
     self, Against, Basis, By, CompareError, Comparison, MeasuredRun, Towards, Value, Verdict,
     Wanted, Why,
 };
+use quell_stats::Rng;
 use quell_store::Run;
 
 /// Compares runs and hands the comparison on.
@@ -116,6 +117,11 @@ fn more_loss_is_worse_and_more_goodput_better() {
 #[test]
 fn what_one_repeat_can_t_tell_is_not_known_and_no_check_passes_on_it() {
     let tcp = |mbps: f64| run(vec![("bulk", "tcp", 0, flows(vec![steady("tcp", mbps, 0)]))]);
+    let shown =
+        compared(&[tcp(3.0), tcp(3.01)], &Wanted::default(), |c| compare::text(100, c, false));
+    let shown = shown.expect("two runs");
+    assert!(shown.contains("1 of 1 figures are not known: there are fewer than three"), "{shown}");
+    assert!(!shown.contains("no difference"), "{shown}");
     let (verdict, worse) = compared(&[tcp(3.0), tcp(2.0)], &Wanted::default(), |c| {
         assert!(compare::worse(c).is_empty() && compare::is_all_unknown(c));
         (difference(c, "bulk · tcp", Metric::Goodput).verdict, compare::unknown(c))
@@ -123,9 +129,9 @@ fn what_one_repeat_can_t_tell_is_not_known_and_no_check_passes_on_it() {
     .expect("two runs");
     assert_eq!(verdict, Verdict::Unknown(Why::FewRepeats));
     assert!(
-        worse
-            .iter()
-            .any(|w| w.contains("goodput of bulk · tcp: too few repeats, 3.0 Mbit/s with A")),
+        worse.iter().any(|w| w.contains(
+            "tcp: not known, since there are fewer than three repeats, 3.0 Mbit/s with A"
+        )),
         "{worse:?}"
     );
     // Of single packets their number tells something, of these packets alone.
@@ -383,4 +389,48 @@ fn figures_lay_groups_over_each_other_and_the_page_has_table_and_figures() {
             .is_none()
     });
     assert_eq!(none, Ok(true), "a figure without data is none");
+}
+
+/// Repeats with seeds of their own: nothing to pair.
+fn transfers(rng: &mut Rng, of: impl Fn(f64) -> f64, repeats: u32) -> Run {
+    let mut mbps = || {
+        let normal =
+            (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (std::f64::consts::TAU * rng.f64()).cos();
+        of(10.0 + normal)
+    };
+    let cell = |repeat| ("s", "tcp", repeat, flows(vec![steady("tcp", mbps(), 0)]));
+    let mut run = run((0..repeats).map(cell).collect());
+    for record in &mut run.manifest.cells {
+        record.seed = rng.u64();
+    }
+    run
+}
+
+/// The table in docs/comparing.md: of a thousand comparisons, in percent, those that say that equal things differ, and those whose interval holds an effect
+/// that is known.
+#[test]
+fn equal_things_differ_in_five_of_a_hundred_comparisons_and_a_known_effect_is_covered_in_95() {
+    let trials = 1000;
+    let goodput = |runs: [Run; 2]| {
+        let of = |c: &Comparison| difference(c, "s · tcp", Metric::Goodput);
+        compared(&runs, &Wanted::default(), of).expect("two runs")
+    };
+    for repeats in [3, 5, 10] {
+        let mut rng = Rng::new(28);
+        let (mut differ, mut covered) = (0, 0);
+        for _ in 0..trials {
+            let alike = [(); 2].map(|()| transfers(&mut rng, |v| v, repeats));
+            let said = goodput(alike).verdict;
+            differ += u32::from(matches!(said, Verdict::Perhaps(_) | Verdict::Surely(_)));
+            let first = transfers(&mut rng, |v| v, repeats);
+            let found = goodput([first, transfers(&mut rng, |v| v + 2.0, repeats)]).difference;
+            let holds = found.low.is_some_and(|low| low <= 2e6)
+                && found.high.is_some_and(|high| high >= 2e6);
+            covered += u32::from(holds);
+        }
+        let [differ, covered] = [differ, covered].map(|n| f64::from(n) * 100.0 / f64::from(trials));
+        println!("| {repeats} | {differ:.1} % | {covered:.1} % |");
+        assert!((3.0..=7.0).contains(&differ), "{repeats} repeats: {differ} % differ");
+        assert!((93.0..=97.0).contains(&covered), "{repeats} repeats: {covered} % covered");
+    }
 }
