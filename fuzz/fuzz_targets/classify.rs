@@ -4,9 +4,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quell_classify::twin::{Packet, parse};
-use quell_classify::{Config, HostKey, Hosts, Keys, Layout, Parts, Twin};
+use quell_classify::{Config, HostKey, Hosts, Keys, Layout, Parts};
 use quell_tc::Handle;
+use twin::{Packet, Twin, parse};
+
+#[path = "../../crates/classify/tests/twin/mod.rs"]
+mod twin;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&[choice, mark], frame)) = bytes.split_first_chunk() else { return };

@@ -1,7 +1,6 @@
 //! Why there is no classifier, or what it would not do.
 
 use std::io;
-use std::path::PathBuf;
 
 /// What went wrong between us and the kernel.
 #[derive(Debug, thiserror::Error)]
@@ -43,18 +42,6 @@ pub enum ClassifyError {
         tried: String,
         /// Why not.
         answer: String,
-    },
-    /// Something could not be pinned, or what is pinned can't be opened.
-    #[error("could not {tried} {path}: {answer}{advice}", path = path.display())]
-    Pin {
-        /// What was tried.
-        tried: &'static str,
-        /// Where.
-        path: PathBuf,
-        /// The kernel's answer.
-        answer: io::Error,
-        /// What to do.
-        advice: &'static str,
     },
 }
 

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!   Parts ──checks──► Config ──┬──► Classifier ──filters()──► a tree of quell_tc ──► the kernel
-//!                              │     (bpf/*.c, by clang)           │ pin()
+//!                              │     (bpf/*.c, by clang)           │
 //!                              │                                 Tables: who has which class, other keys at run time
-//!                              └──► Twin: the same in plain Rust, which tests hold the program against
+//!                              └──► Twin, in tests/twin: the same in plain Rust, which tests hold the program against
 //! ```
 //!
 //! `docs/classifier.md` tells what it does with which packet.
+
+#![allow(missing_docs, reason = "nobody else uses it as a library")]
 
 mod error;
 mod filter;
@@ -15,7 +17,6 @@ mod program;
 mod raw;
 pub mod roster;
 mod tables;
-pub mod twin;
 
 pub use error::ClassifyError;
 pub use filter::{Loaded, ready, ready_tree};
@@ -25,4 +26,3 @@ pub use quell_tc::classify::{
     Config, ConfigError, HostKey, Hosts, Key, KeyError, Keys, Layout, Parts, TierBy, Tiers,
 };
 pub use tables::{HostId, HostRow, Tables};
-pub use twin::Twin;

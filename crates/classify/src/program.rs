@@ -1,7 +1,6 @@
 //! Loading the program, running it for a test, and handing it to tc.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::path::Path;
 use std::time::Duration;
 
 use aya::programs::{ProgramError, SchedClassifier, TestRun as _, TestRunOptions};
@@ -11,7 +10,7 @@ use quell_tc::{Bpf, BpfProgram, Filter, Handle, Match, U32};
 use crate::config::Config;
 use crate::error::ClassifyError;
 use crate::raw::RawConfig;
-use crate::tables::{PROGRAM, Tables, pin_error};
+use crate::tables::Tables;
 
 /// The program, as clang made it.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/classify.o"));
@@ -19,7 +18,7 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/cl
 /// Its name in the object and in the kernel.
 const NAME: &str = "quell_classify";
 
-/// The classifier in the kernel. It ends with this value, unless a filter or a pin holds it.
+/// The classifier in the kernel. It ends with this value, unless a filter holds it.
 pub struct Classifier {
     ebpf: Ebpf,
     tables: Tables,
@@ -112,23 +111,6 @@ impl Classifier {
         repeat: u32,
     ) -> Result<TestRun, ClassifyError> {
         run(self.program(), frame, mark, way, repeat)
-    }
-
-    /// Pins the program and its tables in a folder of a BPF file system, which is made: they outlive this process, and [`Tables::open`] finds
-    /// them. The program is the file `program`.
-    ///
-    /// # Errors
-    /// It is not on a BPF file system, or something is pinned there already.
-    pub fn pin(&mut self, folder: &Path) -> Result<(), ClassifyError> {
-        self.tables.pin(folder)?;
-        let path = folder.join(PROGRAM);
-        let program: &mut SchedClassifier = self
-            .ebpf
-            .program_mut(NAME)
-            .expect("the object has this program")
-            .try_into()
-            .expect("it is a classifier");
-        program.pin(&path).map_err(|error| pin_error("pin the classifier at", &path, error))
     }
 }
 

@@ -1,13 +1,10 @@
 //! The tables of a classifier in the kernel: its configuration, who has which class, whose address is whose.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::net::{IpAddr, Ipv6Addr};
-use std::path::Path;
 
 use aya::Ebpf;
 use aya::maps::{Array, HashMap, Map, MapData, MapError};
-use aya::pin::PinError;
 use aya::programs::ProgramError;
 use nix::time::{ClockId, clock_gettime};
 use quell_units::Span;
@@ -15,10 +12,6 @@ use quell_units::Span;
 use crate::config::Config;
 use crate::error::ClassifyError;
 use crate::raw::RawConfig;
-use crate::twin::Address;
-
-/// The name under which the program is pinned.
-pub(crate) const PROGRAM: &str = "program";
 
 /// The number that stands for strangers in `bpf/whose.h`.
 const STRANGER: u64 = u64::MAX;
@@ -100,7 +93,7 @@ pub struct HostRow {
     pub held: Span,
 }
 
-/// The tables of a classifier, its own process's or a pinned one's. Their kinds and sizes were looked at when they were opened.
+/// The tables of a classifier, this process's or that of a filter. Their kinds and sizes were looked at when they were opened.
 pub struct Tables {
     config: Map,
     slots: Map,
@@ -142,21 +135,6 @@ impl Tables {
         .checked()
     }
 
-    /// Those of a classifier that is pinned in this folder.
-    ///
-    /// # Errors
-    /// There is none, or it is another version's.
-    pub fn open(folder: &Path) -> Result<Self, ClassifyError> {
-        Tables {
-            config: Map::Array(pinned(folder, "CONFIG")?),
-            slots: Map::Array(pinned(folder, "SLOTS")?),
-            hosts: Map::HashMap(pinned(folder, "HOSTS")?),
-            search: Map::Array(pinned(folder, "SEARCH")?),
-            neighbours: Map::HashMap(pinned(folder, "NEIGHBOURS")?),
-        }
-        .checked()
-    }
-
     /// Those of a classifier that is a filter, by the kernel's number for its program.
     ///
     /// # Errors
@@ -190,7 +168,7 @@ impl Tables {
         .checked()
     }
 
-    /// Whether each table is what the views take it for: a pinned one may be of another version.
+    /// Whether each table is what the views take it for: a filter's may be of another version.
     fn checked(self) -> Result<Self, ClassifyError> {
         let views = [
             Array::<_, RawConfig>::try_from(&self.config).err(),
@@ -206,29 +184,6 @@ impl Tables {
                 answer: format!("{error}: they are of another version of Quell; apply it again"),
             }),
         }
-    }
-
-    pub(crate) fn pin(&self, folder: &Path) -> Result<(), ClassifyError> {
-        if let Err(answer) = std::fs::create_dir(folder)
-            && answer.kind() != io::ErrorKind::AlreadyExists
-        {
-            let path = folder.to_owned();
-            let advice = "; a BPF file system is mounted by: mount -t bpf bpf /sys/fs/bpf";
-            return Err(ClassifyError::Pin { tried: "make the folder", path, answer, advice });
-        }
-        let tables = [
-            ("CONFIG", &self.config),
-            ("SLOTS", &self.slots),
-            ("HOSTS", &self.hosts),
-            ("SEARCH", &self.search),
-            ("NEIGHBOURS", &self.neighbours),
-        ];
-        for (name, map) in tables {
-            let path = folder.join(name);
-            map.pin(&path)
-                .map_err(|error| pin_error("pin the classifier's table at", &path, error))?;
-        }
-        Ok(())
     }
 
     /// Tells the program what to do from now on. Hosts keep their classes, unless they are told or counted in another way: then all begin anew.
@@ -308,7 +263,13 @@ impl Tables {
         &mut self,
         addresses: impl IntoIterator<Item = (IpAddr, u64)>,
     ) -> Result<(), ClassifyError> {
-        let key = |a: Address| [a.high, a.low];
+        let key = |address: IpAddr| {
+            let bits = match address {
+                IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+                IpAddr::V6(v6) => v6.to_bits(),
+            };
+            [(bits >> 64) as u64, bits as u64]
+        };
         let failed = |e: MapError| table("enter neighbours", &e);
         let known: Vec<[u64; 2]> =
             self.neighbours().keys().collect::<Result<_, _>>().map_err(failed)?;
@@ -317,7 +278,7 @@ impl Tables {
         }
         for (address, host) in addresses {
             let for_ever = [host, u64::MAX];
-            self.neighbours_mut().insert(key(address.into()), for_ever, 0).map_err(failed)?;
+            self.neighbours_mut().insert(key(address), for_ever, 0).map_err(failed)?;
         }
         Ok(())
     }
@@ -396,18 +357,6 @@ fn gone(removed: Result<(), MapError>) -> Result<(), MapError> {
     }
 }
 
-fn pinned(folder: &Path, name: &str) -> Result<MapData, ClassifyError> {
-    let path = folder.join(name);
-    MapData::from_pin(&path).map_err(|error| {
-        let answer = match error {
-            MapError::SyscallError(error) => error.io_error,
-            other => io::Error::other(other.to_string()),
-        };
-        let advice = "; is a classifier pinned there?";
-        ClassifyError::Pin { tried: "open the classifier's table", path, answer, advice }
-    })
-}
-
 /// The program's own clock.
 pub(crate) fn now() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE).expect("every kernel has this clock");
@@ -441,21 +390,6 @@ fn program_answer(error: &ProgramError) -> String {
         ProgramError::SyscallError(error) => error.io_error.to_string(),
         other => other.to_string(),
     }
-}
-
-pub(crate) fn pin_error(tried: &'static str, path: &Path, error: PinError) -> ClassifyError {
-    let answer = match error {
-        PinError::SyscallError(error) => error.io_error,
-        other => io::Error::other(other.to_string()),
-    };
-    let advice = match answer.raw_os_error() {
-        Some(libc::EEXIST) => "; take what is pinned there away first",
-        Some(libc::EPERM | libc::EINVAL) => {
-            "; it must be on a BPF file system, such as /sys/fs/bpf"
-        }
-        _ => "",
-    };
-    ClassifyError::Pin { tried, path: path.to_owned(), answer, advice }
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ fn counters(stats: &Stats, extra: Option<&ExtraStats>) -> Counters {
         overlimits: stats.overlimits.into(),
         backlog_bytes: stats.backlog_bytes.into(),
         backlog_packets: stats.backlog_packets.into(),
-        marks: extra.and_then(ExtraStats::ecn_marks),
+        marks: extra.map(ExtraStats::ecn_marks),
         direct_packets: None,
     }
 }

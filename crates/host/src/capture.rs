@@ -182,7 +182,7 @@ fn queues(devices: &BTreeMap<String, Device>) -> Reading<Vec<QueueCounters>> {
             drops: queue.stats.drops.into(),
             backlog_packets: queue.stats.backlog_packets.into(),
             backlog_bytes: queue.stats.backlog_bytes.into(),
-            marks: queue.extra.as_ref().and_then(|extra| extra.ecn_marks()),
+            marks: queue.extra.as_ref().map(|extra| extra.ecn_marks()),
             options: queue.options.as_ref().map(|options| options.fields()),
             kind: queue.kind,
         })

@@ -137,7 +137,7 @@ impl QueueSampler {
 }
 
 fn marks(extra: Option<&ExtraStats>) -> u64 {
-    extra.and_then(ExtraStats::ecn_marks).unwrap_or(0)
+    extra.map_or(0, ExtraStats::ecn_marks)
 }
 
 fn sample(

@@ -12,7 +12,9 @@
 //!
 //! Everything works on the network namespace that the calling thread was in when it opened the
 //! socket (sysctls: is in when it calls). No other program is called and no text is parsed. Each
-//! request's bytes are held against what `ip` and `nft` send for the same thing (`golden` tests).
+//! request's bytes are held against what `ip` and `nft` send for the same thing (`tests.rs`).
+
+#![allow(missing_docs, reason = "nobody else uses it as a library")]
 
 pub mod address;
 pub mod core;
@@ -36,10 +38,10 @@ pub mod sysctl;
 pub mod tc;
 pub mod wireguard;
 
-#[cfg(test)]
-mod golden;
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
+#[cfg(test)]
+mod tests;
 
 pub use crate::core::{DecodeError, NetlinkError};
 pub use link::{LinkName, Mac};

@@ -50,9 +50,9 @@ const TINS: [&str; 3] = ["bulk", "best effort", "voice"];
 
 /// The parts that the root queue of an interface divides a line into.
 pub fn parts(log: &Log, snapshot: &Snapshot, root: &ObservedQdisc) -> Vec<LineClass> {
-    if let Some(ExtraStats::Cake(cake)) = &root.extra {
+    if let Some(ExtraStats::Cake(tins)) = &root.extra {
         // One tin is the whole queue.
-        let tins = if cake.tins.len() == TINS.len() { &cake.tins[..] } else { &[] };
+        let tins = if tins.len() == TINS.len() { &tins[..] } else { &[] };
         return tins.iter().zip(TINS).map(|(tin, name)| of_tin(tin, name)).collect();
     }
     // What was applied without a recipe, or by a newer Quell, has no names.
@@ -265,10 +265,7 @@ fn of_tin(tin: &CakeTin, name: &str) -> LineClass {
 
 fn of_queue(queue: &ObservedQdisc, leaves: &[&ObservedQdisc], part: LinePart) -> LineClass {
     let stats = queue.stats;
-    let marks = leaves.iter().chain([&queue]).map(|q| match &q.extra {
-        Some(ExtraStats::FqCodel(fq_codel)) => u64::from(fq_codel.ecn_marks),
-        _ => 0,
-    });
+    let marks = leaves.iter().chain([&queue]).filter_map(|q| q.extra.as_ref());
     LineClass {
         name: part.name,
         host: part.host,
@@ -276,7 +273,7 @@ fn of_queue(queue: &ObservedQdisc, leaves: &[&ObservedQdisc], part: LinePart) ->
         sent_packets: stats.packets,
         sent_bytes: stats.bytes,
         dropped_packets: stats.drops.into(),
-        marked_packets: marks.sum(),
+        marked_packets: marks.map(ExtraStats::ecn_marks).sum(),
         backlog_packets: stats.backlog_packets.into(),
         backlog_bytes: stats.backlog_bytes.into(),
         ..LineClass::default()
@@ -290,11 +287,7 @@ const NAME: usize = 30;
 pub fn whole(snapshot: &Snapshot, root: &ObservedQdisc) -> LineClass {
     let leaves: Vec<&ObservedQdisc> = snapshot.qdiscs.iter().filter(|q| *q != root).collect();
     let (class, name) = (root.handle, "all".to_owned());
-    let mut part = of_queue(root, &leaves, LinePart { class, name, host: None, place: None });
-    if let Some(ExtraStats::Cake(cake)) = &root.extra {
-        part.marked_packets = cake.tins.iter().map(|tin| u64::from(tin.ecn_marks)).sum();
-    }
-    part
+    of_queue(root, &leaves, LinePart { class, name, host: None, place: None })
 }
 
 /// Where dnsmasq keeps its leases: Debian, OpenWrt.

@@ -4,7 +4,7 @@
 //!   TOML / JSON ──parse──► Tree ──plan()──► Plan = [ Step, Step, … ] ──► tc commands, to read
 //!                          (desired)        handles assigned, checked ├─► netlink, to apply
 //!                                                                     │
-//!                                       changes(), diff() ◄───────────┘
+//!                                             changes() ◄──────────┘
 //!                                                    ▲
 //!                              observed Qdiscs, Classes, Filters with statistics
 //! ```
@@ -13,11 +13,12 @@
 //! on the way in. [`Tree::plan`] checks it and turns it into [`Step`]s in the order in which the kernel takes
 //! them. Nothing here talks to a kernel.
 
+#![allow(missing_docs, reason = "nobody else uses it as a library")]
+
 mod action;
 mod change;
 mod class;
 pub mod classify;
-mod diff;
 mod fields;
 mod filter;
 mod handle;
@@ -37,7 +38,6 @@ mod value;
 pub use action::{Action, Exceed, Police, Skbedit};
 pub use change::{Change, Place, Places, Seen, Thing, changes, seen};
 pub use class::{ClassKind, Curve, HfscClass, HtbClass, RoundRobinClass};
-pub use diff::{Difference, diff};
 pub use filter::{
     Bpf, BpfProgram, Filter, FilterKind, Flow, FlowKey, FlowMode, Flower, Fw, Matchall, U32,
 };

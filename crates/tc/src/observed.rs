@@ -1,6 +1,6 @@
 //! What the kernel reports: queues, classes and filters with their counters.
 
-use quell_units::{Bytes, Rate, Span};
+use quell_units::Span;
 use serde::{Deserialize, Serialize};
 
 use crate::{ClassKind, Filter, Handle, Protocol, Qdisc};
@@ -40,7 +40,7 @@ pub fn hash(bytes: impl IntoIterator<Item = u8>) -> u64 {
 }
 
 /// All that one interface has.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Snapshot {
     /// Its queues.
     pub qdiscs: Vec<ObservedQdisc>,
@@ -66,7 +66,6 @@ pub struct ObservedQdisc {
     pub options: Option<Qdisc>,
     /// What passed through it.
     pub stats: Stats,
-    /// What only its kind counts.
     pub extra: Option<ExtraStats>,
     /// All of it as the kernel showed it.
     #[serde(skip)]
@@ -74,7 +73,7 @@ pub struct ObservedQdisc {
 }
 
 /// A class as the kernel has it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ObservedClass {
     /// The interface.
     pub ifindex: u32,
@@ -87,19 +86,16 @@ pub struct ObservedClass {
     /// Its queue's kind, as the kernel spells it.
     pub kind: String,
     /// Its options; `None` for kinds that Quell does not know.
-    #[serde(serialize_with = "class_as_fields")]
     pub options: Option<ClassKind>,
     /// What passed through it.
     pub stats: Stats,
-    /// What only its kind counts.
     pub extra: Option<ExtraStats>,
     /// All of it as the kernel showed it.
-    #[serde(skip)]
     pub raw: Raw,
 }
 
 /// A filter as the kernel has it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ObservedFilter {
     /// The interface.
     pub ifindex: u32,
@@ -110,32 +106,21 @@ pub struct ObservedFilter {
     /// Lower ones are tried first.
     pub prio: u16,
     /// Packets it looks at.
-    #[serde(skip)]
     pub protocol: Protocol,
     /// The chain it is in; 0 for all that is not asked for by `goto chain`.
-    #[serde(skip)]
     pub chain: u32,
     /// The kernel's name for it among those of one priority.
     pub handle: u32,
     /// What it matches and does; `None` for kinds and forms that Quell does not know.
     pub filter: Option<Filter>,
     /// The kernel's number for its BPF program.
-    #[serde(skip)]
     pub program: Option<u32>,
     /// All of it as the kernel showed it.
-    #[serde(skip)]
     pub raw: Raw,
 }
 
 fn options_as_fields<S: serde::Serializer>(value: &Option<Qdisc>, s: S) -> Result<S::Ok, S::Error> {
     value.as_ref().map(Qdisc::fields).serialize(s)
-}
-
-fn class_as_fields<S: serde::Serializer>(
-    value: &Option<ClassKind>,
-    s: S,
-) -> Result<S::Ok, S::Error> {
-    value.as_ref().map(ClassKind::fields).serialize(s)
 }
 
 /// Counters that every queue and class has (`gnet_stats_basic`, `gnet_stats_queue`).
@@ -157,251 +142,36 @@ pub struct Stats {
     pub backlog_packets: u32,
 }
 
-/// Counters of one kind of queue or class.
+/// What of the counters that only one kind of queue has is of use.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum ExtraStats {
-    /// An HTB class.
-    Htb(HtbStats),
-    /// fq_codel.
-    FqCodel(FqCodelStats),
-    /// codel.
-    Codel(CodelStats),
-    /// CAKE.
-    Cake(CakeStats),
-    /// red.
-    Red(RedStats),
-    /// pie.
-    Pie(PieStats),
-    /// fq_pie.
-    FqPie(FqPieStats),
-    /// fq.
-    Fq(FqStats),
+    /// Packets marked CE instead of dropped.
+    Marks(u64),
+    /// CAKE's tins, lowest priority first.
+    Cake(Vec<CakeTin>),
 }
 
 impl ExtraStats {
-    /// Packets marked CE instead of dropped; `None` for kinds that don't mark.
-    pub fn ecn_marks(&self) -> Option<u64> {
-        Some(match self {
-            ExtraStats::FqCodel(stats) => u64::from(stats.ecn_marks) + u64::from(stats.ce_marks),
-            ExtraStats::Codel(stats) => u64::from(stats.ecn_marks) + u64::from(stats.ce_marks),
-            ExtraStats::Cake(stats) => stats.tins.iter().map(|tin| u64::from(tin.ecn_marks)).sum(),
-            ExtraStats::Red(stats) => stats.marked.into(),
-            ExtraStats::Pie(stats) => stats.ecn_marks.into(),
-            ExtraStats::FqPie(stats) => stats.ecn_marks.into(),
-            ExtraStats::Fq(stats) => stats.ce_marks,
-            ExtraStats::Htb(_) => return None,
-        })
+    /// Packets marked CE instead of dropped.
+    pub fn ecn_marks(&self) -> u64 {
+        match self {
+            ExtraStats::Marks(marks) => *marks,
+            ExtraStats::Cake(tins) => tins.iter().map(|tin| u64::from(tin.ecn_marks)).sum(),
+        }
     }
-}
-
-/// An HTB class's counters (`tc_htb_xstats`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct HtbStats {
-    /// Packets sent at its own rate.
-    pub lends: u32,
-    /// Packets sent at its parents' expense.
-    pub borrows: u32,
-    /// Packets longer than the rate table.
-    pub giants: u32,
-    /// Time saved up for its rate, in ticks of 64 ns; negative when overdrawn.
-    pub tokens: i32,
-    /// The same for its ceiling.
-    pub ctokens: i32,
-}
-
-/// fq_codel's counters (`tc_fq_codel_qd_stats`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct FqCodelStats {
-    /// The largest packet seen, in bytes.
-    pub max_packet: u32,
-    /// Packets dropped because the whole queue was full.
-    pub drop_overlimit: u32,
-    /// Packets marked by CoDel.
-    pub ecn_marks: u32,
-    /// Flows that came as new.
-    pub new_flows: u32,
-    /// Flows in the new list now.
-    pub new_flows_len: u32,
-    /// Flows in the old list now.
-    pub old_flows_len: u32,
-    /// Packets marked by `ce_threshold`.
-    pub ce_marks: u32,
-    /// Memory in use, in bytes.
-    pub memory_usage: u32,
-    /// Packets dropped because the memory was full.
-    pub drop_overmemory: u32,
-}
-
-/// codel's counters (`tc_codel_xstats`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct CodelStats {
-    /// The largest packet seen, in bytes.
-    pub max_packet: u32,
-    /// Drops since the dropping state was entered.
-    pub count: u32,
-    /// The same when it was last left.
-    pub last_count: u32,
-    /// The last packet's time in the queue, in µs.
-    pub last_delay_us: u32,
-    /// Until the next drop, in µs.
-    pub drop_next_us: i32,
-    /// Packets dropped because the queue was full.
-    pub drop_overlimit: u32,
-    /// Packets marked.
-    pub ecn_marks: u32,
-    /// True while dropping.
-    pub dropping: bool,
-    /// Packets marked by `ce_threshold`.
-    pub ce_marks: u32,
-}
-
-/// red's counters (`tc_red_xstats`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct RedStats {
-    /// Early drops.
-    pub early: u32,
-    /// Drops because the queue was full.
-    pub full: u32,
-    /// Drops by other hands.
-    pub other: u32,
-    /// Packets marked.
-    pub marked: u32,
-}
-
-/// pie's counters (`tc_pie_xstats`).
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-pub struct PieStats {
-    /// Probability of a drop now, 0 to 1.
-    pub probability: f64,
-    /// Estimated delay, in µs.
-    pub delay_us: u32,
-    /// Departure rate, in bytes per second; 0 while not estimated.
-    pub dq_rate: u32,
-    /// Packets that came in.
-    pub packets_in: u32,
-    /// Drops by PIE.
-    pub dropped: u32,
-    /// Drops because the queue was full.
-    pub overlimit: u32,
-    /// The longest that the queue was, in packets.
-    pub max_queue: u32,
-    /// Packets marked.
-    pub ecn_marks: u32,
-}
-
-/// fq_pie's counters (`tc_fq_pie_xstats`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct FqPieStats {
-    /// Packets that came in.
-    pub packets_in: u32,
-    /// Drops by PIE.
-    pub dropped: u32,
-    /// Drops because the queue was full.
-    pub overlimit: u32,
-    /// Drops because the memory was full.
-    pub overmemory: u32,
-    /// Packets marked.
-    pub ecn_marks: u32,
-    /// Flows that came as new.
-    pub new_flows: u32,
-    /// Memory in use, in bytes.
-    pub memory_usage: u32,
-}
-
-/// fq's counters (`tc_fq_qd_stats`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct FqStats {
-    /// Flows removed for their age.
-    pub gc_flows: u64,
-    /// High-priority packets.
-    pub highprio_packets: u64,
-    /// Packets held back by pacing.
-    pub throttled: u64,
-    /// Packets dropped because their flow was full.
-    pub flows_plimit: u64,
-    /// Packets longer than fq's pacing can hold.
-    pub packets_too_long: u64,
-    /// Flows known now.
-    pub flows: u32,
-    /// Of these without packets.
-    pub inactive_flows: u32,
-    /// Of these held back.
-    pub throttled_flows: u32,
-    /// Packets marked by `ce_threshold`.
-    pub ce_marks: u64,
-    /// Packets beyond the horizon, dropped.
-    pub horizon_drops: u64,
-    /// Packets beyond the horizon, sent at it.
-    pub horizon_caps: u64,
-}
-
-/// CAKE's counters (`TCA_CAKE_STATS_*`).
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct CakeStats {
-    /// Estimated rate of what arrives (with `autorate`).
-    pub capacity_estimate: Option<Rate>,
-    /// Memory that may be used.
-    pub memory_limit: Bytes,
-    /// Most memory that was used.
-    pub memory_used: Bytes,
-    /// Mean offset of the network header, in bytes.
-    pub average_network_offset: u32,
-    /// Least and largest network-layer length seen.
-    pub network_length: (u32, u32),
-    /// Least and largest length after overhead and framing.
-    pub adjusted_length: (u32, u32),
-    /// Its tins, lowest priority first as the kernel has them.
-    pub tins: Vec<CakeTin>,
 }
 
 /// One of CAKE's tins (`TCA_CAKE_TIN_STATS_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct CakeTin {
-    /// Packets sent.
     pub sent_packets: u32,
-    /// Bytes sent.
     pub sent_bytes: u64,
-    /// Packets dropped by the AQM or for want of memory.
+    /// By the AQM or for want of memory.
     pub dropped_packets: u32,
-    /// Bytes of these.
-    pub dropped_bytes: u64,
-    /// ACKs dropped by the filter.
-    pub acks_dropped: u32,
-    /// Packets marked.
     pub ecn_marks: u32,
-    /// Bytes of these.
-    pub ecn_marked_bytes: u64,
-    /// Packets waiting.
     pub backlog_packets: u32,
-    /// Bytes waiting.
     pub backlog_bytes: u32,
-    /// Its share before others may take it.
-    pub threshold: Option<Rate>,
-    /// CoDel's target.
-    pub target: Span,
-    /// CoDel's interval.
-    pub interval: Span,
-    /// Flows found in the second place of the hash.
-    pub way_indirect_hits: u32,
-    /// Flows that came as new.
-    pub way_misses: u32,
-    /// Flows that had to share a queue.
-    pub way_collisions: u32,
-    /// Longest delay lately.
-    pub peak_delay: Span,
     /// Mean delay lately.
     pub average_delay: Span,
-    /// Least delay lately.
-    pub base_delay: Span,
-    /// Flows that send little.
-    pub sparse_flows: u32,
-    /// Flows that send all they can.
-    pub bulk_flows: u32,
-    /// Flows that ignore CoDel.
-    pub unresponsive_flows: u32,
-    /// The largest packet seen, in bytes.
-    pub max_packet: u32,
-    /// Bytes in a flow's turn.
-    pub flow_quantum: u32,
 }

@@ -1,5 +1,9 @@
 //! A machine without a kernel.
 
+#[path = "../../../tc/tests/all/after.rs"]
+mod after;
+
+use after::KernelModel;
 use quell_act::{
     Change, DeviceGoal, DeviceTarget, FileGoal, Goal, HostTableGoal, LinkGoal, LinkNow, Machine,
     Now, OwnRoute, Refusal, RouteGoal, SysctlGoal,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
 // What user space tells the program: one value in a map, read for each packet, so that it can be changed while packets flow. The same
-// layout stands in ../config/raw.rs.
+// layout stands in ../raw.rs.
 
 #pragma once
 #include "kernel.h"

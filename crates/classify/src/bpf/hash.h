@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// The hash of a flow and of a host; docs/classifier.md describes it, ../twin/hash.rs is the same in Rust. 64-bit words go in one after the
+// The hash of a flow and of a host; docs/classifier.md describes it, ../../tests/twin/hash.rs is the same in Rust. 64-bit words go in one after the
 // other; what no key selects is left out, and so is the tunnel of a packet that is in none.
 
 #pragma once

@@ -6,7 +6,7 @@
 //                      ↑            │
 //                      └── IP-in-IP, GRE, VXLAN: twice at most ──┘
 //
-// What can't be read, is a fragment or has no ports ends there, with ports of zero. The same in Rust is ../twin/parse.rs.
+// What can't be read, is a fragment or has no ports ends there, with ports of zero. The same in Rust is ../../tests/twin/parse.rs.
 
 #pragma once
 #include "kernel.h"

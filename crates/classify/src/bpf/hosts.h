@@ -5,7 +5,7 @@
 //
 // A new host takes the first place from there on that is free or whose host was silent for long enough. Only where there is none it shares
 // the one its hash points to, and until the one that was silent longest could be free, nobody looks again. Strangers (whose.h) are one
-// host together. The same in Rust is ../twin/hosts.rs.
+// host together. The same in Rust is ../../tests/twin/hosts.rs.
 
 #pragma once
 #include "whose.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 //
-// All headers of a packet, outermost and innermost; what each one is, is in headers.h. The same in Rust is ../twin/parse.rs.
+// All headers of a packet, outermost and innermost; what each one is, is in headers.h. The same in Rust is ../../tests/twin/parse.rs.
 
 #pragma once
 #include "config.h"

@@ -7,7 +7,7 @@
 //                                                  │
 //                                        STATES ───┴─ nobody knows of it ─► ARRIVALS ─► user space makes the class, and marks it
 //
-// The same in Rust is ../twin/roster.rs.
+// The same in Rust is ../../tests/twin/roster.rs.
 
 #include "headers.h"
 

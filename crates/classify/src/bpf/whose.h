@@ -7,7 +7,7 @@
 //                       ├─ refused, or on the line's own side ──► a stranger's
 //                       └─ behind a router, our own, no answer ─► told by the address itself
 //
-// Whoever makes up addresses makes up no machines: all strangers are one host. The same in Rust is ../twin/whose.rs.
+// Whoever makes up addresses makes up no machines: all strangers are one host. The same in Rust is ../../tests/twin/whose.rs.
 
 #pragma once
 #include "hash.h"

@@ -5,12 +5,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::kernel::{config, load, skipped};
 use crate::namespace::{Namespace, ip, name};
-use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, unshare};
-use quell_classify::twin::Packet;
-use quell_classify::{
-    Classifier, ClassifyError, Config, HostId, HostKey, Hosts, Keys, Parts, Tables, Twin,
-};
+use crate::twin::{Packet, Twin};
+use quell_classify::{Classifier, ClassifyError, Config, HostKey, Hosts, Keys, Parts};
 use quell_netlink::Stack;
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::link::{LinkKind, NewLink};
@@ -190,45 +186,6 @@ fn headers_that_lie_in_fragments_of_the_kernels_buffer_are_read_all_the_same() {
             assert_eq!(count(index, class), before + 1, "port {port} is in class {class:x}");
         }
     });
-}
-
-#[test]
-fn a_pinned_classifier_outlives_who_loaded_it_and_tells_who_has_which_class() {
-    let hosts = Hosts::new(HostKey::Src, 8);
-    let config = config(Parts::hosts(1, 1, hosts, 1, Handle::class(1, 0x99)));
-    let Some(mut classifier) = load(&config) else { return };
-    let place = std::env::temp_dir().join(format!("quell-classify-{}", std::process::id()));
-    std::fs::create_dir(&place).unwrap();
-    std::thread::scope(|scope| {
-        let at = &place;
-        let told = scope.spawn(move || {
-            let said = classifier.pin(&at.join("no")).unwrap_err().to_string();
-            assert!(said.contains("on a BPF file system"), "{said}");
-            // A file system of this thread's own, which goes with it.
-            unshare(CloneFlags::CLONE_NEWNS).unwrap();
-            let none: Option<&str> = None;
-            mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
-            mount(none, at, Some("bpf"), MsFlags::empty(), none).unwrap();
-            let folder = at.join("wan");
-            classifier.pin(&folder).unwrap();
-            let said = classifier.pin(&folder).unwrap_err().to_string();
-            assert!(said.contains("take what is pinned there away first"), "{said}");
-            let ip = Layer::v4([10, 7, 0, 77], [10, 7, 0, 2]);
-            classifier
-                .test_run(&packet(&[Layer::Ethernet, ip, Layer::Icmp, Layer::payload(9)]), 0, 1)
-                .unwrap();
-            drop(classifier);
-            assert!(folder.join("program").exists());
-            let rows = Tables::open(&folder).unwrap().hosts().unwrap();
-            let said = Tables::open(&at.join("lan")).err().expect("there is none").to_string();
-            assert!(said.contains("is a classifier pinned there?"), "{said}");
-            rows
-        });
-        let rows = told.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        assert_eq!(rows.len(), 1);
-        assert_eq!(rows[0].host, HostId::Address(ip("10.7.0.77")));
-    });
-    std::fs::remove_dir_all(&place).unwrap();
 }
 
 /// What somebody is told who has none of the capabilities that this process may have, or of them only that one.

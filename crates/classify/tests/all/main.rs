@@ -8,6 +8,8 @@ mod namespace;
 mod packets;
 #[path = "../../../netlink/tests/namespace/tun.rs"]
 mod tun;
+#[path = "../twin/mod.rs"]
+mod twin;
 
 mod devices;
 mod hosts;

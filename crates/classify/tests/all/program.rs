@@ -324,8 +324,8 @@ fn the_frames_of_the_comparison_are_of_all_kinds() {
     let (mut ports, mut others) = (0, 0);
     for _ in 0..2000 {
         let frame = frame().new_tree(&mut runner).unwrap().current();
-        let packet = quell_classify::twin::Packet::of_frame(&frame).unwrap();
-        match quell_classify::twin::parse(&packet, 4789) {
+        let packet = crate::twin::Packet::of_frame(&frame).unwrap();
+        match crate::twin::parse(&packet, 4789) {
             None => others += 1,
             Some(parsed) => {
                 tunnels[parsed.tunnels as usize] += 1;

@@ -12,8 +12,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::kernel::{config, load, skipped};
 use crate::namespace::{Namespace, ip, name};
-use quell_classify::twin::Packet;
-use quell_classify::{Config, HostKey, Hosts, Key, Keys, Parts, Twin, catch_all};
+use crate::twin::{Packet, Twin};
+use quell_classify::{Config, HostKey, Hosts, Key, Keys, Parts, catch_all};
 use quell_netlink::Stack;
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::link::{LinkKind, NewLink};

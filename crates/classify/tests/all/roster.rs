@@ -1,10 +1,10 @@
 //! The roster's programs in this kernel, beside their twin in plain Rust.
 
 use crate::kernel::skipped;
+use crate::twin::{Packet, RosterTwin};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use quell_classify::roster::{NewcomerRing, Roster, RosterProgram, RosterTables, Side};
-use quell_classify::twin::{Packet, RosterTwin};
 use quell_tc::{Handle, Prefix};
 use quell_units::Span;
 use quell_wire::layers::{Layer, packet};

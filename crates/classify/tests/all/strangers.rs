@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 
 use crate::kernel::{Pair, config};
 use crate::namespace::{Namespace, bring_up, ip, join, wait_until_it_carries};
-use quell_classify::twin::{RouteAnswer, Routes};
+use crate::twin::{RouteAnswer, Routes};
 use quell_classify::{HostId, HostKey, Hosts, Parts, Way};
 use quell_netlink::core::{Message, flags};
 use quell_netlink::link::Mac;

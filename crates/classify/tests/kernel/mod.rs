@@ -10,8 +10,8 @@
 #[path = "../../../quell/tests/support/left_out.rs"]
 mod left_out;
 
-use quell_classify::twin::{Packet, Routes};
-use quell_classify::{Classifier, Config, Parts, Twin, Way};
+use crate::twin::{Packet, Routes, Twin};
+use quell_classify::{Classifier, Config, Parts, Way};
 use quell_units::Span;
 use quell_wire::layers::{Layer, packet};
 

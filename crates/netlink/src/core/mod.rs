@@ -9,10 +9,10 @@
 mod attr;
 mod ear;
 mod error;
-#[cfg(test)]
-mod fake_kernel;
 mod message;
 mod socket;
+#[cfg(test)]
+mod tests;
 
 pub use attr::{Attr, AttrReader, AttrWriter};
 pub use ear::Ear;

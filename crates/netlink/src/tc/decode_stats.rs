@@ -1,9 +1,9 @@
 //! Counters of queues and classes.
 
-use quell_tc::observed::*;
-use quell_units::{Bytes, Rate, Span};
+use quell_tc::observed::{CakeTin, ExtraStats, Stats};
+use quell_units::Span;
 
-use crate::core::{Attr, AttrReader, DecodeError};
+use crate::core::{AttrReader, DecodeError};
 
 /// A C struct's words; those that an older kernel does not send are zero.
 struct Words<'a>(&'a [u8]);
@@ -20,30 +20,11 @@ impl Words<'_> {
     }
 }
 
-/// Reads what every queue counts, and what only its kind does.
-pub(super) fn of_qdisc(
+/// Reads what every queue and class counts, and of a queue what only its kind does.
+pub(super) fn of(
     kind: &str,
     attrs: &AttrReader<'_>,
 ) -> Result<(Stats, Option<ExtraStats>), DecodeError> {
-    let (stats, extra) = read(attrs)?;
-    // HTB's own counters are those of its classes.
-    let extra = extra.filter(|_| kind != "htb");
-    let extra = extra.map(|attr| of_kind(kind, attr.payload)).transpose()?.flatten();
-    Ok((stats, extra))
-}
-
-/// Reads what every class counts, and HTB's classes beside. What flows inside a queue count by themselves is left out.
-pub(super) fn of_class(
-    kind: &str,
-    attrs: &AttrReader<'_>,
-) -> Result<(Stats, Option<ExtraStats>), DecodeError> {
-    let (stats, extra) = read(attrs)?;
-    let extra = extra.filter(|_| kind == "htb");
-    let extra = extra.map(|attr| of_kind(kind, attr.payload)).transpose()?.flatten();
-    Ok((stats, extra))
-}
-
-fn read<'a>(attrs: &AttrReader<'a>) -> Result<(Stats, Option<Attr<'a>>), DecodeError> {
     let mut stats = Stats::default();
     let mut extra = attrs.find(libc::TCA_XSTATS)?;
     if let Some(stats2) = attrs.find(libc::TCA_STATS2)? {
@@ -82,147 +63,46 @@ fn read<'a>(attrs: &AttrReader<'a>) -> Result<(Stats, Option<Attr<'a>>), DecodeE
             backlog_bytes: words.u32(32),
         };
     }
+    let extra = extra.map(|attr| of_kind(kind, attr.payload)).transpose()?.flatten();
     Ok((stats, extra))
 }
 
+/// Marks by the structs `tc_*_xstats` of `include/uapi/linux/pkt_sched.h`.
 fn of_kind(kind: &str, payload: &[u8]) -> Result<Option<ExtraStats>, DecodeError> {
     let w = Words(payload);
-    Ok(Some(match kind {
-        "htb" => ExtraStats::Htb(HtbStats {
-            lends: w.u32(0),
-            borrows: w.u32(4),
-            giants: w.u32(8),
-            tokens: w.u32(12) as i32,
-            ctokens: w.u32(16) as i32,
-        }),
+    let sum = |words: &[usize]| words.iter().map(|at| u64::from(w.u32(*at))).sum();
+    Ok(Some(ExtraStats::Marks(match kind {
         // The first word says whether the queue or one of its flows is meant.
-        "fq_codel" if w.u32(0) == 0 => ExtraStats::FqCodel(FqCodelStats {
-            max_packet: w.u32(4),
-            drop_overlimit: w.u32(8),
-            ecn_marks: w.u32(12),
-            new_flows: w.u32(16),
-            new_flows_len: w.u32(20),
-            old_flows_len: w.u32(24),
-            ce_marks: w.u32(28),
-            memory_usage: w.u32(32),
-            drop_overmemory: w.u32(36),
-        }),
-        "codel" => ExtraStats::Codel(CodelStats {
-            max_packet: w.u32(0),
-            count: w.u32(4),
-            last_count: w.u32(8),
-            last_delay_us: w.u32(12),
-            drop_next_us: w.u32(16) as i32,
-            drop_overlimit: w.u32(20),
-            ecn_marks: w.u32(24),
-            dropping: w.u32(28) != 0,
-            ce_marks: w.u32(32),
-        }),
-        "red" => ExtraStats::Red(RedStats {
-            early: w.u32(0),
-            full: w.u32(4),
-            other: w.u32(8),
-            marked: w.u32(12),
-        }),
-        "pie" => ExtraStats::Pie(PieStats {
-            // The kernel scales by its own range to 64 bits.
-            probability: w.u64(0) as f64 / u64::MAX as f64,
-            delay_us: w.u32(8),
-            dq_rate: w.u32(12),
-            packets_in: w.u32(20),
-            dropped: w.u32(24),
-            overlimit: w.u32(28),
-            max_queue: w.u32(32),
-            ecn_marks: w.u32(36),
-        }),
-        "fq_pie" => ExtraStats::FqPie(FqPieStats {
-            packets_in: w.u32(0),
-            dropped: w.u32(4),
-            overlimit: w.u32(8),
-            overmemory: w.u32(12),
-            ecn_marks: w.u32(16),
-            new_flows: w.u32(20),
-            memory_usage: w.u32(32),
-        }),
-        "fq" => ExtraStats::Fq(FqStats {
-            gc_flows: w.u64(0),
-            highprio_packets: w.u64(8),
-            throttled: w.u64(24),
-            flows_plimit: w.u64(32),
-            packets_too_long: w.u64(40),
-            flows: w.u32(64),
-            inactive_flows: w.u32(68),
-            throttled_flows: w.u32(72),
-            ce_marks: w.u64(80),
-            horizon_drops: w.u64(88),
-            horizon_caps: w.u64(96),
-        }),
-        "cake" => ExtraStats::Cake(cake(payload)?),
+        "fq_codel" if w.u32(0) == 0 => sum(&[12, 28]),
+        "codel" => sum(&[24, 32]),
+        "red" => sum(&[12]),
+        "pie" => sum(&[36]),
+        "fq_pie" => sum(&[16]),
+        "fq" => w.u64(80),
+        "cake" => return Ok(Some(ExtraStats::Cake(tins(payload)?))),
         _ => return Ok(None),
-    }))
+    })))
 }
 
-fn cake(payload: &[u8]) -> Result<CakeStats, DecodeError> {
-    let mut stats = CakeStats::default();
-    for attr in AttrReader::new(payload) {
-        let attr = attr?;
-        let word = Words(attr.payload).u32(0);
-        match attr.kind {
-            2 => stats.capacity_estimate = byte_rate(Words(attr.payload).u64(0)),
-            3 => stats.memory_limit = Bytes::new(word.into()),
-            4 => stats.memory_used = Bytes::new(word.into()),
-            5 => stats.average_network_offset = word,
-            6 => stats.network_length.0 = word,
-            7 => stats.network_length.1 = word,
-            8 => stats.adjusted_length.0 = word,
-            9 => stats.adjusted_length.1 = word,
-            10 => {
-                for one in attr.nested() {
-                    stats.tins.push(tin(one?.nested())?);
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok(stats)
+/// `TCA_CAKE_STATS_TIN_STATS`, of each tin `TCA_CAKE_TIN_STATS_*`.
+fn tins(payload: &[u8]) -> Result<Vec<CakeTin>, DecodeError> {
+    let Some(list) = AttrReader::new(payload).find(10)? else { return Ok(Vec::new()) };
+    list.nested().map(|one| tin(one?.nested())).collect()
 }
 
-fn byte_rate(bytes_per_second: u64) -> Option<Rate> {
-    (bytes_per_second > 0).then(|| Rate::from_bps(bytes_per_second.saturating_mul(8)))
-}
-
-/// One tin; `TCA_CAKE_TIN_STATS_*` in the kernel's order.
 fn tin(attrs: AttrReader<'_>) -> Result<CakeTin, DecodeError> {
     let mut tin = CakeTin::default();
     for attr in attrs {
         let attr = attr?;
         let word = Words(attr.payload).u32(0);
-        let wide = Words(attr.payload).u64(0);
-        let us = Span::from_micros(word.into());
         match attr.kind {
             2 => tin.sent_packets = word,
-            3 => tin.sent_bytes = wide,
+            3 => tin.sent_bytes = Words(attr.payload).u64(0),
             4 => tin.dropped_packets = word,
-            5 => tin.dropped_bytes = wide,
-            6 => tin.acks_dropped = word,
             8 => tin.ecn_marks = word,
-            9 => tin.ecn_marked_bytes = wide,
             10 => tin.backlog_packets = word,
             11 => tin.backlog_bytes = word,
-            12 => tin.threshold = byte_rate(wide),
-            13 => tin.target = us,
-            14 => tin.interval = us,
-            15 => tin.way_indirect_hits = word,
-            16 => tin.way_misses = word,
-            17 => tin.way_collisions = word,
-            18 => tin.peak_delay = us,
-            19 => tin.average_delay = us,
-            20 => tin.base_delay = us,
-            21 => tin.sparse_flows = word,
-            22 => tin.bulk_flows = word,
-            23 => tin.unresponsive_flows = word,
-            24 => tin.max_packet = word,
-            25 => tin.flow_quantum = word,
+            19 => tin.average_delay = Span::from_micros(word.into()),
             _ => {}
         }
     }

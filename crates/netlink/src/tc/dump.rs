@@ -62,7 +62,7 @@ pub fn dump_qdiscs(socket: &mut Socket, ifindex: u32) -> Result<Vec<ObservedQdis
 
 fn qdisc(reply: &Reply, ifindex: u32) -> Result<Option<ObservedQdisc>, DecodeError> {
     let Some((head, kind, attrs)) = ours(reply, ifindex)? else { return Ok(None) };
-    let (stats, extra) = decode_stats::of_qdisc(kind, &attrs)?;
+    let (stats, extra) = decode_stats::of(kind, &attrs)?;
     Ok(Some(ObservedQdisc {
         ifindex,
         handle: head.handle,
@@ -107,7 +107,7 @@ pub fn dump_classes(socket: &mut Socket, ifindex: u32) -> Result<Vec<ObservedCla
 
 fn class(reply: &Reply, ifindex: u32) -> Result<Option<ObservedClass>, DecodeError> {
     let Some((head, kind, attrs)) = ours(reply, ifindex)? else { return Ok(None) };
-    let (stats, extra) = decode_stats::of_class(kind, &attrs)?;
+    let (stats, extra) = decode_stats::of(kind, &attrs)?;
     Ok(Some(ObservedClass {
         ifindex,
         id: head.handle,
@@ -313,8 +313,7 @@ pub(crate) fn decode_as_everything(attrs: &[u8]) {
         for kind in quell_tc::Qdisc::KINDS {
             let _ = super::options::qdisc(kind, Handle::qdisc(1), options);
             let _ = super::options::class(kind, options);
-            let _ = decode_stats::of_qdisc(kind, &attrs);
-            let _ = decode_stats::of_class(kind, &attrs);
+            let _ = decode_stats::of(kind, &attrs);
         }
         for kind in quell_tc::FilterKind::KINDS {
             let _ = decode_filter::filter(kind, &head, options, &names);

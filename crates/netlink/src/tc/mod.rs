@@ -5,7 +5,7 @@
 //!                                          │ apply(), update()
 //!                                        kernel
 //!                                          │ snapshot()
-//!   quell_tc::diff ◄── observed ◄── RTM_GETQDISC, RTM_GETTCLASS, RTM_GETTFILTER
+//!   quell_tc::changes ◄── observed ◄── RTM_GETQDISC, RTM_GETTCLASS, RTM_GETTFILTER
 //! ```
 
 mod change;
@@ -21,7 +21,7 @@ mod raw;
 mod root;
 
 use nix::errno::Errno;
-use quell_tc::{Change, Difference, Handle, Places, Qdisc, Step, Thing, Tree, TreeError};
+use quell_tc::{Change, Handle, Places, Qdisc, Step, Thing, Tree, TreeError};
 use thiserror::Error;
 
 pub use change::{carry_all_out, carry_all_out_over, carry_out};
@@ -100,7 +100,7 @@ pub fn apply(socket: &mut Socket, ifindex: u32, tree: &Tree) -> Result<(), Apply
 /// Changes the options of queues and classes where they are, so that the packets in them stay.
 ///
 /// The interface must have this tree already, but for its options. Filters are left alone, and so are the kinds that the
-/// kernel can't change: sfq, and HTB itself, but not its classes. [`verify`] says whether all is as wanted then.
+/// kernel can't change: sfq, and HTB itself, but not its classes.
 ///
 /// # Errors
 /// See [`ApplyError`]; after the kernel refused one change, those before it stay in force.
@@ -262,18 +262,4 @@ impl Touched {
         }
         Ok(())
     }
-}
-
-/// Reads an interface back and compares it with a tree. Empty means that all that the tree asks for is in force.
-///
-/// # Errors
-/// The tree breaks a rule, or the kernel's tables could not be read.
-pub fn verify(
-    socket: &mut Socket,
-    ifindex: u32,
-    tree: &Tree,
-) -> Result<Vec<Difference>, ApplyError> {
-    let plan = tree.plan()?;
-    let observed = snapshot(socket, ifindex).map_err(ApplyError::Left)?;
-    Ok(quell_tc::diff(&plan, &observed))
 }

@@ -22,7 +22,6 @@ fn lead_to(socket: &mut Socket, index: u32, text: &str) -> Vec<String> {
     let tree: Tree = toml::from_str(text).unwrap();
     let things = tree.plan().unwrap().things();
     let steps = tc::lead_to(socket, index, &things, Places::ALL).unwrap();
-    assert_eq!(tc::verify(socket, index, &tree).unwrap(), []);
     let now = tc::snapshot(socket, index).unwrap();
     assert_eq!(changes(&things, Places::ALL, &now), [], "nothing is left to do");
     steps.iter().map(ToString::to_string).collect()

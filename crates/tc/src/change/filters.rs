@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::compare::is_filter;
 use super::step::Change;
 use super::thing::{Place, Seen, Thing};
 use crate::Step;
-use crate::diff::is_filter;
 use crate::observed::ObservedFilter;
 
 /// The filters of one priority: wanted, and there.

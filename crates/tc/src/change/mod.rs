@@ -1,15 +1,13 @@
-//! One typed step on an interface, and its inverse.
+//! Typed steps on an interface.
 //!
 //! ```text
 //!   wanted: a Plan, or what a Snapshot once showed ─┐
 //!                                                   ├─ changes() ──► [ Make, Alter, Remove, … ] ──► netlink
-//!   there:  a Snapshot ─────────────────────────────┘                        │
-//!                                                                after(), inverse(): the same without a kernel
+//!   there:  a Snapshot ─────────────────────────────┘
 //! ```
 //!
 //! A way back needs no list of what was done: it is [`changes`] once more, from what is there, whatever that is, to what was there.
 
-mod after;
 mod compare;
 mod filters;
 mod order;

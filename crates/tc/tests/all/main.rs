@@ -1,5 +1,6 @@
 //! Trees: written, planned, compared.
 
+mod after;
 mod changes;
 mod tables;
 mod trees;

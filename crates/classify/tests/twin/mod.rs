@@ -1,6 +1,13 @@
 //! The classifier in plain Rust, without a kernel: the same classes from the same packets. Tests hold the program against it, and the fuzzer
 //! drives it.
 
+#![allow(
+    dead_code,
+    unused_imports,
+    missing_docs,
+    reason = "each program that has it uses its own part"
+)]
+
 mod hash;
 mod hosts;
 mod parse;
@@ -12,15 +19,14 @@ pub use parse::{Address, Headers, Packet, Parsed, parse};
 pub use roster::RosterTwin;
 pub use whose::{RouteAnswer, Routes};
 
-use crate::config::Config;
-use crate::raw::RawConfig;
 use hosts::HostTable;
+use quell_classify::{Config, Hosts, Keys, Layout, Parts, TierBy};
 use whose::Owners;
 
 /// A classifier with its memory of hosts.
 #[derive(Debug, Clone)]
 pub struct Twin {
-    config: RawConfig,
+    parts: Parts,
     table: HostTable,
     owners: Owners,
 }
@@ -37,22 +43,24 @@ pub struct TwinVerdict {
 impl Twin {
     /// One that has not seen a host yet.
     pub fn new(config: &Config) -> Self {
-        let config = RawConfig::from(config);
-        Twin { table: HostTable::new(config.hosts), config, owners: Owners::default() }
+        let parts = config.parts().clone();
+        Twin { table: table(&parts), parts, owners: Owners::default() }
     }
 
     /// Goes on with another configuration, as the program does.
     pub fn configure(&mut self, config: &Config) {
-        let next = RawConfig::from(config);
-        if !next.has_hosts_of(&self.config) {
-            self.table = HostTable::new(next.hosts);
+        let next = config.parts().clone();
+        let of = |h: Hosts| (h.by, h.classes, h.v4_prefix, h.v6_prefix, h.neighbours, h.translated);
+        let hosts = |p: &Parts| (p.seed, p.hosts.map(of));
+        if hosts(&next) != hosts(&self.parts) {
+            self.table = table(&next);
         }
-        self.config = next;
+        self.parts = next;
     }
 
     /// Takes all hosts their classes.
     pub fn forget_hosts(&mut self) {
-        self.table = HostTable::new(self.config.hosts);
+        self.table = table(&self.parts);
     }
 
     /// Enters addresses of hosts, in place of all that was known of addresses.
@@ -67,34 +75,35 @@ impl Twin {
 
     /// The class of a packet that arrives `now`, in ns of any clock that does not go back and is not 0.
     pub fn classify(&mut self, packet: &Packet<'_>, now: u64) -> TwinVerdict {
-        let c = &self.config;
+        let c = &self.parts;
         let Some(parsed) = parse(packet, c.vxlan_port) else {
-            return TwinVerdict { class: c.other, priority: None };
+            return TwinVerdict {
+                class: c.other.map_or(0, |class| class.to_u32()),
+                priority: None,
+            };
         };
-        if c.flags & crate::raw::TUNNELS_ONLY != 0 && parsed.tunnels == 0 {
+        if c.tunnels_only && parsed.tunnels == 0 {
             return TwinVerdict { class: 0, priority: None };
         }
-        let host = match c.host {
-            0 => 0,
-            _ => {
-                let host = hosts::host_of(c, &mut self.owners, packet, &parsed, now);
-                self.table.class_of(c, host, now)
+        let host = c.hosts.as_ref().map_or(0, |hosts| {
+            let host = hosts::host_of(hosts, &mut self.owners, packet, &parsed, now);
+            self.table.class_of(c.seed, hosts, host, now)
+        });
+        let tunnel = c.tiers.by == TierBy::Tunnel;
+        let dscp = if tunnel { parsed.inner.dscp } else { parsed.outer.dscp };
+        let tier = u32::from(c.tiers.of[usize::from(dscp & 63)]);
+        let flow = match c.keys {
+            Keys::NONE => 0,
+            keys => scale(flow_hash(c.seed, keys, packet, &parsed), c.flows.into()),
+        };
+        let (major, [base, host_step, tier_step, flow_step]) = match c.layout {
+            Layout::Cake => (c.hosts.map_or(0, |_| host + 1), [1, 0, 0, 1]),
+            Layout::Classes { major, base, host_step, tier_step, flow_step } => {
+                (major.into(), [base, host_step, tier_step, flow_step].map(u32::from))
             }
         };
-        let tunnel = c.flags & crate::raw::TIER_TUNNEL != 0;
-        let dscp = if tunnel { parsed.inner.dscp } else { parsed.outer.dscp };
-        let tier = u32::from(c.tiers[usize::from(dscp & 63)]);
-        let flow = match c.keys {
-            0 => 0,
-            _ => scale(flow_hash(c.seed, crate::Keys::from_bits(c.keys), packet, &parsed), c.flows),
-        };
-        let minor = c.base + host * c.host_step + tier * c.tier_step + flow * c.flow_step;
-        let major = match c.flags & crate::raw::HOST_IS_MAJOR != 0 {
-            true if c.host != 0 => host + 1,
-            true => 0,
-            false => c.major,
-        };
-        let priority = (c.tin_major != 0).then_some((c.tin_major << 16) | (tier + 1));
+        let minor = base + host * host_step + tier * tier_step + flow * flow_step;
+        let priority = c.tiers.cake_tins.map(|tins| (u32::from(tins) << 16) | (tier + 1));
         TwinVerdict { class: (major << 16) | (minor & 0xffff), priority }
     }
 
@@ -107,4 +116,8 @@ impl Twin {
     pub fn held(&self) -> usize {
         self.table.held()
     }
+}
+
+fn table(parts: &Parts) -> HostTable {
+    HostTable::new(parts.hosts.map_or(1, |hosts| hosts.classes).into())
 }

@@ -1,7 +1,7 @@
-//! The roster's programs without a kernel. The same in C is `../bpf/roster.c`, where it is described.
+//! The roster's programs without a kernel. The same in C is `../../src/bpf/roster.c`, where it is described.
 
 use super::parse::{Packet, headers_of};
-use crate::roster::{Roster, Side};
+use quell_classify::roster::{Roster, Side};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

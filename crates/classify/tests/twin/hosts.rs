@@ -1,9 +1,9 @@
-//! Which class a host has. The same in C is `../bpf/hosts.h`, where it is described.
+//! Which class a host has. The same in C is `../../src/bpf/hosts.h`, where it is described.
 
 use super::hash::{host_hash, scale};
 use super::parse::{Address, Packet, Parsed};
 use super::whose::{Owners, Whose};
-use crate::raw::RawConfig;
+use quell_classify::{HostKey, Hosts};
 use std::collections::HashMap;
 
 /// Who holds a class.
@@ -32,19 +32,19 @@ impl HostTable {
     }
 
     /// The host's class, from 0.
-    pub(super) fn class_of(&mut self, c: &RawConfig, host: Address, now: u64) -> u32 {
+    pub(super) fn class_of(&mut self, seed: u64, hosts: &Hosts, host: Address, now: u64) -> u32 {
         if let Some(&at) = self.places.get(&host) {
             self.holders[at] = Some(Holder { host, last: now });
             return at as u32;
         }
-        let wanted = scale(host_hash(c.seed, host), c.hosts);
+        let wanted = scale(host_hash(seed, host), hosts.classes.into());
         if now >= self.none_before {
             let count = self.holders.len();
             let order = (0..count).map(|i| (wanted as usize + i) % count);
             let mut oldest = now;
             for at in order {
                 match self.holders[at] {
-                    Some(holder) if now - holder.last < c.idle_ns => {
+                    Some(holder) if now - holder.last < hosts.idle.nanos() => {
                         oldest = oldest.min(holder.last)
                     }
                     before => {
@@ -57,7 +57,7 @@ impl HostTable {
                     }
                 }
             }
-            self.none_before = oldest + c.idle_ns;
+            self.none_before = oldest + hosts.idle.nanos();
         }
         self.sharing += 1;
         wanted
@@ -66,26 +66,26 @@ impl HostTable {
 
 /// Who sends or gets a packet.
 pub(super) fn host_of(
-    c: &RawConfig,
+    hosts: &Hosts,
     owners: &mut Owners,
     packet: &Packet<'_>,
     parsed: &Parsed,
     now: u64,
 ) -> Address {
-    let mut address = match c.host {
-        1 => parsed.outer.src,
-        2 => parsed.outer.dst,
-        3 => parsed.inner.src,
-        4 => parsed.inner.dst,
-        5 => return Address { high: u64::MAX - 2, low: packet.mark.into() },
-        _ => return Address { high: u64::MAX - 1, low: parsed.vlan.into() },
+    let mut address = match hosts.by {
+        HostKey::Src => parsed.outer.src,
+        HostKey::Dst => parsed.outer.dst,
+        HostKey::TunnelSrc => parsed.inner.src,
+        HostKey::TunnelDst => parsed.inner.dst,
+        HostKey::Mark => return Address { high: u64::MAX - 2, low: packet.mark.into() },
+        HostKey::Vlan => return Address { high: u64::MAX - 1, low: parsed.vlan.into() },
     };
     let is_v4 = address.high == 0 && address.low >> 32 == 0xffff;
-    if c.flags & crate::raw::TRANSLATED != 0 && is_v4 && packet.mark != 0 {
+    if hosts.translated && is_v4 && packet.mark != 0 {
         address.low = 0xffff_0000_0000 | u64::from(u32::from_be(packet.mark));
     }
-    if c.flags & crate::raw::NEIGHBOURS != 0 {
-        let gets = matches!(c.host, 2 | 4);
+    if hosts.neighbours {
+        let gets = matches!(hosts.by, HostKey::Dst | HostKey::TunnelDst);
         match owners.of(address, gets, now) {
             Whose::Machine(number) => return Address { high: u64::MAX, low: number },
             Whose::Stranger => return Address { high: u64::MAX, low: u64::MAX },
@@ -93,8 +93,10 @@ pub(super) fn host_of(
         }
     }
     if is_v4 {
-        Address { high: 0, low: address.low & (0xffff_0000_0000 | u64::from(c.v4_mask)) }
+        let mask = u32::MAX.checked_shl(32 - u32::from(hosts.v4_prefix)).unwrap_or(0);
+        Address { high: 0, low: address.low & (0xffff_0000_0000 | u64::from(mask)) }
     } else {
-        Address { high: address.high & c.v6_mask[0], low: address.low & c.v6_mask[1] }
+        let mask = u128::MAX.checked_shl(128 - u32::from(hosts.v6_prefix)).unwrap_or(0);
+        ((u128::from(address.high) << 64 | u128::from(address.low)) & mask).into()
     }
 }

@@ -1,7 +1,7 @@
-//! Whose an address is. The same in C is `../bpf/whose.h`, where it is described.
+//! Whose an address is. The same in C is `../../src/bpf/whose.h`, where it is described.
 
 use super::parse::Address;
-use crate::program::Way;
+use quell_classify::Way;
 use std::collections::HashMap;
 use std::net::IpAddr;
 

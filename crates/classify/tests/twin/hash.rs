@@ -1,7 +1,7 @@
-//! The hash of flows and hosts, as `docs/classifier.md` describes it. The same in C is `../bpf/hash.h`.
+//! The hash of flows and hosts, as `docs/classifier.md` describes it. The same in C is `../../src/bpf/hash.h`.
 
 use super::parse::{Address, Headers, Packet, Parsed};
-use crate::{Key, Keys};
+use quell_classify::{Key, Keys};
 
 fn mix(hash: u64, word: u64) -> u64 {
     let hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);

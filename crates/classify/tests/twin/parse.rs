@@ -1,4 +1,4 @@
-//! A packet's headers, outermost and innermost. The same in C is `../bpf/headers.h` and `../bpf/parse.h`, whose order this follows.
+//! A packet's headers, outermost and innermost. The same in C is `../../src/bpf/headers.h` and `../../src/bpf/parse.h`, whose order this follows.
 
 use std::net::IpAddr;
 
