@@ -5,44 +5,25 @@ use std::io;
 /// What went wrong between us and the kernel.
 #[derive(Debug, thiserror::Error)]
 pub enum ClassifyError {
-    /// The kernel was built without bpf(2).
     #[error(
         "could not load the classifier: this kernel has no bpf(2) (CONFIG_BPF_SYSCALL is off). Take a kernel that has it, or the kernel's own hashing, which sees no hosts in \
          tunnels"
     )]
     Off,
-    /// It takes programs, and none of them as a filter.
     #[error(
         "this kernel takes no BPF program as a filter (CONFIG_NET_CLS_BPF is off, or its module cls_bpf is not there); load \
          the module, or take a kernel that has it"
     )]
     NoFilter,
-    /// The kernel does not let this process use it.
     #[error(
         "could not load the classifier: the kernel lets only CAP_BPF and CAP_NET_ADMIN in its first user namespace load programs ({0}). Be root, \
          outside of a container. A kernel that is locked down lets nobody"
     )]
     NotAllowed(io::Error),
-    /// The kernel refused the program or one of its maps.
     #[error("could not {tried}: {answer}{log}; kernels from 5.12 on can run it, this is {kernel}")]
-    Refused {
-        /// What was tried.
-        tried: String,
-        /// The kernel's answer.
-        answer: io::Error,
-        /// The end of what the kernel's verifier said, if it was asked.
-        log: String,
-        /// The kernel's version.
-        kernel: String,
-    },
-    /// Something went wrong with a table of the program.
+    Refused { tried: String, answer: io::Error, log: String, kernel: String },
     #[error("could not {tried}: {answer}")]
-    Table {
-        /// What was tried.
-        tried: String,
-        /// Why not.
-        answer: String,
-    },
+    Table { tried: String, answer: String },
 }
 
 impl ClassifyError {

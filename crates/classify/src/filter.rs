@@ -55,9 +55,6 @@ impl Loaded {
 
 /// A change as the kernel takes it, where it makes a classifier; none where it is as it is. `seen` says of what was once seen which step
 /// makes it again, if it was a classifier.
-///
-/// # Errors
-/// The program can't be loaded.
 pub fn ready(
     change: &Change,
     seen: impl Fn(&quell_tc::Seen) -> Option<Step>,
@@ -85,9 +82,6 @@ pub fn ready(
 }
 
 /// Loads a program for each filter of a tree that asks for one, and names it there.
-///
-/// # Errors
-/// A program can't be loaded.
 pub fn ready_tree(tree: &mut Tree) -> Result<Loaded, ClassifyError> {
     let mut loaded = Loaded::default();
     // On the way in there are no classes to choose between.

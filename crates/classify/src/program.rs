@@ -38,17 +38,12 @@ pub struct TestRun {
 /// Interfaces of a packet, by their numbers; 0 is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Way {
-    /// By which it came.
     pub from: u32,
-    /// On which it is queued.
     pub on: u32,
 }
 
 impl Classifier {
     /// Loads the program and tells it what to do.
-    ///
-    /// # Errors
-    /// The kernel has no bpf(2), does not let us, or refuses the program.
     pub fn load(config: &Config) -> Result<Self, ClassifyError> {
         may_use_bpf().map_err(ClassifyError::of_first_call)?;
         let raw = RawConfig::from(config);
@@ -100,9 +95,6 @@ impl Classifier {
     }
 
     /// The same on one that goes a way between interfaces of this namespace, by whose routes it is told whose an address is.
-    ///
-    /// # Errors
-    /// As of [`test_run`](Self::test_run); or there is no such interface.
     pub fn test_run_on(
         &self,
         frame: &[u8],

@@ -48,9 +48,7 @@ pub enum HostId {
     Neighbour(u64),
     /// All addresses that no machine on the link has.
     Strangers,
-    /// A firewall mark.
     Mark(u32),
-    /// A VLAN.
     Vlan(u16),
 }
 
@@ -85,7 +83,6 @@ impl HostId {
 pub struct HostRow {
     /// Which of the host classes, from 0.
     pub class: u16,
-    /// The host.
     pub host: HostId,
     /// How long nothing was heard of it, to within the kernel's tick.
     pub idle: Span,
@@ -210,9 +207,6 @@ impl Tables {
     }
 
     /// Takes all hosts their classes.
-    ///
-    /// # Errors
-    /// The kernel refused.
     pub fn forget_hosts(&mut self) -> Result<(), ClassifyError> {
         let failed = |e: MapError| table("forget hosts", &e);
         let free = Slot { high: 0, low: 0, last: 0, since: 0 };
@@ -228,9 +222,6 @@ impl Tables {
     }
 
     /// Who holds a class, in the order of the classes; those who were silent for so long that a new host would take their class too.
-    ///
-    /// # Errors
-    /// The kernel refused.
     pub fn hosts(&self) -> Result<Vec<HostRow>, ClassifyError> {
         let now = now();
         let span = |from: u64| since(from, now);
@@ -247,18 +238,12 @@ impl Tables {
     }
 
     /// Packets of hosts that had to share a class, since all were taken.
-    ///
-    /// # Errors
-    /// The kernel refused.
     pub fn sharing(&self) -> Result<u64, ClassifyError> {
         Ok(self.search()?.sharing)
     }
 
     /// Enters whose address is whose, in place of all that was known: all addresses with one number are one host. For what the kernel does not
     /// know itself; of the rest the program asks it. Beyond 2048 addresses those that were not looked at for longest are forgotten.
-    ///
-    /// # Errors
-    /// The kernel refused.
     pub fn set_neighbours(
         &mut self,
         addresses: impl IntoIterator<Item = (IpAddr, u64)>,
@@ -284,9 +269,6 @@ impl Tables {
     }
 
     /// The addresses of each neighbour that were looked at lately, by its number.
-    ///
-    /// # Errors
-    /// The kernel refused.
     pub fn addresses(&self) -> Result<BTreeMap<u64, Vec<IpAddr>>, ClassifyError> {
         let mut all: BTreeMap<u64, Vec<IpAddr>> = BTreeMap::new();
         for row in self.neighbours().iter() {
@@ -302,9 +284,6 @@ impl Tables {
     }
 
     /// How many addresses strangers had within `lately`, of the 2048 addresses that are remembered.
-    ///
-    /// # Errors
-    /// The kernel refused.
     pub fn strangers(&self, lately: Span) -> Result<usize, ClassifyError> {
         let now = now();
         let owners = self.neighbours();
@@ -316,9 +295,6 @@ impl Tables {
 
     /// Makes all hosts look as if nothing had been heard of them, and no address been looked at, for `longer`, which may be more than the kernel is up. For tests, which
     /// don't wait.
-    ///
-    /// # Errors
-    /// The kernel refused.
     #[doc(hidden)]
     pub fn age(&mut self, longer: Span) -> Result<(), ClassifyError> {
         let failed = |e: MapError| table("age hosts", &e);

@@ -15,9 +15,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub type Unclear = (usize, String);
 
 /// Puts records together. Those without a device belong to `nameless`, or to the one device that has their queue.
-///
-/// # Errors
-/// A record could be of several devices.
 pub fn assemble(
     records: Vec<Record>,
     nameless: Option<&str>,

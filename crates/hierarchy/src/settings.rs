@@ -154,9 +154,6 @@ impl QueueOptions {
     }
 
     /// From the words of `tc`'s text, behind what says where the queue or class is.
-    ///
-    /// # Errors
-    /// Where a rate, time or size can't be, in words.
     pub(crate) fn of_words<'a>(
         kind: &str,
         words: impl Iterator<Item = &'a str>,
@@ -193,9 +190,6 @@ impl QueueOptions {
     }
 
     /// From a value of `tc`'s JSON.
-    ///
-    /// # Errors
-    /// As for words.
     pub(crate) fn put_json(&mut self, kind: &str, name: &str, value: &Value) -> Result<(), String> {
         let shown = match value {
             Value::Bool(false) => return Ok(()),

@@ -14,7 +14,6 @@ pub struct NewAddress {
     pub prefix: Prefix,
     /// The other end's address on a point-to-point interface; then `prefix`'s length belongs to it.
     pub peer: Option<IpAddr>,
-    /// Adds no route for the prefix.
     pub no_prefix_route: bool,
 }
 
@@ -25,10 +24,8 @@ impl NewAddress {
     }
 }
 
-/// An address that an interface has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address {
-    /// The interface.
     pub index: u32,
     /// The address and its network's length.
     pub prefix: Prefix,

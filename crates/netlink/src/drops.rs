@@ -48,7 +48,6 @@ const QUEUE: u32 = 10_000;
 /// What both are where nobody set them; 0 is "the whole packet".
 const USUAL_QUEUE: u32 = 1000;
 
-/// A packet that the kernel dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DroppedPacket {
     /// Why, by the kernel's word (`enum skb_drop_reason`), as "NO_SOCKET"; kernels older than 5.17 don't tell.
@@ -57,7 +56,6 @@ pub struct DroppedPacket {
     pub place: String,
     /// The interface by which it came, where it came by one: its name, or its number in the namespace that it is in, which nobody tells.
     pub device: Option<String>,
-    /// Its EtherType.
     pub protocol: u16,
     /// Its first bytes: from its Ethernet header on where it has one, else from that of its protocol.
     pub head: Vec<u8>,
@@ -184,7 +182,6 @@ impl Drop for DropMonitor {
     }
 }
 
-/// How it tells.
 fn mode(family: &mut Family) -> Result<u8, NetlinkError> {
     let message = family.message("ask how the drop monitor tells", command::CONFIG_GET);
     let replies = family.socket.request(&message)?;

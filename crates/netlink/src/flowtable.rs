@@ -13,12 +13,9 @@ mod attr {
     pub const DEVICE_NAME: u16 = 1;
 }
 
-/// A flowtable.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Flowtable {
-    /// The table that it is in.
     pub table: String,
-    /// Its name.
     pub name: String,
     /// The interfaces whose connections take it.
     pub devices: Vec<String>,

@@ -45,7 +45,6 @@ impl Family {
         self.groups.iter().find(|(known, _)| known == name).map(|(_, number)| *number)
     }
 
-    /// Its number.
     pub(crate) fn number(&self) -> u16 {
         self.number
     }

@@ -45,7 +45,6 @@ const ANSWERS: Leaving = Leaving { number: 1, translated: 1 << 5 };
 
 const PART: &str = "nftables with connection tracking and its marks (CONFIG_NF_TABLES, CONFIG_NFT_CT, CONFIG_NF_CONNTRACK_MARK)";
 
-/// The table's name.
 pub fn table(device: &LinkName) -> String {
     format!("{PREFIX}{device}")
 }
@@ -80,9 +79,6 @@ pub fn make(device: &LinkName) -> Result<(), NetlinkError> {
 }
 
 /// Takes the table away.
-///
-/// # Errors
-/// The kernel's.
 pub fn delete(device: &LinkName) -> Result<(), NetlinkError> {
     let table = table(device);
     let batch = vec![new_table(FAMILY, &table), delete_table(FAMILY, &table)];
@@ -90,9 +86,6 @@ pub fn delete(device: &LinkName) -> Result<(), NetlinkError> {
 }
 
 /// Whether the table is there. On a kernel without tables it is not.
-///
-/// # Errors
-/// The kernel's, of another kind.
 pub fn is_there(device: &LinkName) -> Result<bool, NetlinkError> {
     let mut message = ask("look for a table of nftables", nftables(libc::NFT_MSG_GETTABLE), FAMILY);
     message.attrs().str(1, &table(device));

@@ -105,7 +105,6 @@ pub(crate) fn new_rule(family: u8, table: &str, chain: &str, out: &LinkName) -> 
     message
 }
 
-/// As rules compare it.
 pub(crate) fn interface_name(device: &LinkName) -> [u8; libc::IFNAMSIZ] {
     let mut name = [0; libc::IFNAMSIZ];
     // A LinkName has at most 15 bytes.

@@ -14,9 +14,7 @@ use std::collections::BTreeSet;
 /// An interface's features by the kernel's names: "tx-tcp-segmentation", "rx-gro".
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Features {
-    /// What is on now.
     pub active: BTreeSet<String>,
-    /// What can be switched.
     pub changeable: BTreeSet<String>,
     /// What is asked for. Off all the same is what needs something else that is off, as GSO needs scatter-gather ("requested on").
     pub wanted: BTreeSet<String>,
@@ -57,7 +55,6 @@ impl Offloads {
         Ok(Self { family: Family::open("ethtool")? })
     }
 
-    /// An interface's features.
     pub fn features(&mut self, name: &LinkName) -> Result<Features, NetlinkError> {
         let tried = format!("read the offloads of {name}");
         let mut message = self.family.message(tried, command::FEATURES_GET);

@@ -39,7 +39,6 @@ impl Prefix {
         Self { address, length: bits(address) }
     }
 
-    /// The address.
     pub fn address(self) -> IpAddr {
         self.address
     }

@@ -28,7 +28,6 @@ pub struct NewRoute {
     pub to: Prefix,
     /// The next router, or none when the network is reached directly.
     pub via: Option<IpAddr>,
-    /// The interface, by index.
     pub dev: u32,
     /// The source address to prefer.
     pub source: Option<IpAddr>,
@@ -72,11 +71,8 @@ pub struct RouteMetrics {
 /// A route of the main table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
-    /// Where it leads.
     pub to: Prefix,
-    /// The next router.
     pub via: Option<IpAddr>,
-    /// The interface, by index.
     pub dev: Option<u32>,
     /// What TCP takes from it.
     pub metrics: RouteMetrics,

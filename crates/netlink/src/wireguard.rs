@@ -57,7 +57,6 @@ impl fmt::Debug for PrivateKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey(pub [u8; 32]);
 
-/// What an interface is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Its key; clamped by the kernel, so any 32 bytes will do.
@@ -71,7 +70,6 @@ pub struct Config {
 /// The other end of a WireGuard tunnel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
-    /// Who it is.
     pub public_key: PublicKey,
     /// Where to send to, until it is heard from somewhere else.
     pub endpoint: Option<SocketAddr>,
@@ -87,16 +85,13 @@ pub struct Peer {
 pub struct Status {
     /// Its public key; none before a private key was set.
     pub public_key: Option<PublicKey>,
-    /// Its UDP port.
     pub listen_port: u16,
-    /// Its peers.
     pub peers: Vec<PeerStatus>,
 }
 
 /// A peer, as the kernel tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerStatus {
-    /// Who it is.
     pub public_key: PublicKey,
     /// When the last handshake was completed, since the epoch of the wall clock.
     pub last_handshake: Option<Duration>,

@@ -32,7 +32,6 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Skbedit {
-    /// The firewall mark.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mark: Option<u32>,
     /// Which bits of the mark are written; the others stay. All of them where absent.
@@ -47,9 +46,7 @@ pub struct Skbedit {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Police {
-    /// What passes.
     pub rate: Rate,
-    /// The bucket.
     pub burst: Bytes,
     /// The largest packet that conforms; default 2047.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,7 +60,6 @@ pub struct Police {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Exceed {
-    /// They are lost.
     #[default]
     Drop,
     /// They go on with the next filter.

@@ -17,11 +17,8 @@ use crate::{Qdisc, fields};
 /// A class's options, by the queue it is in.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClassKind {
-    /// In HTB.
     Htb(HtbClass),
-    /// In HFSC.
     Hfsc(HfscClass),
-    /// In DRR.
     Drr(RoundRobinClass),
     /// A band of prio or ets, or the one place inside tbf, netem or red: nothing to choose but the queue.
     Band,
@@ -75,7 +72,6 @@ pub struct Curve {
     /// How long `m1` holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub d: Option<Span>,
-    /// Slope from then on.
     pub m2: Rate,
 }
 
@@ -147,17 +143,11 @@ impl ClassKind {
     }
 
     /// What goes into `TCA_OPTIONS`, as `tc` sends it; nothing for a band.
-    ///
-    /// # Errors
-    /// Which of the options can't be met.
     pub fn encode(&self) -> Result<Option<Encoded>, String> {
         each!(self, options => options.encode(), else Ok(None))
     }
 
     /// Reads a class's `TCA_OPTIONS`; `None` for kinds whose classes we do not know.
-    ///
-    /// # Errors
-    /// They are not what the kernel sends for it.
     pub fn decode(kind: &str, from: &Reported<'_>) -> Result<Option<ClassKind>, OptionError> {
         let Some(known) = Qdisc::from_kind(kind).as_ref().and_then(ClassKind::under) else {
             return Ok(None);

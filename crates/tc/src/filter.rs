@@ -21,26 +21,20 @@ pub struct Filter {
     pub handle: Option<u32>,
     /// The class for packets that match.
     pub class: Option<Handle>,
-    /// What it matches.
     pub kind: FilterKind,
     /// Done in this order with packets that match.
     pub actions: Vec<Action>,
 }
 
-/// What a filter matches.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FilterKind {
-    /// Bits of the packet.
     U32(U32),
     /// Keys of the flow, mapped or hashed to classes.
     Flow(Flow),
-    /// The firewall mark.
     Fw(Fw),
-    /// Every packet.
     Matchall(Matchall),
     /// Fields of the dissected packet.
     Flower(Flower),
-    /// A BPF program.
     Bpf(Bpf),
     /// Host, tier and flow, by the BPF program of ours. To the kernel it is one of [`FilterKind::Bpf`].
     Classify(Box<Config>),
@@ -154,7 +148,6 @@ pub struct Fw {
     pub mask: Option<u32>,
 }
 
-/// Every packet.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Matchall {}
@@ -166,19 +159,13 @@ pub struct Matchall {}
 pub struct Flower {
     /// `tcp`, `udp`, `sctp`, `icmp`, `icmpv6` or a number.
     pub ip_proto: Option<IpProto>,
-    /// Source addresses.
     pub src_ip: Option<Prefix>,
-    /// Destination addresses.
     pub dst_ip: Option<Prefix>,
-    /// Source port.
     pub src_port: Option<u16>,
-    /// Destination port.
     pub dst_port: Option<u16>,
     /// TOS byte or traffic class; a DSCP's name leaves the ECN bits open.
     pub ip_tos: Option<Masked>,
-    /// Source hardware address.
     pub src_mac: Option<MacAddress>,
-    /// Destination hardware address.
     pub dst_mac: Option<MacAddress>,
 }
 
@@ -193,13 +180,11 @@ impl Flower {
 /// A BPF program as a filter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bpf {
-    /// Where it comes from.
     pub program: BpfProgram,
     /// The program's return value is the verdict, and the class is set in the packet.
     pub direct_action: bool,
 }
 
-/// Where a BPF program comes from.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BpfProgram {
     /// Pinned in a BPF file system.
@@ -210,7 +195,6 @@ pub enum BpfProgram {
     Loaded {
         /// The program's file descriptor, open until the filter is applied.
         fd: i32,
-        /// What to call it.
         name: String,
     },
 }

@@ -10,7 +10,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 /// The kernel keeps it as one number, major in the upper 16 bits (`include/uapi/linux/pkt_sched.h`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Handle {
-    /// Names the qdisc.
     pub major: u16,
     /// Names the class in it; 0 is the qdisc itself.
     pub minor: u16,
@@ -50,7 +49,6 @@ impl Handle {
         Self { major: (raw >> 16) as u16, minor: raw as u16 }
     }
 
-    /// The kernel's number.
     pub const fn to_u32(self) -> u32 {
         ((self.major as u32) << 16) | self.minor as u32
     }

@@ -42,9 +42,7 @@ pub fn hash(bytes: impl IntoIterator<Item = u8>) -> u64 {
 /// All that one interface has.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Snapshot {
-    /// Its queues.
     pub qdiscs: Vec<ObservedQdisc>,
-    /// Their classes.
     pub classes: Vec<ObservedClass>,
     /// The filters of all queues, classes and hooks.
     pub filters: Vec<ObservedFilter>,
@@ -53,18 +51,15 @@ pub struct Snapshot {
 /// A queue as the kernel has it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ObservedQdisc {
-    /// The interface.
     pub ifindex: u32,
     /// Its name; 0: for one that the kernel made by itself.
     pub handle: Handle,
-    /// Where it hangs.
     pub parent: Handle,
     /// Its kind, as the kernel spells it.
     pub kind: String,
     /// Its options with all defaults filled in; `None` for kinds that Quell does not know.
     #[serde(serialize_with = "options_as_fields")]
     pub options: Option<Qdisc>,
-    /// What passed through it.
     pub stats: Stats,
     pub extra: Option<ExtraStats>,
     /// All of it as the kernel showed it.
@@ -75,9 +70,7 @@ pub struct ObservedQdisc {
 /// A class as the kernel has it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ObservedClass {
-    /// The interface.
     pub ifindex: u32,
-    /// Its name.
     pub id: Handle,
     /// The class or queue above it.
     pub parent: Handle,
@@ -87,7 +80,6 @@ pub struct ObservedClass {
     pub kind: String,
     /// Its options; `None` for kinds that Quell does not know.
     pub options: Option<ClassKind>,
-    /// What passed through it.
     pub stats: Stats,
     pub extra: Option<ExtraStats>,
     /// All of it as the kernel showed it.
@@ -97,7 +89,6 @@ pub struct ObservedClass {
 /// A filter as the kernel has it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ObservedFilter {
-    /// The interface.
     pub ifindex: u32,
     /// The queue, class or hook it hangs on.
     pub parent: Handle,
@@ -105,7 +96,6 @@ pub struct ObservedFilter {
     pub kind: String,
     /// Lower ones are tried first.
     pub prio: u16,
-    /// Packets it looks at.
     pub protocol: Protocol,
     /// The chain it is in; 0 for all that is not asked for by `goto chain`.
     pub chain: u32,
@@ -130,15 +120,12 @@ pub struct Stats {
     pub bytes: u64,
     /// Packets sent; the kernel counts a super-packet as its segments.
     pub packets: u64,
-    /// Packets lost here.
     pub drops: u32,
     /// Times that the rate held packets back.
     pub overlimits: u32,
     /// Packets that the device gave back.
     pub requeues: u32,
-    /// Bytes waiting.
     pub backlog_bytes: u32,
-    /// Packets waiting.
     pub backlog_packets: u32,
 }
 
@@ -172,6 +159,5 @@ pub struct CakeTin {
     pub ecn_marks: u32,
     pub backlog_packets: u32,
     pub backlog_bytes: u32,
-    /// Mean delay lately.
     pub average_delay: Span,
 }

@@ -114,7 +114,6 @@ pub(crate) fn protocol_number(text: &str) -> Option<u8> {
     })
 }
 
-/// A protocol above IP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct IpProto(pub u8);
 
@@ -153,7 +152,6 @@ impl FromStr for IpProto {
 pub struct Prefix {
     /// The address; bits beyond the length are zero.
     pub address: IpAddr,
-    /// Bits that count.
     pub length: u8,
 }
 
@@ -203,9 +201,7 @@ impl FromStr for Prefix {
 /// A byte of which some bits count: `0x10/0xfc`, `EF`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Masked {
-    /// The byte.
     pub value: u8,
-    /// Bits that count.
     pub mask: u8,
 }
 
@@ -233,7 +229,6 @@ impl FromStr for Masked {
     }
 }
 
-/// A hardware address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MacAddress(pub [u8; 6]);
 

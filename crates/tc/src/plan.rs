@@ -13,28 +13,19 @@ pub struct Plan {
     pub steps: Vec<Step>,
 }
 
-/// One thing to make.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// A queue.
     Qdisc {
         /// Where: [`Handle::ROOT`] or a class.
         parent: Handle,
-        /// Its name.
         handle: Handle,
-        /// Its kind and options.
         qdisc: Qdisc,
     },
     /// The place for filters on incoming packets, or on both ways.
-    Ingress {
-        /// True for clsact.
-        clsact: bool,
-    },
-    /// A class.
+    Ingress { clsact: bool },
     Class {
         /// The class or queue above it.
         parent: Handle,
-        /// Its name.
         id: Handle,
         /// Its options; never [`ClassKind::Band`].
         kind: ClassKind,
@@ -43,7 +34,6 @@ pub enum Step {
     Filter {
         /// The queue, class or hook it hangs on.
         parent: Handle,
-        /// The filter.
         filter: Filter,
     },
 }

@@ -31,13 +31,11 @@ pub fn bytes_in(bytes_per_second: u64, ticks: u32) -> u64 {
 /// `struct tc_ratespec` before it is bytes, with the table that goes with it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RateSpec {
-    /// The rate itself.
     pub bytes_per_second: u64,
     /// Bytes added to each packet.
     pub overhead: u16,
     /// The least that a packet counts as.
     pub mpu: u16,
-    /// Framing of the link.
     pub link_layer: LinkLayer,
     /// The largest packet that the table must cover; 0 for 2047.
     pub mtu: u32,
@@ -94,7 +92,6 @@ impl RateSpec {
 /// What `struct tc_ratespec` says.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReadRate {
-    /// The rate itself.
     pub bytes_per_second: u64,
     /// Bytes added to each packet.
     pub overhead: u16,

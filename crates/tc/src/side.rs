@@ -26,7 +26,6 @@ impl Side {
         Side::ALL.into_iter().find(|side| side.filter_name() == name)
     }
 
-    /// By which address of a packet.
     pub fn address(self) -> &'static str {
         match self {
             Side::From => "source",

@@ -26,11 +26,9 @@ pub(crate) use crate::value::{Cell, Value};
 pub struct Field {
     /// As a person writes it in a file.
     pub name: &'static str,
-    /// What it means.
     pub doc: &'static str,
     /// As `tc` writes it.
     pub word: Word,
-    /// Where the kernel has it.
     pub at: At,
     /// What the kernel's number counts.
     pub unit: Unit,
@@ -45,7 +43,6 @@ pub enum Word {
     Name(&'static str),
     /// One word for on and one for off; the latter may be empty.
     Flag(&'static str, &'static str),
-    /// The value alone.
     Bare,
 }
 
@@ -66,12 +63,10 @@ pub enum At {
 /// Attributes with their numbers, in order.
 pub type Attrs = Vec<(u16, Payload)>;
 
-/// What an attribute holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Payload {
     /// Bytes, in host order.
     Bytes(Vec<u8>),
-    /// Attributes, marked as such.
     List(Attrs),
 }
 
@@ -86,7 +81,6 @@ impl From<Vec<u8>> for Payload {
 pub struct Encoded {
     /// A struct that comes first; empty for none.
     pub head: Vec<u8>,
-    /// The attributes behind it.
     pub attrs: Attrs,
     /// Whether they are marked as attributes (`NLA_F_NESTED`), as newer kinds have it.
     pub marked: bool,
@@ -111,7 +105,6 @@ pub type Split<'a> = &'a dyn Fn(&'a [u8]) -> Vec<(u16, &'a [u8])>;
 
 /// What the kernel has in `TCA_OPTIONS`.
 pub struct Reported<'a> {
-    /// All of it.
     pub payload: &'a [u8],
     /// The queue's own handle.
     pub handle: Handle,

@@ -55,9 +55,7 @@ pub struct Clsact {
 pub struct Queue {
     /// The queue's name; given by [`Tree::plan`] if absent.
     pub handle: Option<Handle>,
-    /// Its kind and options.
     pub qdisc: Qdisc,
-    /// Its classes.
     pub classes: Vec<Class>,
     /// Its filters, in the order in which they are tried.
     pub filters: Vec<Filter>,
@@ -153,7 +151,6 @@ impl Serialize for Queue {
 pub struct Class {
     /// The class's name; given by [`Tree::plan`](crate::Tree::plan) if absent. A band's minor is its number from 1.
     pub id: Option<Handle>,
-    /// Its options.
     pub kind: ClassKind,
     /// The queue at its leaf; the kernel puts a FIFO there if absent.
     pub queue: Option<Box<Queue>>,

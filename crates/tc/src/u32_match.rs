@@ -20,47 +20,38 @@ use crate::packet::{Prefix, protocol_number};
 /// One condition; a filter's conditions must all hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Match {
-    /// An address in a prefix.
     Address {
         /// Source (true) or destination.
         source: bool,
         /// The prefix; its family is the packet's.
         prefix: Prefix,
     },
-    /// A port.
     Port {
         /// IPv6 (true) or IPv4.
         v6: bool,
         /// Source (true) or destination.
         source: bool,
-        /// The port.
         value: u16,
-        /// Which bits must agree.
         mask: u16,
     },
     /// The protocol, or IPv6's next header.
     Protocol {
         /// IPv6 (true) or IPv4.
         v6: bool,
-        /// The number.
         value: u8,
-        /// Which bits must agree.
         mask: u8,
     },
     /// The TOS byte, or IPv6's traffic class.
     Tos {
         /// IPv6 (true) or IPv4.
         v6: bool,
-        /// The byte.
         value: u8,
-        /// Which bits must agree.
         mask: u8,
     },
     /// Any bits of the packet.
     Raw {
         /// 8, 16 or 32.
         width: u8,
-        /// The bits.
         value: u32,
         /// Which of them must agree.
         mask: u32,
@@ -82,7 +73,6 @@ pub struct MatchError {
 pub struct MatchKey {
     /// Bits that count, in packet order.
     pub mask: u32,
-    /// What they must be.
     pub value: u32,
     /// Bytes from the network header, a multiple of four.
     pub offset: i32,

@@ -9,81 +9,33 @@ use crate::{
 /// Why a tree can't be put on an interface.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TreeError {
-    /// `ingress` and `clsact` take the same place.
     #[error(
         "both `ingress` and `clsact` are given, but they take the same place: put the filters of `ingress` into `clsact`"
     )]
     IngressAndClsact,
-    /// A queue's handle has a minor, or is one that the kernel keeps for itself.
     #[error("`{handle}` can't name a queue: use a major from 1 to fffe and no minor, like \"1:\"")]
-    NotAQueueHandle {
-        /// What was given.
-        handle: Handle,
-    },
-    /// Two things have one name.
+    NotAQueueHandle { handle: Handle },
     #[error("`{handle}` is used twice: each queue needs its own major, each class its own id")]
-    Duplicate {
-        /// The name.
-        handle: Handle,
-    },
-    /// A class id does not begin with its queue's major.
+    Duplicate { handle: Handle },
     #[error(
         "class `{class}` is in queue `{queue}`, so its id must be `{queue}` and a minor from 1 to ffff"
     )]
-    WrongMajor {
-        /// The class.
-        class: Handle,
-        /// Its queue.
-        queue: Handle,
-    },
-    /// A filter names a class that is not there.
+    WrongMajor { class: Handle, queue: Handle },
     #[error(
         "{filter}: its class `{class}` is not in queue `{queue}`: packets that match would not go there"
     )]
-    UnknownClass {
-        /// The filter.
-        filter: String,
-        /// The class it names.
-        class: Handle,
-        /// The queue it hangs on.
-        queue: Handle,
-    },
-    /// A filter without a catch-all where the rest is dropped.
+    UnknownClass { filter: String, class: Handle, queue: Handle },
     #[error(
         "queue `{queue}`: {kind} drops each packet that no filter matches. Add a last filter that matches everything: {{ kind = \"flow\", mode = \"hash\", keys = [\"src\", \"dst\", \"proto\", \"proto-src\", \
          \"proto-dst\"] }} or {{ kind = \"matchall\", class = … }}, on protocol all"
     )]
-    NoCatchAll {
-        /// The queue's kind.
-        kind: &'static str,
-        /// Its handle.
-        queue: Handle,
-    },
-    /// An option of a queue is missing or out of range.
+    NoCatchAll { kind: &'static str, queue: Handle },
     #[error("queue `{queue}`: {problem}")]
-    Queue {
-        /// The queue.
-        queue: Handle,
-        /// What is wrong, and what would be right.
-        problem: String,
-    },
-    /// An option of a class is missing or out of range.
+    Queue { queue: Handle, problem: String },
     #[error("class `{class}`: {problem}")]
-    Class {
-        /// The class.
-        class: Handle,
-        /// What is wrong, and what would be right.
-        problem: String,
-    },
-    /// A filter makes no sense.
+    Class { class: Handle, problem: String },
     #[error("{filter}: {problem}")]
-    Filter {
-        /// The filter.
-        filter: String,
-        /// What is wrong, and what would be right.
-        problem: String,
-    },
-    /// More queues, classes or filters than there are numbers.
+    Filter { filter: String, problem: String },
     #[error(
         "there are no handles left: at most 32767 queues, and 65535 classes and filters in each"
     )]

@@ -20,11 +20,8 @@ pub enum Unit {
     Mask,
     /// The logarithm to the base of 2.
     Log2,
-    /// Whole seconds.
     Seconds,
-    /// Microseconds.
     Micros,
-    /// Nanoseconds.
     Nanos,
     /// Ticks of 64 ns.
     Ticks,

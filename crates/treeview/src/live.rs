@@ -29,9 +29,6 @@ pub enum LiveError {
 pub type Whose<'a> = dyn FnMut(&str, &Snapshot) -> BTreeMap<Handle, String> + 'a;
 
 /// Reads all devices of this namespace, or one with the IFBs that it feeds: the hierarchy, and where in it the one is that was asked for.
-///
-/// # Errors
-/// There is no such device, or the kernel refused.
 pub fn read(
     device: Option<&str>,
     whose: &mut Whose<'_>,

@@ -20,9 +20,6 @@ pub struct RosterProgram {
 
 impl RosterProgram {
     /// Loads the program of a side, with nobody in its tables.
-    ///
-    /// # Errors
-    /// The kernel has no bpf(2), does not let us, or refuses the program.
     pub fn load(side: Side) -> Result<Self, ClassifyError> {
         may_use_bpf().map_err(ClassifyError::of_first_call)?;
         // The programs read packets and nothing of the kernel, whose types would take the loader longest to read.
@@ -37,7 +34,6 @@ impl RosterProgram {
         Ok(RosterProgram { side, ebpf, tables })
     }
 
-    /// What it works with.
     pub fn tables(&mut self) -> &mut RosterTables {
         &mut self.tables
     }
@@ -54,18 +50,12 @@ impl RosterProgram {
     }
 
     /// The kernel's number for it.
-    ///
-    /// # Errors
-    /// The kernel does not tell.
     pub fn id(&self) -> Result<u32, ClassifyError> {
         let info = self.program().info().map_err(|error| refused(error.into()))?;
         Ok(info.id())
     }
 
     /// Runs it on a frame, `repeat` times.
-    ///
-    /// # Errors
-    /// The kernel refused the frame.
     pub fn test_run(&self, frame: &[u8], repeat: u32) -> Result<TestRun, ClassifyError> {
         run(self.program(), frame, 0, Way::default(), repeat)
     }

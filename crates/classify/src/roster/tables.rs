@@ -38,7 +38,6 @@ unsafe impl aya::Pod for RawState {}
 // SAFETY: plain numbers, the last one in the place of padding.
 unsafe impl aya::Pod for RawRoster {}
 
-/// How it is with a subscriber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SubscriberState {
     /// When something was last heard of it, in ns of the kernel's coarse monotonic clock, to within a second; none if never.
@@ -179,9 +178,6 @@ impl RosterTables {
     }
 
     /// How many prefixes would be entered and taken out on the way to this.
-    ///
-    /// # Errors
-    /// The kernel refused.
     pub fn differs_by(&self, wanted: &Roster) -> Result<(usize, usize), ClassifyError> {
         if self.is(wanted)? {
             return Ok((0, 0));
@@ -193,18 +189,12 @@ impl RosterTables {
     }
 
     /// Whether the kernel's table is this.
-    ///
-    /// # Errors
-    /// The kernel refused.
     pub fn is(&self, wanted: &Roster) -> Result<bool, ClassifyError> {
         let there = self.roster.get(&0, 0).map_err(|e| table("read the table's number", &e))?;
         Ok(there.print == wanted.print())
     }
 
     /// What is in the kernel's table.
-    ///
-    /// # Errors
-    /// The kernel refused.
     pub fn read(&self) -> Result<Roster, ClassifyError> {
         let mut roster = Roster::default();
         for entry in self.prefixes.iter() {
@@ -216,9 +206,6 @@ impl RosterTables {
     }
 
     /// How it is with the subscriber whose class has this minor.
-    ///
-    /// # Errors
-    /// The kernel refused.
     pub fn state(&self, minor: u16) -> Result<SubscriberState, ClassifyError> {
         let raw = self.raw(minor)?;
         let has_class = raw.told == HAS_CLASS;
@@ -232,9 +219,6 @@ impl RosterTables {
 
     /// Notes that a subscriber has its class now, and is heard of just now if it never was; or that it has none any more: then its next packet
     /// is told.
-    ///
-    /// # Errors
-    /// The kernel refused.
     pub fn mark(&mut self, minor: u16, has_class: bool) -> Result<(), ClassifyError> {
         let raw = self.raw(minor)?;
         let told = if has_class { HAS_CLASS } else { 0 };
@@ -262,9 +246,6 @@ impl RosterTables {
     }
 
     /// Makes a subscriber look as if nothing had been heard of it for `longer`. For tests, which don't wait.
-    ///
-    /// # Errors
-    /// The kernel refused.
     #[doc(hidden)]
     pub fn age(&mut self, minor: u16, longer: Span) -> Result<(), ClassifyError> {
         let mut raw = self.raw(minor)?;

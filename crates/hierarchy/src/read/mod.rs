@@ -52,9 +52,6 @@ pub enum ReadError {
 
 /// Reads outputs of `tc -s -d qdisc`, `class` and `filter show`, as text or JSON, in any order. Records that name no device belong to
 /// `nameless`, where that is given.
-///
-/// # Errors
-/// See [`ReadError`].
 pub fn read(text: &str, nameless: Option<&str>) -> Result<Reading, ReadError> {
     let text = &*posted::as_printed(text);
     let mut records: Vec<Record> = Vec::new();

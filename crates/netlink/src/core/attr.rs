@@ -17,7 +17,6 @@ pub struct AttrWriter {
 }
 
 impl AttrWriter {
-    /// An empty writer.
     pub fn new() -> Self {
         Self::default()
     }
@@ -62,7 +61,6 @@ impl AttrWriter {
         self.bytes(kind, &[])
     }
 
-    /// One byte.
     pub fn u8(&mut self, kind: u16, value: u8) -> &mut Self {
         self.bytes(kind, &[value])
     }
@@ -151,7 +149,6 @@ pub struct Attr<'a> {
     pub kind: u16,
     /// Whether `NLA_F_NESTED` says that there are attributes in it; older families don't say.
     pub marked: bool,
-    /// The payload without padding.
     pub payload: &'a [u8],
 }
 

@@ -10,11 +10,9 @@ use thiserror::Error;
 pub struct NetlinkError {
     /// What was asked, in words, with its object: "create veth a0".
     pub tried: String,
-    /// Why it failed.
     pub cause: Cause,
 }
 
-/// Why an operation failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
     /// The kernel read the request and said no.
@@ -27,12 +25,7 @@ pub enum Cause {
         offender: Option<Offender>,
     },
     /// A system call failed before the kernel's network code read the request.
-    System {
-        /// The system call.
-        call: &'static str,
-        /// Its error.
-        errno: Errno,
-    },
+    System { call: &'static str, errno: Errno },
     /// No complete answer within this time.
     Timeout(Duration),
     /// The table changed under every one of this many attempts to read it (`NLM_F_DUMP_INTR`).
@@ -43,10 +36,7 @@ pub enum Cause {
     /// The kernel's answer could not be understood.
     Answer(DecodeError),
     /// An attribute of the request does not fit its 16-bit length field.
-    Oversized {
-        /// The attribute's kind.
-        kind: u16,
-    },
+    Oversized { kind: u16 },
     /// The running kernel was built without this part.
     Lacking {
         /// The part, with its configuration option.
@@ -75,48 +65,16 @@ pub enum Offender {
 /// Bytes from the kernel that do not have the form they should have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum DecodeError {
-    /// Fewer bytes than the structure has.
     #[error("{what} is cut short: {got} of {wanted} bytes")]
-    Truncated {
-        /// The structure.
-        what: &'static str,
-        /// Its size, in bytes.
-        wanted: usize,
-        /// What was there, in bytes.
-        got: usize,
-    },
-    /// A length field that claims less than its own header or more than there is.
+    Truncated { what: &'static str, wanted: usize, got: usize },
     #[error("attribute {kind} claims {claimed} bytes where {available} are left")]
-    LyingLength {
-        /// The attribute's kind.
-        kind: u16,
-        /// What its length field says.
-        claimed: usize,
-        /// What was left.
-        available: usize,
-    },
-    /// An attribute with a payload of the wrong size.
+    LyingLength { kind: u16, claimed: usize, available: usize },
     #[error("attribute {kind} has {got} bytes instead of {wanted}")]
-    AttributeLength {
-        /// The attribute's kind.
-        kind: u16,
-        /// The right size.
-        wanted: usize,
-        /// Its size.
-        got: usize,
-    },
-    /// A string that is not UTF-8.
+    AttributeLength { kind: u16, wanted: usize, got: usize },
     #[error("attribute {kind} is not text")]
-    NotText {
-        /// The attribute's kind.
-        kind: u16,
-    },
-    /// Something that must be in every answer of this sort is not there.
+    NotText { kind: u16 },
     #[error("the answer has no {what}")]
-    Missing {
-        /// What is missing.
-        what: &'static str,
-    },
+    Missing { what: &'static str },
 }
 
 impl NetlinkError {

@@ -65,17 +65,14 @@ impl Message {
         &mut self.payload
     }
 
-    /// The message's kind.
     pub fn kind(&self) -> u16 {
         self.kind
     }
 
-    /// The message's flags.
     pub fn flags(&self) -> u16 {
         self.flags
     }
 
-    /// What it is for, in words.
     pub fn tried(&self) -> &str {
         &self.tried
     }
@@ -119,7 +116,6 @@ pub struct Reply {
     pub kind: u16,
     /// The netlink header's flags.
     pub flags: u16,
-    /// Family header and attributes.
     pub payload: Vec<u8>,
 }
 

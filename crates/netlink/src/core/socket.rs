@@ -256,9 +256,6 @@ impl Socket {
     }
 
     /// Reads several tables and hands each entry to `each`, with its table's number. Of those that are empty a few are asked for at once.
-    ///
-    /// # Errors
-    /// One of them could not be read.
     pub fn dump_all(
         &mut self,
         messages: &[Message],

@@ -24,7 +24,6 @@ const MOST: usize = 65_536;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("could not read the driver's counters: {call}: {errno:?}, {}", errno.desc())]
 pub struct CountersError {
-    /// The system call.
     pub call: &'static str,
     /// The kernel's number; `EOPNOTSUPP` for drivers without counters.
     pub errno: Errno,

@@ -30,15 +30,12 @@ pub struct Hardware {
     pub channels: Option<Channels>,
     /// How interrupts are held back.
     pub coalescing: Option<Coalescing>,
-    /// Flow control.
     pub pause: Option<Pause>,
     /// Blocks that error correction could not mend (`ETHTOOL_A_FEC_STAT_UNCORR`).
     pub uncorrectable: Option<u64>,
-    /// Offloads.
     pub features: Option<Features>,
 }
 
-/// Speed and duplex.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LinkModes {
     /// Mbit/s; none where there is no link.
@@ -49,31 +46,23 @@ pub struct LinkModes {
     pub autonegotiation: Option<bool>,
     /// What it can, as "1000baseT/Full".
     pub supported: BTreeSet<String>,
-    /// What it offers.
     pub advertised: BTreeSet<String>,
     /// What the other end offers.
     pub peer: BTreeSet<String>,
 }
 
-/// Packets in the rings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Rings {
-    /// Received.
     pub rx: Option<u32>,
-    /// At most.
     pub rx_max: Option<u32>,
-    /// To be sent.
     pub tx: Option<u32>,
-    /// At most.
     pub tx_max: Option<u32>,
 }
 
-/// Queues of the hardware.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Channels {
     /// Receive queues, combined ones included.
     pub rx: u32,
-    /// At most.
     pub rx_max: u32,
 }
 

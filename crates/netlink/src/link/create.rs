@@ -10,7 +10,6 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// `VETH_INFO_PEER`: the other end, as a whole `ifinfomsg` with attributes.
 const VETH_PEER: u16 = 1;
 
-/// One end of a veth pair.
 #[derive(Debug, Clone)]
 pub struct VethEnd<'a> {
     /// Its name in the namespace where it will be.
@@ -57,9 +56,7 @@ impl VethEnd<'_> {
 /// An interface to be made.
 #[derive(Debug, Clone)]
 pub struct NewLink<'a> {
-    /// Its name.
     pub name: LinkName,
-    /// What it is.
     pub kind: LinkKind,
     /// Its number; the kernel's choice if not given.
     pub index: Option<u32>,
@@ -91,7 +88,6 @@ impl NewLink<'_> {
     }
 }
 
-/// One change to an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkChange<'a> {
     /// Takes part in traffic, or not.
@@ -102,7 +98,6 @@ pub enum LinkChange<'a> {
     Multicast(bool),
     /// Largest packet, in bytes.
     Mtu(u32),
-    /// Hardware address.
     Mac(Mac),
     /// A new name. The interface has to be down on kernels before 6.5.
     Name(LinkName),
@@ -160,7 +155,6 @@ impl Stack {
         self.carry_out(&change(index, changes))
     }
 
-    /// Brings an interface up.
     pub fn up(&mut self, index: u32) -> Result<(), NetlinkError> {
         self.change_link(index, &[LinkChange::Up(true)])
     }

@@ -15,12 +15,9 @@ pub enum LinkKind {
     Bridge,
     /// A VLAN on another interface.
     Vlan {
-        /// The interface beneath.
         parent: u32,
-        /// Its tag.
         id: VlanId,
     },
-    /// Packets inside packets.
     Tunnel(Tunnel),
     /// WireGuard; keys and peers are set afterwards, see [`crate::wireguard`].
     Wireguard,
@@ -36,7 +33,6 @@ impl VlanId {
         (1..=4094).contains(&number).then_some(Self(number))
     }
 
-    /// Its number.
     pub fn get(self) -> u16 {
         self.0
     }
@@ -54,14 +50,12 @@ pub enum Tunnel {
     Ip6Tnl(TunnelEnds<Ipv6Addr>, TunnelPayload),
     /// GRE over IPv4 (RFC 2784), carrying IP.
     Gre {
-        /// Its ends.
         ends: TunnelEnds<Ipv4Addr>,
         /// The key of both directions (RFC 2890), if any.
         key: Option<u32>,
     },
     /// GRE over IPv6, carrying IP. Without the encapsulation limit option.
     Ip6Gre {
-        /// Its ends.
         ends: TunnelEnds<Ipv6Addr>,
         /// The key of both directions (RFC 2890), if any.
         key: Option<u32>,
@@ -75,14 +69,12 @@ pub enum TunnelPayload {
     V4,
     /// IPv6 only (6in6).
     V6,
-    /// Both.
     Any,
 }
 
 /// The two ends of a tunnel as seen from here, and the outer header's fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TunnelEnds<A> {
-    /// Our outer address.
     pub local: A,
     /// The other end's outer address.
     pub remote: A,
@@ -102,7 +94,6 @@ impl<A> TunnelEnds<A> {
 /// What goes into the outer header's TOS or traffic class byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OuterTos {
-    /// The inner packet's.
     Inherit,
     /// Always this one. 1 can't be asked for: to the kernel it means "inherit", and so it does
     /// here.

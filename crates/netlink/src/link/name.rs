@@ -20,7 +20,6 @@ pub struct LinkName(String);
 pub struct BadLinkName(String);
 
 impl LinkName {
-    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -53,7 +52,6 @@ impl fmt::Display for LinkName {
     }
 }
 
-/// An Ethernet address.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]

@@ -34,7 +34,6 @@ pub struct Link {
     pub carrier_changes: Option<u32>,
     /// Queue length, in packets.
     pub tx_queue_len: Option<u32>,
-    /// Number of transmit queues.
     pub tx_queues: Option<u32>,
     /// The name of its root queue.
     pub qdisc: Option<String>,
@@ -42,22 +41,18 @@ pub struct Link {
     pub gso_max_segs: Option<u32>,
     /// Largest GSO packet, in bytes.
     pub gso_max_size: Option<u32>,
-    /// What it has counted.
     pub stats: LinkStats,
 }
 
 /// An interface's counters since it was made (`struct rtnl_link_stats64`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LinkStats {
-    /// Packets received.
     pub rx_packets: u64,
-    /// Packets sent.
     pub tx_packets: u64,
     /// Bytes received, Ethernet header included.
     pub rx_bytes: u64,
     /// Bytes sent, Ethernet header included.
     pub tx_bytes: u64,
-    /// Bad packets received.
     pub rx_errors: u64,
     /// Packets that could not be sent.
     pub tx_errors: u64,
@@ -65,9 +60,7 @@ pub struct LinkStats {
     pub rx_dropped: u64,
     /// Packets dropped on the way out (queue drops are counted at the queue).
     pub tx_dropped: u64,
-    /// Multicast packets received.
     pub multicast: u64,
-    /// Collisions.
     pub collisions: u64,
     /// Received with a wrong length.
     pub rx_length_errors: u64,
@@ -75,9 +68,7 @@ pub struct LinkStats {
     pub rx_over_errors: u64,
     /// Received with a wrong checksum.
     pub rx_crc_errors: u64,
-    /// Received misaligned.
     pub rx_frame_errors: u64,
-    /// Receiver FIFO errors.
     pub rx_fifo_errors: u64,
     /// Missed because the host had no buffer.
     pub rx_missed_errors: u64,

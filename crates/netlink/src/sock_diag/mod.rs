@@ -21,23 +21,18 @@ mod extension {
     pub const ALL: u8 = (1 << (INFO - 1)) | (1 << (CONGESTION - 1)) | (1 << (MEMORY - 1));
 }
 
-/// Which sockets to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpFilter {
     /// Bit set of states, see [`TcpState::bit`].
     pub states: u32,
-    /// Only this local port.
     pub local_port: Option<u16>,
-    /// Only this remote port.
     pub remote_port: Option<u16>,
 }
 
 impl TcpFilter {
-    /// Established connections.
     pub const ESTABLISHED: Self =
         Self { states: TcpState::Established.bit(), local_port: None, remote_port: None };
 
-    /// Listeners.
     pub const LISTENING: Self =
         Self { states: TcpState::Listen.bit(), local_port: None, remote_port: None };
 
@@ -56,7 +51,6 @@ pub struct DiagSocket {
     pub local: SocketAddr,
     /// The other end's address.
     pub remote: SocketAddr,
-    /// Its state.
     pub state: TcpState,
     /// Received and not yet read, in bytes (for a listener: connections to be accepted).
     pub receive_queue: u32,
@@ -80,11 +74,9 @@ pub struct DiagSocket {
 pub struct SocketMemory {
     /// Received and not yet read.
     pub received: u32,
-    /// The receive buffer.
     pub receive_buffer: u32,
     /// Handed to the queues below.
     pub sent: u32,
-    /// The send buffer.
     pub send_buffer: u32,
     /// Written and not yet acknowledged.
     pub queued: u32,

@@ -30,9 +30,6 @@ pub fn carry_all_out<C: Borrow<Change>>(
 }
 
 /// The same, where the root queue is to be the one that was seen, and nobody's who has put it there since. `root` is what is there afterwards.
-///
-/// # Errors
-/// As of [`carry_all_out`], and where another root queue is there.
 pub fn carry_all_out_over<C: Borrow<Change>>(
     socket: &mut Socket,
     ifindex: u32,

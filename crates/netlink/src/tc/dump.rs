@@ -12,9 +12,6 @@ use super::{decode_filter, decode_stats, options, raw};
 use crate::core::{DecodeError, Message, NetlinkError, Reply, Socket, flags};
 
 /// All that an interface has: queues, classes, and the filters of each place where filters can hang.
-///
-/// # Errors
-/// A table could not be read, or an answer not be understood.
 pub fn snapshot(socket: &mut Socket, ifindex: u32) -> Result<Snapshot, NetlinkError> {
     let qdiscs = dump_qdiscs(socket, ifindex)?;
     let classes = dump_classes(socket, ifindex)?;
@@ -48,9 +45,6 @@ pub fn snapshot(socket: &mut Socket, ifindex: u32) -> Result<Snapshot, NetlinkEr
 }
 
 /// The queues of an interface, also those that the kernel made by itself (their handle is `0:`).
-///
-/// # Errors
-/// The table could not be read, or an answer not be understood.
 pub fn dump_qdiscs(socket: &mut Socket, ifindex: u32) -> Result<Vec<ObservedQdisc>, NetlinkError> {
     let mut found = Vec::new();
     each(socket, "queues", libc::RTM_GETQDISC, ifindex, 0, |reply| {
@@ -76,9 +70,6 @@ fn qdisc(reply: &Reply, ifindex: u32) -> Result<Option<ObservedQdisc>, DecodeErr
 }
 
 /// The queues of all interfaces, in one reading.
-///
-/// # Errors
-/// The table could not be read, or an answer not be understood.
 pub fn dump_all_qdiscs(socket: &mut Socket) -> Result<Vec<ObservedQdisc>, NetlinkError> {
     let mut found = Vec::new();
     let message =
@@ -93,9 +84,6 @@ pub fn dump_all_qdiscs(socket: &mut Socket) -> Result<Vec<ObservedQdisc>, Netlin
 }
 
 /// The classes of an interface, also those that are only flows inside a queue.
-///
-/// # Errors
-/// The table could not be read, or an answer not be understood.
 pub fn dump_classes(socket: &mut Socket, ifindex: u32) -> Result<Vec<ObservedClass>, NetlinkError> {
     let mut found = Vec::new();
     each(socket, "classes", libc::RTM_GETTCLASS, ifindex, 0, |reply| {
@@ -122,9 +110,6 @@ fn class(reply: &Reply, ifindex: u32) -> Result<Option<ObservedClass>, DecodeErr
 }
 
 /// One class of an interface and the queue in it, without looking at the others; nothing where it is not there. Filters in them are not read.
-///
-/// # Errors
-/// The kernel did not tell, or its answer could not be understood.
 pub fn one_class(socket: &mut Socket, ifindex: u32, id: Handle) -> Result<Snapshot, NetlinkError> {
     let classes = one(socket, libc::RTM_GETTCLASS, (ifindex, id, Handle::from_u32(0)), class)?;
     // Below a class that is not there the kernel finds no queue.
@@ -138,9 +123,6 @@ pub fn one_class(socket: &mut Socket, ifindex: u32, id: Handle) -> Result<Snapsh
 }
 
 /// The queue in one class of an interface; none where there is no such class, or nothing in it.
-///
-/// # Errors
-/// The kernel did not tell, or its answer could not be understood.
 pub fn queue_in(
     socket: &mut Socket,
     ifindex: u32,
@@ -171,9 +153,6 @@ fn one<T>(
 }
 
 /// The filters of one queue, class or hook of an interface, in the order in which they are tried.
-///
-/// # Errors
-/// The table could not be read, or an answer not be understood.
 pub fn dump_filters(
     socket: &mut Socket,
     ifindex: u32,

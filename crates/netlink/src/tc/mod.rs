@@ -73,9 +73,6 @@ pub fn lead_to(
 ///
 /// What the tree does not name stays: without `queue` the root, without `ingress` and `clsact` the way in. Old queues
 /// are taken off before the new ones are made, with the packets in them; to keep those see [`update`].
-///
-/// # Errors
-/// See [`ApplyError`]; the kernel's refusals name the object.
 pub fn apply(socket: &mut Socket, ifindex: u32, tree: &Tree) -> Result<(), ApplyError> {
     let plan = tree.plan()?;
     let names = names::of(socket).map_err(ApplyError::Left)?;
@@ -101,9 +98,6 @@ pub fn apply(socket: &mut Socket, ifindex: u32, tree: &Tree) -> Result<(), Apply
 ///
 /// The interface must have this tree already, but for its options. Filters are left alone, and so are the kinds that the
 /// kernel can't change: sfq, and HTB itself, but not its classes.
-///
-/// # Errors
-/// See [`ApplyError`]; after the kernel refused one change, those before it stay in force.
 pub fn update(socket: &mut Socket, ifindex: u32, tree: &Tree) -> Result<(), ApplyError> {
     let plan = tree.plan()?;
     let names = names::of(socket).map_err(ApplyError::Left)?;
@@ -121,9 +115,6 @@ pub fn update(socket: &mut Socket, ifindex: u32, tree: &Tree) -> Result<(), Appl
 /// lost with their queue.
 ///
 /// False where the trees have no outer queue in common, or differ on the way in: nothing was touched then, and [`apply`] is the way.
-///
-/// # Errors
-/// See [`ApplyError`].
 pub fn graft(
     socket: &mut Socket,
     ifindex: u32,

@@ -16,7 +16,6 @@ use crate::core::{NetlinkError, Socket};
 pub struct Root(Option<(Handle, String)>);
 
 impl Root {
-    /// That of an interface.
     pub fn of(snapshot: &Snapshot) -> Self {
         Root::among(&snapshot.qdiscs)
     }
@@ -30,7 +29,6 @@ impl Root {
         self.0.is_none()
     }
 
-    /// After a change.
     pub(super) fn changed(&mut self, change: &Change) {
         let Place::Qdisc { parent: Handle::ROOT, handle } = change.place() else { return };
         match change {

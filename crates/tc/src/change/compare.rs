@@ -20,11 +20,9 @@ pub(super) enum Difference {
     None,
     /// In options that can be changed where it is.
     Alter,
-    /// In others.
     Replace,
 }
 
-/// What was compared last.
 #[derive(Default)]
 pub(super) struct KnownSteps<'a> {
     queues: Recent<'a, Qdisc, Difference>,

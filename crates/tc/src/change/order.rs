@@ -71,11 +71,9 @@ struct Order<'a> {
     wanted_queues: BTreeMap<Handle, &'a Thing>,
     wanted_classes: BTreeMap<Handle, &'a Thing>,
     wanted_filters: BTreeMap<Handle, Vec<&'a Thing>>,
-    /// By where they hang.
     queues: BTreeMap<Handle, &'a ObservedQdisc>,
     classes: BTreeMap<Handle, &'a ObservedClass>,
     filters: BTreeMap<Handle, Vec<&'a ObservedFilter>>,
-    /// Classes that hold classes.
     inner: BTreeSet<Handle>,
     /// Majors of queues that can't stay, since the kernel would not take the way from one to the other.
     parted: BTreeSet<u16>,

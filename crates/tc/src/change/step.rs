@@ -4,7 +4,6 @@ use std::fmt;
 
 use super::thing::{Place, Thing, words};
 
-/// One step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
     /// Makes something. A queue takes the place of the one that is there under another handle, in one go; that one goes with all below it.
@@ -13,7 +12,6 @@ pub enum Change {
     Alter(Thing),
     /// Takes something off, with all below it; a filter without a name stands for all of its priority. In place of a root queue the kernel puts the device's default, in a class a FIFO.
     Remove {
-        /// What and where.
         place: Place,
         /// Its kind, as the kernel spells it.
         kind: String,

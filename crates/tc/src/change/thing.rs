@@ -9,33 +9,26 @@ use crate::observed::{ObservedClass, ObservedFilter, ObservedQdisc, Raw, Snapsho
 use crate::plan::place as hook;
 use crate::{Handle, Protocol, Step};
 
-/// What on an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Place {
-    /// A queue.
     Qdisc {
         /// Where it hangs: [`Handle::ROOT`], [`Handle::INGRESS`] or a class.
         #[serde(with = "as_number")]
         parent: Handle,
-        /// Its name.
         #[serde(with = "as_number")]
         handle: Handle,
     },
-    /// A class.
     Class {
         /// The class or queue above it.
         #[serde(with = "as_number")]
         parent: Handle,
-        /// Its name.
         #[serde(with = "as_number")]
         id: Handle,
     },
-    /// A filter.
     Filter {
         /// The queue, class or hook it hangs on.
         #[serde(with = "as_number")]
         parent: Handle,
-        /// The chain it is in.
         chain: u32,
         /// Lower ones are tried first.
         prio: u16,
@@ -63,11 +56,9 @@ mod as_number {
 /// Something as the kernel showed it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
-    /// What and where.
     pub place: Place,
     /// Its kind, as the kernel spells it.
     pub kind: String,
-    /// Its options.
     pub raw: Raw,
 }
 
@@ -75,14 +66,11 @@ pub struct Seen {
 #[allow(clippy::large_enum_variant, reason = "nearly all are of the larger one")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Thing {
-    /// As a plan has it.
     Step(Step),
-    /// As it once was.
     Seen(Seen),
 }
 
 impl Thing {
-    /// What and where.
     pub fn place(&self) -> Place {
         match self {
             Thing::Seen(seen) => seen.place,
@@ -147,7 +135,6 @@ impl fmt::Display for Thing {
     }
 }
 
-/// A thing in words.
 pub(super) fn words(place: &Place, kind: &str) -> String {
     match *place {
         Place::Qdisc { parent: Handle::ROOT, handle } => format!("root queue {handle} ({kind})"),
@@ -164,7 +151,6 @@ pub(super) fn words(place: &Place, kind: &str) -> String {
 }
 
 impl ObservedQdisc {
-    /// What and where.
     pub fn place(&self) -> Place {
         Place::Qdisc { parent: self.parent, handle: self.handle }
     }
@@ -176,7 +162,6 @@ impl ObservedQdisc {
 }
 
 impl ObservedClass {
-    /// What and where.
     pub fn place(&self) -> Place {
         Place::Class { parent: above(self.parent, self.id), id: self.id }
     }
@@ -188,7 +173,6 @@ impl ObservedClass {
 }
 
 impl ObservedFilter {
-    /// What and where.
     pub fn place(&self) -> Place {
         let Protocol(protocol) = self.protocol;
         let (parent, chain, prio, handle) = (self.parent, self.chain, self.prio, self.handle);

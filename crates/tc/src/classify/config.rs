@@ -15,7 +15,6 @@ pub const CAKE_QUEUES: u16 = 1024;
 /// The port of VXLAN (RFC 7348).
 pub const VXLAN_PORT: u16 = 4789;
 
-/// What a host is told by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HostKey {
@@ -29,18 +28,15 @@ pub enum HostKey {
     TunnelDst,
     /// The firewall mark: for hosts behind NAT, which a rule before the NAT marks.
     Mark,
-    /// The number of the VLAN.
     Vlan,
 }
 
 impl HostKey {
-    /// All of them.
     pub const ALL: [HostKey; 6] = {
         use HostKey::*;
         [Src, Dst, TunnelSrc, TunnelDst, Mark, Vlan]
     };
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             HostKey::Src => "src",
@@ -53,10 +49,8 @@ impl HostKey {
     }
 }
 
-/// Classes of hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hosts {
-    /// What a host is told by.
     pub by: HostKey,
     /// How many classes there are, 1 to [`MAX_HOSTS`].
     pub classes: u16,
@@ -106,14 +100,12 @@ pub struct Tiers {
 }
 
 impl Tiers {
-    /// How many there are.
     pub fn count(&self) -> u16 {
         u16::from(self.of.iter().copied().fold(0, u8::max)) + 1
     }
 }
 
 impl Default for Tiers {
-    /// One tier.
     fn default() -> Self {
         Tiers { of: [0; 64], by: TierBy::Outer, cake_tins: None }
     }
@@ -126,9 +118,7 @@ pub enum Layout {
     ///
     /// HTB and DRR look for this class; fq_codel and SFQ take the minor as the number of the queue, from 1.
     Classes {
-        /// The queue's handle.
         major: u16,
-        /// The first class.
         base: u16,
         /// Classes from one host to the next.
         host_step: u16,
@@ -156,9 +146,7 @@ pub struct Parts {
     pub keys: Keys,
     /// Into how many classes flows are hashed.
     pub flows: u16,
-    /// Hosts, or none.
     pub hosts: Option<Hosts>,
-    /// Tiers.
     pub tiers: Tiers,
     /// How all this becomes a class id.
     pub layout: Layout,
@@ -175,56 +163,26 @@ pub struct Parts {
 /// Why there is no such configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// Too few or too many.
     #[error("{what} is {is}, but must be from {least} to {most}")]
-    Range {
-        /// What was given.
-        what: &'static str,
-        /// Its value.
-        is: u64,
-        /// The least.
-        least: u64,
-        /// The most.
-        most: u64,
-    },
-    /// More classes than minors.
+    Range { what: &'static str, is: u64, least: u64, most: u64 },
     #[error(
         "{hosts} hosts, {tiers} tiers and {flows} flows from {major:x}:{base:x} on would reach minor {last:#x}, but \
          there are none above 0xffff: take fewer hosts or flows, or smaller steps"
     )]
-    TooManyClasses {
-        /// The queue.
-        major: u16,
-        /// The first class.
-        base: u16,
-        /// Hosts.
-        hosts: u16,
-        /// Tiers.
-        tiers: u16,
-        /// Flows.
-        flows: u16,
-        /// The last class.
-        last: u64,
-    },
-    /// What is no IP packet would match nothing.
+    TooManyClasses { major: u16, base: u16, hosts: u16, tiers: u16, flows: u16, last: u64 },
     #[error(
         "no class was given for what is no IP packet (ARP, for one): name one, since most queues drop what no filter \
          gives a class"
     )]
     NoOther,
-    /// The class of what is no IP packet would mean something else.
     #[error("what is no IP packet can't go to {0}: name a class of the queue, as 1:1")]
     BadOther(Handle),
-    /// Most queues drop what no filter gives a class.
     #[error("what is in no tunnel can be left to CAKE alone: leave out tunnels_only, or base")]
     TunnelsOnly,
 }
 
 impl Config {
     /// Checks the parts.
-    ///
-    /// # Errors
-    /// See [`ConfigError`].
     pub fn new(parts: Parts) -> Result<Self, ConfigError> {
         let range = |what, is: u64, least, most| {
             let fits = (least..=most).contains(&is);
@@ -274,22 +232,15 @@ impl Config {
     }
 
     /// For fq_codel and SFQ: `flows` queues by addresses, protocol and ports, in tunnels too. `major` is the queue's handle.
-    ///
-    /// # Errors
-    /// See [`ConfigError`].
     pub fn flows(major: u16, flows: u16) -> Result<Self, ConfigError> {
         Config::new(Parts::flows(major, flows))
     }
 
     /// For CAKE: hosts and flows, those in tunnels too.
-    ///
-    /// # Errors
-    /// See [`ConfigError`].
     pub fn cake(by: HostKey) -> Result<Self, ConfigError> {
         Config::new(Parts::cake(by))
     }
 
-    /// What it is made of.
     pub fn parts(&self) -> &Parts {
         &self.parts
     }

@@ -48,7 +48,6 @@ impl Key {
         Mark,
     ];
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Src => "src",
@@ -72,7 +71,6 @@ impl Key {
     }
 }
 
-/// A set of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Keys(u32);
 
@@ -84,7 +82,6 @@ impl Keys {
     /// Those, and the same of the innermost packet.
     pub const ALL_FLOWS: Keys = Keys(0x3ff);
 
-    /// Whether a key is in it.
     pub const fn has(self, key: Key) -> bool {
         self.0 & key.bit() != 0
     }
@@ -95,7 +92,6 @@ impl Keys {
         Keys(self.0 | key.bit())
     }
 
-    /// As the program has them.
     pub const fn bits(self) -> u32 {
         self.0
     }

@@ -63,9 +63,6 @@ macro_rules! kinds {
             }
 
             /// Reads `TCA_OPTIONS` of this kind; `None` for kinds that we do not know.
-            ///
-            /// # Errors
-            /// They are not what the kernel sends for it.
             pub fn decode(kind: &str, from: &Reported<'_>) -> Result<Option<Qdisc>, OptionError> {
                 $(if kind == $variant::NAME { return $variant::decode(from).map(|q| Some(q.into())); })+
                 Ok(None)
@@ -138,9 +135,6 @@ impl Qdisc {
     }
 
     /// What goes into `TCA_OPTIONS`, as `tc` sends it; nothing for kinds and calls without options.
-    ///
-    /// # Errors
-    /// Which of the options can't be met.
     pub fn encode(&self) -> Result<Option<Encoded>, String> {
         each!(self, options => options.encode())
     }

@@ -87,7 +87,6 @@ impl Kind for Red {
     }
 }
 
-/// The bits of what is on.
 pub(super) fn flags(flags: [Option<bool>; 4]) -> u32 {
     flags.iter().enumerate().map(|(bit, on)| u32::from(*on == Some(true)) << bit).sum()
 }
