@@ -447,24 +447,8 @@ impl QueueIndex<'_> {
         }
         let target = self.target(&record, at, hook);
         let table = u32_tables::linked(&record.kind, &record.name).map(str::to_owned);
-        Filter {
-            at,
-            hook,
-            protocol: record.protocol,
-            prio: record.prio,
-            kind: record.kind,
-            name: record.name,
-            matches: record.matches,
-            matches_all: record.matches_all,
-            class: record.class,
-            target,
-            deeds: record.deeds,
-            feeds: Vec::new(),
-            hits: record.hits,
-            chain: record.chain,
-            hardware: record.hardware,
-            table,
-        }
+        let record = FilterRecord { hook, ..record };
+        Filter { record, at, target, feeds: Vec::new(), table }
     }
 
     fn target(&mut self, record: &FilterRecord, at: Option<usize>, hook: Option<Hook>) -> Target {

@@ -82,21 +82,12 @@ fn of_filter(observed: &ObservedFilter, clsact: bool) -> FilterRecord {
     let mut record = FilterRecord {
         parent: Some(observed.parent),
         hook,
-        protocol: String::new(),
         prio: observed.prio.into(),
         kind: observed.kind.clone(),
         name: name(&observed.kind, observed.handle),
-        matches: Vec::new(),
-        matches_all: None,
-        class: None,
-        spread: None,
         opaque: observed.filter.is_none(),
-        deeds: Vec::new(),
-        hits: None,
         chain: observed.chain,
-        hardware: Vec::new(),
-        keys: Vec::new(),
-        link: None,
+        ..FilterRecord::default()
     };
     let Some(filter) = &observed.filter else {
         record.matches.push("(more than Quell can read)".into());

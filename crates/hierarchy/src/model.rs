@@ -3,11 +3,12 @@
 //! Everything of a device lies in lists, and points at the others by their places in these; so no input, however it refers to itself, makes
 //! anything endless.
 
-use crate::record::{Counters, Deed, Hook};
+use crate::record::{Counters, FilterRecord, as_text, as_text_or_null};
 use crate::settings::Setting;
 use quell_tc::Handle;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use std::collections::BTreeSet;
+use std::ops::Deref;
 
 /// The devices, in the order in which they were told of.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -63,39 +64,27 @@ pub struct Node {
     pub chosen_by: Vec<usize>,
 }
 
+/// A filter with its place among the device's nodes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Filter {
+    #[serde(flatten)]
+    pub record: FilterRecord,
     /// The queue or class that it hangs on.
     pub at: Option<usize>,
-    pub hook: Option<Hook>,
-    /// The protocol that it looks at, in `tc`'s word.
-    pub protocol: String,
-    /// Lower ones are tried first.
-    pub prio: u32,
-    /// The kind, as the kernel spells it.
-    pub kind: String,
-    pub name: String,
-    /// What it matches, in `tc`'s words.
-    pub matches: Vec<String>,
-    /// Whether it matches every packet of its protocol; `None` where nobody can know.
-    pub matches_all: Option<bool>,
-    #[serde(serialize_with = "as_text_or_null")]
-    pub class: Option<Handle>,
     pub target: Target,
-    /// What is done with a packet that matches.
-    pub deeds: Vec<Deed>,
     /// Devices among those told of to which it redirects.
     pub feeds: Vec<usize>,
-    pub hits: Option<u64>,
-    /// The chain that it is in; one other than 0 is tried where a filter leads there.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub chain: u32,
-    /// What it has to do with the device's hardware, in `tc`'s words.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub hardware: Vec<String>,
     /// Of u32, the table that it is in, where that is tried only when another filter leads there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table: Option<String>,
+}
+
+impl Deref for Filter {
+    type Target = FilterRecord;
+
+    fn deref(&self) -> &FilterRecord {
+        &self.record
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -185,20 +174,5 @@ impl Filter {
             && self.target != Target::Missing
             && self.is_met()
             && self.deeds.iter().all(|deed| deed.goto.is_none())
-    }
-}
-
-fn is_zero(chain: &u32) -> bool {
-    *chain == 0
-}
-
-fn as_text<S: Serializer>(handle: &Handle, s: S) -> Result<S::Ok, S::Error> {
-    s.collect_str(handle)
-}
-
-fn as_text_or_null<S: Serializer>(handle: &Option<Handle>, s: S) -> Result<S::Ok, S::Error> {
-    match handle {
-        Some(handle) => s.collect_str(handle),
-        None => s.serialize_none(),
     }
 }

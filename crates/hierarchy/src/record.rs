@@ -1,7 +1,7 @@
 //! What one line of `tc`, one object of its JSON or one message of the kernel says.
 
 use quell_tc::Handle;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::settings::Setting;
 use crate::u32_words::MatchKey;
@@ -74,9 +74,10 @@ pub enum Hook {
     Egress,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct FilterRecord {
     /// The queue or class that it hangs on, where that was said.
+    #[serde(skip)]
     pub parent: Option<Handle>,
     pub hook: Option<Hook>,
     /// The protocol that it looks at, in `tc`'s word.
@@ -91,22 +92,29 @@ pub struct FilterRecord {
     pub matches: Vec<String>,
     /// Whether it matches every packet of its protocol; `None` where nobody can know.
     pub matches_all: Option<bool>,
+    #[serde(serialize_with = "as_text_or_null")]
     pub class: Option<Handle>,
     /// How many classes it spreads packets over, from `class` on; `None` for one.
+    #[serde(skip)]
     pub spread: Option<u32>,
     /// Whether it may choose classes that nobody can read off it (a program, marks, cgroups).
+    #[serde(skip)]
     pub opaque: bool,
     /// What is done with a packet that matches.
     pub deeds: Vec<Deed>,
     /// Packets that it matched, where that is counted.
     pub hits: Option<u64>,
     /// The chain that it is in: 0, or one to which another filter leads.
+    #[serde(skip_serializing_if = "is_zero")]
     pub chain: u32,
     /// What it has to do with the device's hardware: `skip_sw`, `in_hw`, `hw_tc 1`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hardware: Vec<String>,
     /// Of u32, where its matches lie in a packet.
+    #[serde(skip)]
     pub keys: Vec<MatchKey>,
     /// Of u32, the table that is looked through where it matches.
+    #[serde(skip)]
     pub link: Option<String>,
 }
 
@@ -122,4 +130,22 @@ pub struct Deed {
     /// The chain that is tried next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub goto: Option<u32>,
+}
+
+fn is_zero(chain: &u32) -> bool {
+    *chain == 0
+}
+
+pub(crate) fn as_text<S: Serializer>(handle: &Handle, s: S) -> Result<S::Ok, S::Error> {
+    s.collect_str(handle)
+}
+
+pub(crate) fn as_text_or_null<S: Serializer>(
+    handle: &Option<Handle>,
+    s: S,
+) -> Result<S::Ok, S::Error> {
+    match handle {
+        Some(handle) => s.collect_str(handle),
+        None => s.serialize_none(),
+    }
 }

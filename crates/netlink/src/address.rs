@@ -44,15 +44,6 @@ impl Stack {
         self.carry_out(&new_address(index, address))
     }
 
-    /// Takes an address away again.
-    pub fn delete_address(&mut self, index: u32, prefix: Prefix) -> Result<(), NetlinkError> {
-        let tried = format!("take address {prefix} from interface {index}");
-        let mut message =
-            Message::with_header(tried, libc::RTM_DELADDR, 0, &header(prefix, 0, index));
-        message.attrs().bytes(libc::IFA_LOCAL, &prefix::octets(prefix.address()));
-        self.carry_out(&message)
-    }
-
     /// The addresses of all interfaces of the namespace.
     pub fn addresses(&mut self) -> Result<Vec<Address>, NetlinkError> {
         let message =

@@ -39,7 +39,7 @@ const IPV4: &[(&str, &str)] = &[("arp_notify", "0"), ("send_redirects", "0")];
 /// the interface sends what is sent through it and not one packet more. In exchange **every
 /// neighbour has to be entered** ([`crate::Stack::set_neighbour`]); what is sent to another one is
 /// lost.
-pub const SILENT: [LinkChange<'static>; 2] = [LinkChange::Arp(false), LinkChange::Multicast(false)];
+pub const SILENT: [LinkChange; 2] = [LinkChange::Arp(false), LinkChange::Multicast(false)];
 
 /// Quietens an interface of the calling thread's namespace. Call it before the interface is brought
 /// up and gets addresses.

@@ -88,11 +88,21 @@ pub enum FlowMode {
     Hash,
 }
 
-/// What identifies a flow (`FLOW_KEY_*` in `include/uapi/linux/pkt_cls.h`, in its order).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[allow(missing_docs)] // the names are the documentation: they are tc's
-pub enum FlowKey {
+/// The enum and all of its variants in order.
+macro_rules! flow_keys {
+    ($($key:ident),+) => {
+        /// What identifies a flow (`FLOW_KEY_*` in `include/uapi/linux/pkt_cls.h`, in its order); the names are `tc`'s.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum FlowKey { $($key),+ }
+
+        impl FlowKey {
+            pub const ALL: &[FlowKey] = &[$(FlowKey::$key),+];
+        }
+    };
+}
+
+flow_keys!(
     Src,
     Dst,
     Proto,
@@ -110,35 +120,8 @@ pub enum FlowKey {
     SkUid,
     SkGid,
     VlanTag,
-    Rxhash,
-}
-
-impl FlowKey {
-    /// All keys, in the kernel's order.
-    pub const ALL: [FlowKey; 18] = {
-        use FlowKey::*;
-        [
-            Src,
-            Dst,
-            Proto,
-            ProtoSrc,
-            ProtoDst,
-            Iif,
-            Priority,
-            Mark,
-            Nfct,
-            NfctSrc,
-            NfctDst,
-            NfctProtoSrc,
-            NfctProtoDst,
-            RtClassid,
-            SkUid,
-            SkGid,
-            VlanTag,
-            Rxhash,
-        ]
-    };
-}
+    Rxhash
+);
 
 /// The firewall mark: the filter's `handle`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

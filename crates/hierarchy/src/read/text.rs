@@ -208,25 +208,8 @@ fn counters_of(
 
 /// A filter of which nothing is known but where the command asked for it.
 pub(crate) fn empty_filter(kind: &str, context: &Context) -> Result<FilterRecord, String> {
-    let mut record = FilterRecord {
-        parent: None,
-        hook: None,
-        protocol: "all".into(),
-        prio: 0,
-        kind: kind.to_owned(),
-        name: String::new(),
-        matches: Vec::new(),
-        matches_all: None,
-        class: None,
-        spread: None,
-        opaque: false,
-        deeds: Vec::new(),
-        hits: None,
-        chain: 0,
-        hardware: Vec::new(),
-        keys: Vec::new(),
-        link: None,
-    };
+    let (protocol, kind) = ("all".to_owned(), kind.to_owned());
+    let mut record = FilterRecord { protocol, kind, ..FilterRecord::default() };
     place(&mut record, context.parent.as_deref())?;
     Ok(record)
 }

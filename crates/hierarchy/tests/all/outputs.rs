@@ -94,7 +94,7 @@ fn text_and_json_of_the_same_queues_are_the_same_hierarchy() {
             for (a, b) in a.filters.iter().zip(&b.filters) {
                 let mut a = a.clone();
                 // tc's JSON has no rate of a police action.
-                for (deed, other) in a.deeds.iter_mut().zip(&b.deeds) {
+                for (deed, other) in a.record.deeds.iter_mut().zip(&b.deeds) {
                     if deed.words.starts_with(&other.words) && other.words == "police" {
                         deed.words.clone_from(&other.words);
                     }

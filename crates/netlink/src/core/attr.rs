@@ -85,11 +85,6 @@ impl AttrWriter {
         self.bytes(kind, &value.to_ne_bytes())
     }
 
-    /// 64 bits, signed.
-    pub fn i64(&mut self, kind: u16, value: i64) -> &mut Self {
-        self.bytes(kind, &value.to_ne_bytes())
-    }
-
     /// 16 bits in network byte order.
     pub fn be16(&mut self, kind: u16, value: u16) -> &mut Self {
         self.bytes(kind, &value.to_be_bytes())
@@ -168,11 +163,8 @@ impl<'a> Attr<'a> {
         u16: u16, from_ne_bytes, "16 bits, host byte order.";
         u32: u32, from_ne_bytes, "32 bits, host byte order.";
         u64: u64, from_ne_bytes, "64 bits, host byte order.";
-        i32: i32, from_ne_bytes, "32 bits signed, host byte order.";
-        i64: i64, from_ne_bytes, "64 bits signed, host byte order.";
         be16: u16, from_be_bytes, "16 bits, network byte order.";
         be32: u32, from_be_bytes, "32 bits, network byte order.";
-        be64: u64, from_be_bytes, "64 bits, network byte order.";
     }
 
     /// The whole payload as an array. Errors when the payload has another length.

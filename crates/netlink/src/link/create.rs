@@ -89,7 +89,7 @@ impl NewLink<'_> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LinkChange<'a> {
+pub enum LinkChange {
     /// Takes part in traffic, or not.
     Up(bool),
     /// Resolves neighbours, or (off) needs permanent entries for all of them.
@@ -98,7 +98,6 @@ pub enum LinkChange<'a> {
     Multicast(bool),
     /// Largest packet, in bytes.
     Mtu(u32),
-    Mac(Mac),
     /// A new name. The interface has to be down on kernels before 6.5.
     Name(LinkName),
     /// Becomes a port of the bridge with this index, or (None) leaves its bridge.
@@ -110,21 +109,7 @@ pub enum LinkChange<'a> {
     GsoMaxSegs(u32),
     /// Largest GSO packet, in bytes.
     GsoMaxSize(u32),
-    /// Moves to another namespace. It arrives down, without addresses, perhaps with another index.
-    Namespace(NamespaceFd<'a>),
 }
-
-/// The descriptor of a network namespace, as an argument of [`LinkChange::Namespace`].
-#[derive(Debug, Clone, Copy)]
-pub struct NamespaceFd<'a>(pub BorrowedFd<'a>);
-
-impl PartialEq for NamespaceFd<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.as_raw_fd() == other.0.as_raw_fd()
-    }
-}
-
-impl Eq for NamespaceFd<'_> {}
 
 impl Stack {
     /// Makes a pair of virtual Ethernet interfaces: what is sent into one comes out of the other.
@@ -147,11 +132,7 @@ impl Stack {
     }
 
     /// Changes an interface, all changes in one request.
-    pub fn change_link(
-        &mut self,
-        index: u32,
-        changes: &[LinkChange<'_>],
-    ) -> Result<(), NetlinkError> {
+    pub fn change_link(&mut self, index: u32, changes: &[LinkChange]) -> Result<(), NetlinkError> {
         self.carry_out(&change(index, changes))
     }
 
@@ -208,7 +189,7 @@ pub(crate) fn new_link(link: &NewLink<'_>) -> Message {
     message
 }
 
-pub(crate) fn change(index: u32, changes: &[LinkChange<'_>]) -> Message {
+pub(crate) fn change(index: u32, changes: &[LinkChange]) -> Message {
     let (mut flags, mut mask) = (0, 0);
     let mut set = |flag: u32, on: bool| {
         mask |= flag;
@@ -231,15 +212,11 @@ pub(crate) fn change(index: u32, changes: &[LinkChange<'_>]) -> Message {
         match change {
             LinkChange::Up(_) | LinkChange::Arp(_) | LinkChange::Multicast(_) => to,
             LinkChange::Mtu(bytes) => to.u32(libc::IFLA_MTU, *bytes),
-            LinkChange::Mac(mac) => to.bytes(libc::IFLA_ADDRESS, &mac.0),
             LinkChange::Name(name) => to.str(libc::IFLA_IFNAME, name.as_str()),
             LinkChange::Master(master) => to.u32(libc::IFLA_MASTER, master.unwrap_or(0)),
             LinkChange::TxQueueLen(packets) => to.u32(libc::IFLA_TXQLEN, *packets),
             LinkChange::GsoMaxSegs(segments) => to.u32(libc::IFLA_GSO_MAX_SEGS, *segments),
             LinkChange::GsoMaxSize(bytes) => to.u32(libc::IFLA_GSO_MAX_SIZE, *bytes),
-            LinkChange::Namespace(namespace) => {
-                to.i32(libc::IFLA_NET_NS_FD, namespace.0.as_raw_fd())
-            }
         };
     }
     message

@@ -60,15 +60,10 @@ pub struct LinkStats {
     pub rx_dropped: u64,
     /// Packets dropped on the way out (queue drops are counted at the queue).
     pub tx_dropped: u64,
-    pub multicast: u64,
-    pub collisions: u64,
-    /// Received with a wrong length.
-    pub rx_length_errors: u64,
     /// Received when the ring was full.
     pub rx_over_errors: u64,
     /// Received with a wrong checksum.
     pub rx_crc_errors: u64,
-    pub rx_frame_errors: u64,
     pub rx_fifo_errors: u64,
     /// Missed because the host had no buffer.
     pub rx_missed_errors: u64,
@@ -162,12 +157,8 @@ impl LinkStats {
             tx_errors: counter(5),
             rx_dropped: counter(6),
             tx_dropped: counter(7),
-            multicast: counter(8),
-            collisions: counter(9),
-            rx_length_errors: counter(10),
             rx_over_errors: counter(11),
             rx_crc_errors: counter(12),
-            rx_frame_errors: counter(13),
             rx_fifo_errors: counter(14),
             rx_missed_errors: counter(15),
         })

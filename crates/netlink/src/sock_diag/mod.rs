@@ -33,9 +33,6 @@ impl TcpFilter {
     pub const ESTABLISHED: Self =
         Self { states: TcpState::Established.bit(), local_port: None, remote_port: None };
 
-    pub const LISTENING: Self =
-        Self { states: TcpState::Listen.bit(), local_port: None, remote_port: None };
-
     /// All connections that can carry or still flush data: everything but listeners and TIME-WAIT.
     pub const CONNECTED: Self = Self {
         states: TcpState::ALL & !TcpState::Listen.bit() & !TcpState::TimeWait.bit(),

@@ -79,8 +79,6 @@ macro_rules! tcp_info {
         pub struct TcpInfo {
             /// The connection's state; none for a number that this program does not know.
             pub state: Option<TcpState>,
-            /// The sender had less to send than it might have when the delivery rate was measured.
-            pub app_limited: bool,
             /// The window scale that the other end announced (RFC 7323).
             pub snd_wscale: u8,
             /// The window scale that we announced.
@@ -101,7 +99,6 @@ macro_rules! tcp_info {
                 }
                 Ok(Self {
                     state: TcpState::from_number(bytes[0]),
-                    app_limited: bytes[7] & 1 != 0,
                     snd_wscale: bytes[6] & 0xf,
                     rcv_wscale: bytes[6] >> 4,
                     $($name: <$type>::from_ne_bytes(at(bytes, $offset).unwrap_or_default()),)*
@@ -118,8 +115,6 @@ fn at<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
 
 tcp_info! {
     always {
-        /// Congestion state: 0 open, 1 disorder, 2 CWR, 3 recovery, 4 loss.
-        ca_state: u8 = 1,
         /// Timeouts in a row without progress.
         retransmits: u8 = 2,
         /// Window probes without answer.
@@ -130,8 +125,6 @@ tcp_info! {
         options: u8 = 5,
         /// Retransmission timeout.
         rto: u32 = 8,
-        /// Delayed acknowledgement timeout.
-        ato: u32 = 12,
         /// Sender's segment size, bytes.
         snd_mss: u32 = 16,
         /// Estimate of the other end's segment size, bytes.
@@ -148,8 +141,6 @@ tcp_info! {
         last_data_sent: u32 = 44,
         /// Milliseconds since data was last received.
         last_data_recv: u32 = 52,
-        /// Milliseconds since an acknowledgement was last received.
-        last_ack_recv: u32 = 56,
         /// Path MTU, bytes.
         pmtu: u32 = 60,
         /// Receiver's window threshold, bytes.
@@ -158,8 +149,6 @@ tcp_info! {
         rtt: u32 = 68,
         /// Its mean deviation.
         rttvar: u32 = 72,
-        /// Slow-start threshold, segments; 0x7fffffff is "none yet".
-        snd_ssthresh: u32 = 76,
         /// Congestion window, segments.
         snd_cwnd: u32 = 80,
         /// Segment size that we announced, bytes.
@@ -182,18 +171,12 @@ tcp_info! {
         bytes_acked: u64 = 120,
         /// Bytes received in order (RFC 4898).
         bytes_received: u64 = 128,
-        /// Segments sent, retransmissions included.
-        segs_out: u32 = 136,
-        /// Segments received.
-        segs_in: u32 = 140,
         /// Bytes written and not yet sent.
         notsent_bytes: u32 = 144,
         /// Smallest round-trip time of the last minutes.
         min_rtt: u32 = 148,
         /// Segments received that carried data.
         data_segs_in: u32 = 152,
-        /// Segments sent that carried data.
-        data_segs_out: u32 = 156,
         /// Delivery rate, bytes per second.
         delivery_rate: u64 = 160,
         /// Time with something to send.
@@ -218,16 +201,6 @@ tcp_info! {
         rcv_ooopack: u32 = 224,
         /// The other end's window, bytes (5.4 and later).
         snd_wnd: u32 = 228,
-        /// Our window, bytes (6.2 and later).
-        rcv_wnd: u32 = 232,
-        /// Times the flow's hash was changed after timeouts (6.2 and later).
-        rehash: u32 = 236,
-        /// Retransmission timeouts, all in all (6.7 and later).
-        total_rto: u16 = 240,
-        /// Recoveries from them (6.7 and later).
-        total_rto_recoveries: u16 = 242,
-        /// Time spent in them, milliseconds (6.7 and later).
-        total_rto_time: u32 = 244,
     }
 }
 

@@ -80,7 +80,7 @@ fn matches(selector: &[u8]) -> Vec<Match> {
 fn flow(f: &AttrReader<'_>) -> Result<Flow, DecodeError> {
     let get = |kind| f.find(kind)?.map(|attr: Attr<'_>| attr.u32()).transpose();
     let bits = get(1)?.unwrap_or(0);
-    let keys = FlowKey::ALL.into_iter().filter(|key| bits & (1 << *key as u32) != 0).collect();
+    let keys = FlowKey::ALL.iter().filter(|key| bits & (1 << **key as u32) != 0).copied().collect();
     let mode = if get(2)? == Some(1) { FlowMode::Hash } else { FlowMode::Map };
     let (mask, xor) = (get(6)?.unwrap_or(u32::MAX), get(7)?.unwrap_or(0));
     let (and, or, changed) = match (mask, xor) {

@@ -185,7 +185,7 @@ fn a_connection_is_found_by_its_port_with_what_tcp_knows() {
         // In virtual time a round trip over a cable takes no time at all, so nothing is said of it
         // here.
         assert!(info.snd_cwnd >= 10 && info.snd_mss > 1400, "{info:?}");
-        assert!(info.data_segs_out >= Some(4), "{info:?}");
+        assert!(info.delivered >= Some(4), "{info:?}");
         let elsewhere = TcpFilter { remote_port: Some(1), ..to_it };
         assert!(diag.tcp(&elsewhere).unwrap().is_empty());
         // Of both families at once it is the same.

@@ -3,7 +3,7 @@
 use quell_units::Span;
 use serde::{Deserialize, Serialize};
 
-use super::keys::Keys;
+use super::keys::{Keys, named};
 use crate::Handle;
 
 /// Host classes at most (`MAX_HOSTS` of the program): so far it looks for a free one.
@@ -15,37 +15,18 @@ pub const CAKE_QUEUES: u16 = 1024;
 /// The port of VXLAN (RFC 7348).
 pub const VXLAN_PORT: u16 = 4789;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum HostKey {
-    /// The packet's own source address.
-    Src,
-    /// The packet's own destination address.
-    Dst,
-    /// The source of the innermost packet, which is the packet itself where there is no tunnel.
-    TunnelSrc,
-    /// The destination of the innermost packet.
-    TunnelDst,
-    /// The firewall mark: for hosts behind NAT, which a rule before the NAT marks.
-    Mark,
-    Vlan,
-}
-
-impl HostKey {
-    pub const ALL: [HostKey; 6] = {
-        use HostKey::*;
-        [Src, Dst, TunnelSrc, TunnelDst, Mark, Vlan]
-    };
-
-    pub fn name(self) -> &'static str {
-        match self {
-            HostKey::Src => "src",
-            HostKey::Dst => "dst",
-            HostKey::TunnelSrc => "tunnel-src",
-            HostKey::TunnelDst => "tunnel-dst",
-            HostKey::Mark => "mark",
-            HostKey::Vlan => "vlan",
-        }
+named! {
+    /// What a host is told by: an address of the packet itself or, in a tunnel, of the innermost packet; the firewall mark, for hosts behind NAT
+    /// which a rule before the NAT marks; the number of the VLAN.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    HostKey: 6 {
+        Src "src",
+        Dst "dst",
+        TunnelSrc "tunnel-src",
+        TunnelDst "tunnel-dst",
+        Mark "mark",
+        Vlan "vlan",
     }
 }
 

@@ -3,69 +3,49 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// One property of a packet that tells flows apart.
-///
-/// A `tunnel-` key is left out for a packet that is in no tunnel; with two tunnels inside each other it is that of the innermost packet. Ports are
-/// zero for protocols without, and for fragments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // the names are the documentation
-pub enum Key {
-    Src,
-    Dst,
-    Proto,
-    ProtoSrc,
-    ProtoDst,
-    TunnelSrc,
-    TunnelDst,
-    TunnelProto,
-    TunnelProtoSrc,
-    TunnelProtoDst,
-    /// The number of the outermost VLAN tag; 0 without.
-    Vlan,
-    /// DSCP of the outermost IP header.
-    Dscp,
-    /// The packet's firewall mark.
-    Mark,
+/// An enum whose variants have a name for people: the enum, all of them in order, and the name of each.
+macro_rules! named {
+    ($(#[$meta:meta])* $name:ident: $count:literal { $($variant:ident $text:literal),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($variant),+ }
+
+        impl $name {
+            pub const ALL: [$name; $count] = [$($name::$variant),+];
+
+            pub fn name(self) -> &'static str {
+                match self { $($name::$variant => $text),+ }
+            }
+        }
+    };
 }
 
-use Key::*;
+pub(super) use named;
+
+named! {
+    /// One property of a packet that tells flows apart; the bits of the program's configuration are in this order.
+    ///
+    /// A `tunnel-` key is left out for a packet that is in no tunnel; with two tunnels inside each other it is that of the innermost packet.
+    /// Ports are zero for protocols without, and for fragments. `vlan` is the number of the outermost tag, 0 without; `dscp` that of the
+    /// outermost IP header; `mark` the packet's firewall mark.
+    Key: 13 {
+        Src "src",
+        Dst "dst",
+        Proto "proto",
+        ProtoSrc "proto-src",
+        ProtoDst "proto-dst",
+        TunnelSrc "tunnel-src",
+        TunnelDst "tunnel-dst",
+        TunnelProto "tunnel-proto",
+        TunnelProtoSrc "tunnel-proto-src",
+        TunnelProtoDst "tunnel-proto-dst",
+        Vlan "vlan",
+        Dscp "dscp",
+        Mark "mark",
+    }
+}
 
 impl Key {
-    /// All keys, in the order of their bits in the program's configuration.
-    pub const ALL: [Key; 13] = [
-        Src,
-        Dst,
-        Proto,
-        ProtoSrc,
-        ProtoDst,
-        TunnelSrc,
-        TunnelDst,
-        TunnelProto,
-        TunnelProtoSrc,
-        TunnelProtoDst,
-        Vlan,
-        Dscp,
-        Mark,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Src => "src",
-            Dst => "dst",
-            Proto => "proto",
-            ProtoSrc => "proto-src",
-            ProtoDst => "proto-dst",
-            TunnelSrc => "tunnel-src",
-            TunnelDst => "tunnel-dst",
-            TunnelProto => "tunnel-proto",
-            TunnelProtoSrc => "tunnel-proto-src",
-            TunnelProtoDst => "tunnel-proto-dst",
-            Vlan => "vlan",
-            Dscp => "dscp",
-            Mark => "mark",
-        }
-    }
-
     const fn bit(self) -> u32 {
         1 << self as u32
     }

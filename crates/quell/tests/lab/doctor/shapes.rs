@@ -111,7 +111,7 @@ pub fn up(at: &Namespace, device: &str, addresses: &[&str]) {
 }
 
 /// Changes a device.
-pub fn change(at: &Namespace, device: &str, change: LinkChange<'_>) {
+pub fn change(at: &Namespace, device: &str, change: LinkChange) {
     with(at, device, |stack, index| stack.change_link(index, &[change]));
 }
 
