@@ -466,16 +466,12 @@ fn place<'a>(stats: &'a mut quell_netlink::link::LinkStats, head: &str) -> Optio
         "RX dropped" => &mut stats.rx_dropped,
         "RX missed" => &mut stats.rx_missed_errors,
         "RX overrun" => &mut stats.rx_over_errors,
-        "RX mcast" => &mut stats.multicast,
-        "RX length" => &mut stats.rx_length_errors,
         "RX crc" => &mut stats.rx_crc_errors,
-        "RX frame" => &mut stats.rx_frame_errors,
         "RX fifo" => &mut stats.rx_fifo_errors,
         "TX bytes" => &mut stats.tx_bytes,
         "TX packets" => &mut stats.tx_packets,
         "TX errors" => &mut stats.tx_errors,
         "TX dropped" => &mut stats.tx_dropped,
-        "TX collsns" => &mut stats.collisions,
         _ => return None,
     })
 }
@@ -610,6 +606,7 @@ fn queues(lines: &[String]) -> Option<Vec<QueueCounters>> {
                 backlog_bytes: counters.backlog_bytes,
                 marks: counters.marks,
                 options: None,
+                troubles: Vec::new(),
             });
         }
     }

@@ -6,6 +6,7 @@
 use crate::model::{Device, Filter, Finding, Node, Target, Trouble};
 use crate::record::Hook;
 use quell_tc::{Handle, Qdisc};
+use quell_units::Rate;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 type Classes = BTreeMap<Handle, usize>;
@@ -39,6 +40,7 @@ pub(crate) fn of(devices: &[Device], index: usize) -> Vec<Finding> {
         found.extend(unmatched(at, node, own));
         found.extend(default_class(device, &classes, at, node, own));
     }
+    found.extend(small_bursts(device));
     found.extend(unreachable(device));
     found.extend(chains_without_way(device));
     found.extend(no_such_class(device));
@@ -72,16 +74,24 @@ fn filters_missing(device: &Device, at: usize, node: &Node) -> Option<Finding> {
     })
 }
 
-/// Chains that hold filters and to which no filter leads.
+/// Chains that hold filters and to which no filter in force leads.
 fn chains_without_way(device: &Device) -> Vec<Finding> {
+    let place = |f: &Filter| (f.at, f.hook.map(|hook| hook as u8));
+    let mut reached: BTreeSet<_> = device.filters.iter().map(|f| (place(f), 0)).collect();
+    loop {
+        let in_force = device.filters.iter().filter(|f| reached.contains(&(place(f), f.chain)));
+        let to = |f: &Filter| f.deeds.iter().filter_map(|d| d.goto).collect::<Vec<_>>();
+        let led: Vec<_> =
+            in_force.flat_map(|f| to(f).into_iter().map(|to| (place(f), to))).collect();
+        let before = reached.len();
+        reached.extend(led);
+        if reached.len() == before {
+            break;
+        }
+    }
     let mut found = Vec::new();
-    let mut told = BTreeSet::new();
     for (number, filter) in device.filters.iter().enumerate() {
-        let place = (filter.at, filter.hook.map(|hook| hook as u8), filter.chain);
-        let here = |other: &&Filter| (other.at, other.hook) == (filter.at, filter.hook);
-        let leads = |other: &Filter| other.deeds.iter().any(|deed| deed.goto == Some(filter.chain));
-        let mut others = device.filters.iter().filter(here);
-        if filter.chain != 0 && !others.any(leads) && told.insert(place) {
+        if reached.insert((place(filter), filter.chain)) {
             let words =
                 format!("nothing leads to chain {}: its filters are not in force", filter.chain);
             let (trouble, filter) = (Trouble::Unreachable, Some(number));
@@ -192,6 +202,32 @@ fn default_class(
         _ => format!("{} {} drops {lost}: {why}", node.kind, node.handle),
     };
     Some(Finding { trouble, node: Some(at), filter: None, words })
+}
+
+/// Ethernet's largest packet with its header.
+const PACKET: u64 = 1514;
+
+/// HTB's classes that save up less than one packet: beyond its bucket a class forgets what it has earned (`htb_accnt_tokens`,
+/// net/sched/sch_htb.c), so that each timer that is late costs rate.
+fn small_bursts(device: &Device) -> Option<Finding> {
+    let burst = |node: &Node| {
+        let value = |name: &str| node.settings.iter().find(|s| s.name == name).map(|s| &s.value);
+        let burst: u64 = value("burst")?.trim_end_matches('B').parse().ok()?;
+        // The kernel keeps whole microseconds of the rate.
+        let rounding = value("rate")?.parse::<Rate>().ok()?.bytes_per_second() / 1_000_000;
+        (burst + rounding < PACKET).then_some(burst)
+    };
+    let classes = device.nodes.iter().enumerate().filter(|(_, n)| n.class && n.kind == "htb");
+    let mut small = classes.filter_map(|(at, node)| Some((at, node.handle, burst(node)?)));
+    let (at, handle, burst) = small.next()?;
+    let more = match small.count() {
+        0 => String::new(),
+        n => format!(" (and {n} more classes are like that)"),
+    };
+    let words = format!(
+        "htb class {handle} has a burst of {burst} bytes, less than one packet of {PACKET}: it falls short of its rate; set burst 1600{more}"
+    );
+    Some(Finding { trouble: Trouble::SmallBurst, node: Some(at), filter: None, words })
 }
 
 /// Leaf classes into which nothing leads.

@@ -22,11 +22,10 @@ mod u32_tables;
 mod u32_words;
 
 pub use assemble::assemble;
-pub use change::{PerSecond, change};
+pub use change::{PerSecond, change, moved};
 pub use live::{LiveDevice, records_of};
 pub use model::{Device, Filter, Finding, Hierarchy, Node, Target, Trouble};
 pub use read::posted::stripped;
-pub use read::{ReadError, Reading, read};
+pub use read::{PassedOver, ReadError, Reading, read};
 pub use record::{Attachment, Counters, Deed, FilterRecord, Hook, NodeRecord, Record, What};
 pub use settings::Setting;
-pub use u32_words::MatchKey;

@@ -2,9 +2,9 @@
 
 use crate::record::{Attachment, Counters, Deed, FilterRecord, Hook, NodeRecord, Record, What};
 use crate::settings::QueueOptions;
-use crate::u32_words::{self, MatchKey};
+use crate::u32_words;
 use quell_tc::observed::{ExtraStats, ObservedFilter, Snapshot, Stats};
-use quell_tc::{Action, ClassKind, Filter, FilterKind, FlowMode, Handle, Match, Qdisc};
+use quell_tc::{Action, ClassKind, Filter, FilterKind, FlowMode, Handle, Match, MatchKey, Qdisc};
 use serde_json::{Map, Value};
 
 pub struct LiveDevice<'a> {
@@ -87,6 +87,8 @@ fn of_filter(observed: &ObservedFilter, clsact: bool) -> FilterRecord {
         name: name(&observed.kind, observed.handle),
         opaque: observed.filter.is_none(),
         chain: observed.chain,
+        link: observed.link.map(|table| format!("{table:x}")),
+        hardware: hardware(observed.flags),
         ..FilterRecord::default()
     };
     let Some(filter) = &observed.filter else {
@@ -94,10 +96,23 @@ fn of_filter(observed: &ObservedFilter, clsact: bool) -> FilterRecord {
         return record;
     };
     record.protocol = filter.protocol.to_string();
+    // flower names a traffic class of the hardware by a minor of its own (`TC_H_MIN_PRIORITY`).
+    let traffic_class =
+        |class: &Handle| (observed.kind == "flower").then(|| class.minor.checked_sub(0xffe0))?;
     record.class = filter.class;
+    if let Some(number) = filter.class.as_ref().and_then(traffic_class).filter(|n| *n < 16) {
+        record.class = None;
+        record.hardware.insert(0, format!("hw_tc {number}"));
+    }
     record.deeds = filter.actions.iter().map(deed).collect();
     matches(&mut record, filter);
     record
+}
+
+/// `TCA_CLS_FLAGS_*` in `tc`'s words.
+fn hardware(flags: u32) -> Vec<String> {
+    let words = [(1, "skip_hw"), (2, "skip_sw"), (4, "in_hw")];
+    words.iter().filter(|(bit, _)| flags & bit != 0).map(|(_, word)| (*word).to_owned()).collect()
 }
 
 /// A filter's name as `tc` prints it: of u32 the table, the bucket and the number in it.
@@ -128,13 +143,14 @@ fn matches(record: &mut FilterRecord, filter: &Filter) {
             let mut keys = Vec::new();
             for one in &u32.r#match {
                 match *one {
-                    Match::Raw { width: 32, value, mask, at } => {
-                        keys.push(MatchKey { value, mask, at, next_header: false })
+                    Match::Raw { width: 32, value, mask, at, next_header } => {
+                        keys.push(MatchKey { value, mask, at, next_header })
                     }
                     ref other => record.matches.push(other.to_string()),
                 }
             }
             record.matches.extend(u32_words::words(&record.protocol, &keys, None));
+            record.matches.extend(record.link.as_deref().map(u32_words::link));
             record.keys = keys;
             record.matches_all = Some(record.matches.is_empty());
         }

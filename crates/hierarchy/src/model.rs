@@ -125,6 +125,8 @@ pub enum Trouble {
     Adrift,
     /// Which filters a queue has was not told.
     FiltersMissing,
+    /// A class saves up less than one packet.
+    SmallBurst,
 }
 
 impl Hierarchy {

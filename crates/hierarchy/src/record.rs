@@ -1,10 +1,9 @@
 //! What one line of `tc`, one object of its JSON or one message of the kernel says.
 
-use quell_tc::Handle;
+use quell_tc::{Handle, MatchKey};
 use serde::{Serialize, Serializer};
 
 use crate::settings::Setting;
-use crate::u32_words::MatchKey;
 
 /// A queue, a class or a filter, on its own.
 #[derive(Debug, Clone, PartialEq)]

@@ -36,6 +36,10 @@ enum OptionUnit {
 
 fn unit(kind: &str, name: &str) -> OptionUnit {
     match name {
+        "min_rate" | "max_rate" if kind == "mqprio" => OptionUnit::Rate,
+        "cycle-time" | "cycle_time" | "cycle-time-extension" | "cycle_time_extension" => {
+            OptionUnit::Nanoseconds
+        }
         "rate" | "ceil" | "bandwidth" | "peakrate" | "maxrate" | "defrate" | "m1" | "m2"
         | "low_rate_threshold" => OptionUnit::Rate,
         "perturb" => OptionUnit::Seconds,
@@ -176,7 +180,7 @@ impl QueueOptions {
                 options.put(kind, name, curve_of(&of(0)?, &of(1)?, &of(2)?));
                 continue;
             }
-            if matches!(name, "linklayer" | "bandwidth" | "limit" | "mode") {
+            if matches!(name, "linklayer" | "bandwidth" | "limit" | "mode" | "clockid") {
                 values.extend(words.next());
             }
             while let Some(value) = words.next_if(|word| is_value(word) || negative(word)) {
@@ -187,6 +191,58 @@ impl QueueOptions {
             options.put(kind, name, values?.join(" "));
         }
         Ok(options)
+    }
+
+    /// From the lines below a queue whose options have no room on its own: mqprio's queues and rates, taprio's schedule.
+    ///
+    /// # Errors
+    /// As for words.
+    pub(crate) fn put_lines(&mut self, kind: &str, lines: &[&str]) -> Result<(), String> {
+        if !matches!(kind, "taprio" | "mqprio") {
+            return Ok(());
+        }
+        let mut gates = Vec::new();
+        for line in lines {
+            let line = line.trim();
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match words.as_slice() {
+                ["index", _, "cmd", command, "gatemask", gates_open, "interval", ns, ..] => {
+                    gates.extend(gate(command, gates_open, ns.parse().unwrap_or(-1.0)));
+                }
+                ["queues", "offset", ..] => {
+                    let number = |at: usize| words.get(at).and_then(|word| word.parse().ok());
+                    let pairs = (1..words.len()).step_by(4);
+                    let ranges = pairs.filter_map(|at| range(number(at + 1)?, number(at + 3)?));
+                    self.put(kind, "queues", ranges.collect::<Vec<_>>().join(" "));
+                }
+                ["clockid" | "base-time" | "flags" | "max-sdu" | "fp", ..] => {
+                    let read = QueueOptions::of_words(kind, words.into_iter())?;
+                    self.settings.extend(read.settings);
+                }
+                // mqprio puts a colon behind its words.
+                [first, ..] if first.contains(':') => {
+                    let mut values: Vec<(&str, Vec<&str>)> = Vec::new();
+                    for word in &words {
+                        let (head, value) = word.split_once(':').unwrap_or(("", word));
+                        if !head.is_empty() && !head.starts_with('(') {
+                            values.push((head, vec![value]));
+                        } else if let Some((_, all)) = values.last_mut() {
+                            all.push(word);
+                        }
+                    }
+                    for (name, all) in values {
+                        let spelled: Result<Vec<String>, _> =
+                            all.iter().map(|value| spelled(kind, name, value)).collect();
+                        self.put(kind, name, spelled?.join(" ").trim().to_owned());
+                    }
+                }
+                _ => {}
+            }
+        }
+        if !gates.is_empty() {
+            self.put(kind, "schedule", gates.join(", "));
+        }
+        Ok(())
     }
 
     /// From a value of `tc`'s JSON.
@@ -215,6 +271,22 @@ impl QueueOptions {
                 let plain = number.to_string();
                 let known = of_number(unit(kind, name), number.as_f64().unwrap_or(-1.0), &plain);
                 known.ok_or_else(|| impossible(name, &plain))?
+            }
+            Value::Array(items) if name == "schedule" => {
+                let text = |item: &Value, key: &str| Some(item.get(key)?.as_str()?.to_owned());
+                let one = |item: &Value| {
+                    let ns = item.get("interval")?.as_f64()?;
+                    gate(&text(item, "cmd")?, &text(item, "gatemask")?, ns)
+                };
+                items.iter().filter_map(one).collect::<Vec<_>>().join(", ")
+            }
+            Value::Array(items) if name == "queues" => {
+                let number = |item: &Value, key: &str| item.get(key)?.as_u64();
+                let one = |item: &Value| match item.as_array().map(Vec::as_slice) {
+                    Some([first, last]) => Some(format!("({first}:{last})")),
+                    _ => range(number(item, "offset")?, number(item, "count")?),
+                };
+                items.iter().filter_map(one).collect::<Vec<_>>().join(" ")
             }
             Value::Array(items) => {
                 let one =
@@ -306,6 +378,17 @@ impl QueueOptions {
     }
 }
 
+/// The queues of a traffic class, from the first to the last.
+fn range(first: u64, count: u64) -> Option<String> {
+    Some(format!("({first}:{})", first.checked_add(count)?.checked_sub(1)?))
+}
+
+/// An entry of taprio's schedule: which gates are open, and for how long; none where the time can't be.
+fn gate(command: &str, open: &str, ns: f64) -> Option<String> {
+    let command = if command == "S" { String::new() } else { format!("{command} ") };
+    Some(format!("{command}{open} for {}", time(ns)?))
+}
+
 fn negative(word: &str) -> bool {
     word.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
@@ -351,6 +434,7 @@ fn spelled(kind: &str, name: &str, text: &str) -> Result<String, String> {
         [("", 1.0), ("b", 1.0), ("Kb", 1024.0), ("Mb", 1_048_576.0), ("Gb", 1_073_741_824.0)];
     let known = match unit(kind, name) {
         OptionUnit::Rate => times(&RATES).map(|bits| of_number(OptionUnit::Rate, bits / 8.0, "")),
+        OptionUnit::Nanoseconds if suffix.is_empty() => Some(time(number)),
         OptionUnit::Time | OptionUnit::Nanoseconds | OptionUnit::Seconds => times(&TIMES).map(time),
         OptionUnit::Bytes => {
             times(&SIZES).map(|bytes| whole(bytes).map(|n| Bytes::new(n).to_string()))

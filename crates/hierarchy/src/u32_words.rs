@@ -6,24 +6,19 @@
 //!
 //! The kernel keeps 32-bit comparisons only; where in a packet they lie tells what was meant, as far as the protocol is known.
 
-use quell_tc::IpProto;
+use quell_tc::{IpProto, MatchKey};
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
-
-/// One comparison: 32 bits at an offset from the network header, or from the next one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MatchKey {
-    pub value: u32,
-    pub mask: u32,
-    pub at: i32,
-    /// The offset counts from the header behind the network header.
-    pub next_header: bool,
-}
 
 /// The protocol within IPv4 that a filter asks for.
 pub fn ip_protocol(keys: &[MatchKey]) -> Option<u8> {
     let asks = |key: &&MatchKey| (key.at, key.mask, key.next_header) == (8, 0x00ff_0000, false);
     keys.iter().find(asks).map(|key| (key.value >> 16) as u8)
+}
+
+/// That a table is looked through next.
+pub fn link(table: &str) -> String {
+    format!("then table {table}:")
 }
 
 /// All comparisons of a filter that looks at `protocol`; `within` is the protocol within that where a filter before it has asked for one.

@@ -2,6 +2,8 @@
 
 #[path = "all/hostile.rs"]
 mod hostile;
+#[path = "all/live.rs"]
+mod live;
 #[path = "all/outputs.rs"]
 mod outputs;
 #[path = "all/posted.rs"]

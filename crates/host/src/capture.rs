@@ -2,6 +2,8 @@
 
 use crate::sockets::{Fold, Sockets};
 use crate::{Device, QueueCounters, Reading, Snapshot, Texts, counters, settings};
+use quell_hierarchy::{LiveDevice, Trouble, assemble, records_of};
+use quell_netlink::core::Socket;
 use quell_netlink::ethtool::{self, Ethtool};
 use quell_netlink::link::Link;
 use quell_netlink::sock_diag::{SockDiag, TcpFilter, TcpState};
@@ -174,8 +176,15 @@ fn queues(devices: &BTreeMap<String, Device>) -> Reading<Vec<QueueCounters>> {
     let names: BTreeMap<u32, &str> =
         devices.values().map(|device| (device.link.index, device.link.name.as_str())).collect();
     let one = |queue: quell_tc::observed::ObservedQdisc| {
+        let device = *names.get(&queue.ifindex)?;
+        let classes =
+            queue.parent == Handle::ROOT && matches!(queue.kind.as_str(), "htb" | "hfsc" | "drr");
+        let troubles = match classes {
+            true => troubles(stack.socket(), queue.ifindex, device).unwrap_or_default(),
+            false => Vec::new(),
+        };
         Some(QueueCounters {
-            device: (*names.get(&queue.ifindex)?).to_owned(),
+            device: device.to_owned(),
             parent: queue.parent.to_string(),
             root: queue.parent == Handle::ROOT,
             packets: queue.stats.packets,
@@ -185,9 +194,20 @@ fn queues(devices: &BTreeMap<String, Device>) -> Reading<Vec<QueueCounters>> {
             marks: queue.extra.as_ref().map(|extra| extra.ecn_marks()),
             options: queue.options.as_ref().map(|options| options.fields()),
             kind: queue.kind,
+            troubles,
         })
     };
     Ok(found.into_iter().filter_map(one).collect())
+}
+
+/// What will go wrong in a device's classes; none where they can't be read.
+fn troubles(socket: &mut Socket, index: u32, name: &str) -> Option<Vec<String>> {
+    let snapshot = tc::snapshot(socket, index).ok()?;
+    let records = records_of(&LiveDevice { name, snapshot: &snapshot });
+    let hierarchy = assemble(records, None, |_| false).ok()?;
+    let found = hierarchy.devices.into_iter().flat_map(|device| device.findings);
+    let counts = |t| matches!(t, Trouble::Unshaped | Trouble::DropsUnmatched | Trouble::SmallBurst);
+    Some(found.filter(|finding| counts(finding.trouble)).map(|finding| finding.words).collect())
 }
 
 /// Bytes that wait in the queues of each device, of those that have any.

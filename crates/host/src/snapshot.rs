@@ -48,6 +48,9 @@ pub struct QueueCounters {
     pub marks: Option<u64>,
     /// Its options, by tc's words; none for kinds that Quell does not know.
     pub options: Option<serde_json::Map<String, serde_json::Value>>,
+    /// Of a root queue with classes, what will go wrong in them, as `quell tree` says it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub troubles: Vec<String>,
 }
 
 impl Device {

@@ -77,7 +77,7 @@ pub const ONLY: &[(&str, &[&str])] = &[
     ("quell-hierarchy", &["quell-units", "quell-wire", "quell-tc"]),
     ("quell-finding", &[]),
     ("quell-cause", &["quell-finding"]),
-    ("quell-host", &["quell-netlink", "quell-sys", "quell-tc", "quell-wire"]),
+    ("quell-host", &["quell-hierarchy", "quell-netlink", "quell-sys", "quell-tc", "quell-wire"]),
     (
         "quell-doctor",
         &[

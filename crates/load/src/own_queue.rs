@@ -315,6 +315,8 @@ mod tests {
                 filter.with_action(action.clone())
             })),
             program: None,
+            link: None,
+            flags: 0,
             raw: Raw::default(),
         };
         let to = |device: &str| Action::Redirect(device.into());

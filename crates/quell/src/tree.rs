@@ -9,13 +9,13 @@ use crate::shape::StateArgs;
 use crate::text::{WIDEST, hand_out, is_coloured};
 use clap::Args;
 use quell_chart::Theme;
-use quell_hierarchy::{Hierarchy, PerSecond, ReadError, change, read};
+use quell_hierarchy::{Hierarchy, PerSecond, ReadError, Reading, change, moved, read};
 use quell_shaping::{classes_by_name, hosts_by_class};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::input::Input;
 use quell_treeview::live::LiveError;
 use quell_treeview::{Look, View, document, dot, live, picture, text};
-use quell_units::Span;
+use quell_units::{Span, fmt};
 use std::collections::BTreeMap;
 use std::io::{BufWriter, ErrorKind, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
@@ -32,6 +32,12 @@ pub struct TreeArgs {
     /// What tc -s -d qdisc, class and filter show printed, as text or with -j; `-` for standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["watch", "over"])]
     pub from: Option<PathBuf>,
+    /// Of a device that the file tells of several times, what moved from the first reading to the last
+    #[arg(long, requires = "from", conflicts_with_all = ["watch", "over"])]
+    pub difference: bool,
+    /// As the device alone: what tc calls it
+    #[arg(long, value_name = "DEVICE", hide = true, conflicts_with = "device")]
+    pub dev: Option<String>,
     /// Read repeatedly, and show amounts per second
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "1s",
           conflicts_with_all = ["svg", "png", "dot", "over"])]
@@ -63,12 +69,19 @@ pub struct TreeArgs {
     pub json: Json,
 }
 
+impl TreeArgs {
+    /// The device that is asked for.
+    fn device(&self) -> Option<&str> {
+        self.device.as_deref().or(self.dev.as_deref())
+    }
+}
+
 pub fn tree(args: &TreeArgs) -> Result<ExitCode, Failure> {
     if let Some(every) = args.watch {
         return watch(args, every);
     }
     let found = match (&args.from, args.over) {
-        (Some(file), _) => from_file(file, args.device.as_deref())?,
+        (Some(file), _) => from_file(file, args)?,
         (None, Some(over)) => over_time(args, over)?,
         (None, None) => here(args)?,
     };
@@ -93,7 +106,8 @@ pub fn tree(args: &TreeArgs) -> Result<ExitCode, Failure> {
     if args.json.json {
         print_json(&view)?;
     } else {
-        text(&view, &look()).iter().for_each(|line| println!("{line}"));
+        let lines = text(&view, &look());
+        found.headline.iter().chain(&lines).for_each(|line| println!("{line}"));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -109,7 +123,8 @@ fn write(file: &Path, bytes: &[u8]) -> Result<bool, Failure> {
     Ok(true)
 }
 
-fn from_file(file: &Path, device: Option<&str>) -> Result<TreeSource, Failure> {
+fn from_file(file: &Path, args: &TreeArgs) -> Result<TreeSource, Failure> {
+    let device = args.device();
     let name = if file == Path::new("-") {
         "standard input".to_owned()
     } else {
@@ -136,21 +151,63 @@ fn from_file(file: &Path, device: Option<&str>) -> Result<TreeSource, Failure> {
             ReadError::Nothing => format!("{name}: {error}"),
         })
     })?;
-    if let Some((count, line, first)) = &reading.passed_over {
-        let lines = if *count == 1 {
-            "1 line that tc does not print was".to_owned()
-        } else {
-            format!("{count} lines that tc does not print were")
-        };
-        eprintln!("{name}:{line}: {lines} passed over, as here: {first}");
+    for lost in reading.passed_over.iter().take(MOST_LOSSES) {
+        let lines =
+            if lost.count == 1 { "1 line".to_owned() } else { format!("{} lines", lost.count) };
+        let below = lost.below.as_ref().map(|name| format!(" below {name}")).unwrap_or_default();
+        eprintln!(
+            "{name}:{}: {lines}{below} passed over, not what tc prints: {}",
+            lost.line, lost.text
+        );
+    }
+    if let more @ 1.. = reading.passed_over.len().saturating_sub(MOST_LOSSES) {
+        eprintln!("{name}: lines in {more} more places were passed over");
+    }
+    let only = device.map(|device| named(&reading.hierarchy, device, &name)).transpose()?;
+    if args.difference {
+        return difference(reading, only, &name);
     }
     if !reading.repeated.is_empty() {
         let devices = reading.repeated.join(", ");
-        eprintln!("{name}: read several times, of which the last is shown: {devices}");
+        eprintln!(
+            "{name}: read several times, of which the last is shown: {devices}; --difference shows what moved"
+        );
     }
-    let hierarchy = reading.hierarchy;
-    let only = device.map(|device| named(&hierarchy, device, &name)).transpose()?;
-    Ok(TreeSource { hierarchy, only, rates: None })
+    Ok(TreeSource { hierarchy: reading.hierarchy, only, rates: None, headline: Vec::new() })
+}
+
+/// Places of lines that were passed over, named one by one.
+const MOST_LOSSES: usize = 4;
+
+/// What moved from the first reading of each device to its last.
+fn difference(reading: Reading, only: Option<usize>, name: &str) -> Result<TreeSource, Failure> {
+    let Some(before) = &reading.before else {
+        return Err(Failure::usage(format!(
+            "{name} tells of each device once: --difference takes two readings of one, one after the other"
+        )));
+    };
+    let hierarchy = moved(before, &reading.hierarchy);
+    let time = reading.seconds.map(|s| format!(" in {s} s")).unwrap_or_default();
+    let devices = hierarchy.devices.iter().filter(|d| reading.repeated.contains(&d.name));
+    let headline = devices.map(|device| {
+        let root = device.tops.first().and_then(|top| device.nodes[*top].counters);
+        let Some(c) = root else {
+            return format!("{}: its counters began again between the readings", device.name);
+        };
+        let marks = c.marks.map(|marks| format!(", {} marked", fmt::count(marks)));
+        format!(
+            "{}: {} packets sent{time} ({}), {} dropped{}; {} wait at the end",
+            device.name,
+            fmt::count(c.packets),
+            fmt::bytes(c.bytes),
+            fmt::count(c.drops),
+            marks.unwrap_or_default(),
+            fmt::count(c.backlog_packets)
+        )
+    });
+    let headline = headline.chain([String::new()]).collect();
+    let rates = reading.seconds.map(|seconds| change(before, &reading.hierarchy, seconds));
+    Ok(TreeSource { hierarchy, only, rates, headline })
 }
 
 fn named(hierarchy: &Hierarchy, device: &str, name: &str) -> Result<usize, Failure> {
@@ -169,6 +226,8 @@ struct TreeSource {
     hierarchy: Hierarchy,
     only: Option<usize>,
     rates: Option<Vec<Vec<Option<PerSecond>>>>,
+    /// What is said first.
+    headline: Vec<String>,
 }
 
 impl TreeSource {
@@ -194,7 +253,7 @@ fn look() -> Look {
 
 fn here(args: &TreeArgs) -> Result<TreeSource, Failure> {
     let named = classes_by_name(&args.state.logs());
-    let read = live::read(args.device.as_deref(), &mut |device, snapshot| {
+    let read = live::read(args.device(), &mut |device, snapshot| {
         let own = named.iter().filter(|((name, _), _)| name == device);
         let mut whose: BTreeMap<_, _> =
             own.map(|((_, class), name)| (*class, name.clone())).collect();
@@ -205,7 +264,7 @@ fn here(args: &TreeArgs) -> Result<TreeSource, Failure> {
         LiveError::NoDevice { .. } => Failure::usage(error),
         _ => Failure::system(error),
     })?;
-    Ok(TreeSource { hierarchy, only, rates: None })
+    Ok(TreeSource { hierarchy, only, rates: None, headline: Vec::new() })
 }
 
 /// JSON's strings come whole, or in pieces between escapes: what of them would command a terminal is written by its number. Each queue, class

@@ -92,7 +92,7 @@ fn nothing() -> FilterKind {
 
 /// Whether packets that come can be given the mark of their connection (tc's action `connmark`). None where that can't be tried.
 pub fn has_connmark() -> Option<bool> {
-    let any = Match::Raw { width: 32, value: 0, mask: 0, at: 0 };
+    let any = Match::Raw { width: 32, value: 0, mask: 0, at: 0, next_header: false };
     let filter = Filter::new(U32 { r#match: vec![any] }, None);
     let takes = |filter: Filter| {
         let ingress = Some(Ingress { filters: vec![filter] });

@@ -268,7 +268,7 @@ impl Filter {
 
     /// Sends every packet to another device; u32 is in every kernel with filters, matchall is not.
     pub fn all_to(device: &str) -> Filter {
-        let any = Match::Raw { width: 32, value: 0, mask: 0, at: 0 };
+        let any = Match::Raw { width: 32, value: 0, mask: 0, at: 0, next_header: false };
         Filter::new(U32 { r#match: vec![any] }, None)
             .with_action(Action::Redirect(device.to_owned()))
     }

@@ -105,6 +105,10 @@ pub struct ObservedFilter {
     pub filter: Option<Filter>,
     /// The kernel's number for its BPF program.
     pub program: Option<u32>,
+    /// Of u32, the number of the table that is looked through where it matches.
+    pub link: Option<u32>,
+    /// `TCA_CLS_FLAGS_*`: what the hardware was asked to do with it, and did.
+    pub flags: u32,
     /// All of it as the kernel showed it.
     pub raw: Raw,
 }

@@ -55,8 +55,9 @@ pub enum Match {
         value: u32,
         /// Which of them must agree.
         mask: u32,
-        /// Bytes from the network header; a multiple of the width.
+        /// Bytes from the network header, or from the one behind it; a multiple of the width.
         at: i32,
+        next_header: bool,
     },
 }
 
@@ -68,14 +69,15 @@ pub struct MatchError {
     why: String,
 }
 
-/// One comparison as the kernel makes it: (32 bits at `offset`) & `mask` = `value`.
+/// One comparison as the kernel makes it: (32 bits at `at`) & `mask` = `value`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MatchKey {
     /// Bits that count, in packet order.
     pub mask: u32,
     pub value: u32,
-    /// Bytes from the network header, a multiple of four.
-    pub offset: i32,
+    /// Bytes from the network header, or from the one behind it; a multiple of four.
+    pub at: i32,
+    pub next_header: bool,
 }
 
 impl Match {
@@ -93,9 +95,12 @@ impl Match {
             Match::Tos { v6: false, value, mask } => vec![narrow(8, value.into(), mask.into(), 1)],
             Match::Tos { v6: true, value, mask } => {
                 let mask = u32::from(mask) << 20;
-                vec![MatchKey { mask, value: (u32::from(value) << 20) & mask, offset: 0 }]
+                let value = (u32::from(value) << 20) & mask;
+                vec![MatchKey { mask, value, at: 0, next_header: false }]
             }
-            Match::Raw { width, value, mask, at } => vec![narrow(width, value, mask, at)],
+            Match::Raw { width, value, mask, at, next_header } => {
+                vec![MatchKey { next_header, ..narrow(width, value, mask, at) }]
+            }
         }
     }
 }
@@ -103,7 +108,7 @@ impl Match {
 fn narrow(width: u8, value: u32, mask: u32, at: i32) -> MatchKey {
     let shift = 32u32.saturating_sub(width.into()).saturating_sub(8 * (at & 3) as u32);
     let mask = mask << shift;
-    MatchKey { mask, value: (value << shift) & mask, offset: at & !3 }
+    MatchKey { mask, value: (value << shift) & mask, at: at & !3, next_header: false }
 }
 
 fn address_keys(source: bool, prefix: Prefix) -> Vec<MatchKey> {
@@ -115,7 +120,8 @@ fn address_keys(source: bool, prefix: Prefix) -> Vec<MatchKey> {
                 let covered = u32::from(length).saturating_sub(32 * i).min(32);
                 let mask = u32::MAX.checked_shl(32 - covered).unwrap_or(0);
                 let word = (bits >> (u32::from(width) - 32 - 32 * i)) as u32;
-                MatchKey { mask, value: word & mask, offset: start + 4 * i as i32 }
+                let at = start + 4 * i as i32;
+                MatchKey { mask, value: word & mask, at, next_header: false }
             })
             .collect()
     };
@@ -131,7 +137,7 @@ fn address_keys(source: bool, prefix: Prefix) -> Vec<MatchKey> {
 pub fn merge_keys(matches: &[Match]) -> Option<Vec<MatchKey>> {
     let mut merged: Vec<MatchKey> = Vec::new();
     for key in matches.iter().flat_map(Match::keys) {
-        match merged.iter_mut().find(|other| other.offset == key.offset) {
+        match merged.iter_mut().find(|o| (o.at, o.next_header) == (key.at, key.next_header)) {
             Some(other) if (other.value ^ key.value) & other.mask & key.mask != 0 => return None,
             Some(other) => {
                 other.mask |= key.mask;
@@ -160,8 +166,9 @@ impl fmt::Display for Match {
             }
             Match::Tos { v6: false, value, mask } => write!(f, "ip tos {value:#x} {mask:#x}"),
             Match::Tos { v6: true, value, mask } => write!(f, "ip6 priority {value:#x} {mask:#x}"),
-            Match::Raw { width, value, mask, at } => {
-                write!(f, "u{width} {value:#x} {mask:#x} at {at}")
+            Match::Raw { width, value, mask, at, next_header } => {
+                let from = if next_header { "nexthdr+" } else { "" };
+                write!(f, "u{width} {value:#x} {mask:#x} at {from}{at}")
             }
         }
     }
@@ -183,6 +190,8 @@ fn parse(text: &str) -> Result<Match, String> {
         [width @ ("u8" | "u16" | "u32"), value, mask, "at", at] => {
             let width: u8 =
                 width[1..].parse().map_err(|_| "the width is 8, 16 or 32".to_owned())?;
+            let (at, next_header) =
+                at.strip_prefix("nexthdr+").map_or((*at, false), |at| (at, true));
             let at: i32 = at.parse().map_err(|_| format!("`{at}` is no offset"))?;
             if at % i32::from(width / 8) != 0 {
                 return Err(format!("the offset must be a multiple of {}", width / 8));
@@ -192,7 +201,7 @@ fn parse(text: &str) -> Result<Match, String> {
             if !fits(value) || !fits(mask) {
                 return Err(format!("a number has more than {width} bits"));
             }
-            Ok(Match::Raw { width, value, mask, at })
+            Ok(Match::Raw { width, value, mask, at, next_header })
         }
         _ => Err("write \"ip|ip6 src|dst|sport|dport|protocol|tos VALUE [MASK]\" or \
                   \"u8|u16|u32 VALUE MASK at OFFSET\""
@@ -274,9 +283,12 @@ mod tests {
     fn a_port_lies_in_its_half_of_a_word() {
         assert_eq!(
             keys("ip sport 80"),
-            [MatchKey { mask: 0xffff_0000, value: 80 << 16, offset: 20 }]
+            [MatchKey { mask: 0xffff_0000, value: 80 << 16, at: 20, next_header: false }]
         );
-        assert_eq!(keys("ip6 dport 53"), [MatchKey { mask: 0xffff, value: 53, offset: 40 }]);
+        assert_eq!(
+            keys("ip6 dport 53"),
+            [MatchKey { mask: 0xffff, value: 53, at: 40, next_header: false }]
+        );
     }
 
     #[test]
@@ -285,8 +297,8 @@ mod tests {
         assert_eq!(
             found,
             [
-                MatchKey { mask: 0xffff_ffff, value: 0x2001_0db8, offset: 8 },
-                MatchKey { mask: 0xff00_0000, value: 0, offset: 12 },
+                MatchKey { mask: 0xffff_ffff, value: 0x2001_0db8, at: 8, next_header: false },
+                MatchKey { mask: 0xff00_0000, value: 0, at: 12, next_header: false },
             ]
         );
     }
@@ -295,11 +307,11 @@ mod tests {
     fn a_named_dscp_ignores_the_ecn_bits() {
         assert_eq!(
             keys("ip tos EF"),
-            [MatchKey { mask: 0xfc << 16, value: 0xb8 << 16, offset: 0 }]
+            [MatchKey { mask: 0xfc << 16, value: 0xb8 << 16, at: 0, next_header: false }]
         );
         assert_eq!(
             keys("ip tos 0x10"),
-            [MatchKey { mask: 0xff << 16, value: 0x10 << 16, offset: 0 }]
+            [MatchKey { mask: 0xff << 16, value: 0x10 << 16, at: 0, next_header: false }]
         );
     }
 
@@ -307,7 +319,10 @@ mod tests {
     fn conditions_on_one_word_are_made_one_and_contradictions_noticed() {
         let two = ["ip sport 80", "ip dport 443"].map(|text| text.parse().unwrap());
         let merged = merge_keys(&two).unwrap();
-        assert_eq!(merged, [MatchKey { mask: u32::MAX, value: 80 << 16 | 443, offset: 20 }]);
+        assert_eq!(
+            merged,
+            [MatchKey { mask: u32::MAX, value: 80 << 16 | 443, at: 20, next_header: false }]
+        );
         let never = ["ip sport 80", "ip sport 81"].map(|text| text.parse().unwrap());
         assert_eq!(merge_keys(&never), None);
     }

@@ -57,6 +57,7 @@ catalogue!(
     coalescing,
     pause_frames,
     pfifo_fast,
+    queue_classes,
     tcp_options_off,
     tcp_mem_in_bytes,
     congestion_control,

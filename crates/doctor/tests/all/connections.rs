@@ -240,6 +240,7 @@ fn a_queue_that_stands_is_ones_own_or_the_paths() {
             backlog_bytes: packets * 1500,
             marks: None,
             options: None,
+            troubles: Vec::new(),
         }]);
         snapshot
     };

@@ -5,8 +5,8 @@ use super::json::{Json, Reader};
 use super::text;
 use crate::record::{Attachment, Counters, Deed, FilterRecord, Hook, NodeRecord, Record, What};
 use crate::settings::QueueOptions;
-use crate::u32_words::{self, MatchKey};
-use quell_tc::Handle;
+use crate::u32_words;
+use quell_tc::{Handle, MatchKey};
 use serde_json::Value;
 
 type Wrong = (usize, String);

@@ -26,10 +26,25 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     pub hierarchy: Hierarchy,
-    /// Lines that are nothing that `tc` prints: how many, and the first of them with its number.
-    pub passed_over: Option<(usize, usize, String)>,
+    /// Lines that are nothing that `tc` prints, by what they stand below.
+    pub passed_over: Vec<PassedOver>,
     /// Devices that were read several times, of which the last reading is shown.
     pub repeated: Vec<String>,
+    /// Their first readings; none where each device was read once.
+    pub before: Option<Hierarchy>,
+    /// From the first reading to the last, where a time of day stands before each.
+    pub seconds: Option<f64>,
+}
+
+/// Lines that are nothing that `tc` prints.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PassedOver {
+    /// The queue, class or filter that they stand below; none where they belong to nothing.
+    pub below: Option<String>,
+    pub count: usize,
+    /// The first of them, and its number.
+    pub line: usize,
+    pub text: String,
 }
 
 /// Why a text can't be read.
@@ -56,7 +71,9 @@ pub fn read(text: &str, nameless: Option<&str>) -> Result<Reading, ReadError> {
     let text = &*posted::as_printed(text);
     let mut records: Vec<Record> = Vec::new();
     let mut context = Context::default();
-    let mut passed_over: Option<(usize, usize, String)> = None;
+    let mut passed_over: Vec<PassedOver> = Vec::new();
+    let (mut below, mut of_tc) = (None, false);
+    let mut times: Vec<(usize, f64)> = Vec::new();
     let mut lines = NumberedLines { text, at: 0, number: 1 };
     let line_error = |(line, why): (usize, String)| ReadError::Line {
         line,
@@ -66,38 +83,80 @@ pub fn read(text: &str, nameless: Option<&str>) -> Result<Reading, ReadError> {
         let line = behind_prompt(line);
         let trimmed = line.trim();
         if trimmed.is_empty() {
+            below = None;
             continue;
         }
+        let begins = text::begins_record(line);
+        let clock = if begins { None } else { time_of_day(trimmed) };
+        times.extend(clock.map(|seconds| (number, seconds)));
+        of_tc |= begins;
         if let Some(told) = command(trimmed) {
             records.extend(asked(&told));
+            (below, of_tc) = (None, true);
             context = told;
         } else if is_json(trimmed) {
             let start = lines.at_of(line);
             let mut reader = json::Reader::new(&text[start..], number);
             json_records::read(&mut reader, &context, &mut records).map_err(line_error)?;
             lines.go_on(start + reader.at(), reader.line());
-        } else if text::begins_record(line) {
+            (below, of_tc) = (None, true);
+        } else if begins {
             let mut more = Vec::new();
             while let Some((_, next)) = lines.peek().filter(|(_, next)| text::goes_on(next)) {
                 more.push(next);
                 lines.next();
             }
             records.extend(text::record(number, line, &more, &context).map_err(line_error)?);
-        } else {
-            let (count, ..) =
-                passed_over.get_or_insert((0, number, quell_wire::text::printable(trimmed, 60)));
-            *count += 1;
+            let name: Vec<&str> = line.split_whitespace().take(3).collect();
+            below = Some(quell_wire::text::printable(&name.join(" "), 60));
+        } else if clock.is_none() {
+            let known = passed_over.iter_mut().find(|lost| lost.below == below);
+            match known {
+                Some(lost) => lost.count += 1,
+                None => {
+                    let text = quell_wire::text::printable(trimmed, 60);
+                    let (below, line) = (below.clone(), number);
+                    passed_over.push(PassedOver { below, count: 1, line, text });
+                }
+            }
         }
     }
     let nothing = |record: &Record| matches!(record.what, What::Asked(_));
-    if records.iter().all(nothing) && passed_over.is_some() {
+    if records.iter().all(nothing) && (!of_tc || !passed_over.is_empty()) {
         return Err(ReadError::Nothing);
     }
-    let repeated = readings::keep_last(&mut records);
-    records.iter_mut().for_each(clean);
+    let mut earlier = readings::keep_last(&mut records);
+    records.iter_mut().chain(&mut earlier.records).for_each(clean);
     let is_ifb = |name: &str| name.starts_with("ifb");
     let hierarchy = assemble(records, nameless, is_ifb).map_err(line_error)?;
-    Ok(Reading { hierarchy, passed_over, repeated })
+    let time_before = |line: usize| times.iter().rev().find(|(at, _)| *at < line).map(|(_, s)| *s);
+    let seconds = earlier.lines.and_then(|(first, last)| {
+        let passed = (time_before(last)? - time_before(first)?).rem_euclid(86_400.0);
+        (passed > 0.0).then_some(passed)
+    });
+    let before = match earlier.records.is_empty() {
+        true => None,
+        false => Some(assemble(earlier.records, nameless, is_ifb).map_err(line_error)?),
+    };
+    Ok(Reading { hierarchy, passed_over, repeated: earlier.devices, before, seconds })
+}
+
+/// The time of day in a line, in seconds: `Sat Nov 28 12:00:07 UTC 2026`, `2026-11-28T12:00:07.25`.
+fn time_of_day(line: &str) -> Option<f64> {
+    let words = line.split(|c: char| !(c.is_ascii_digit() || matches!(c, ':' | '.')));
+    words.take(40).find_map(|word| {
+        let parts: Vec<&str> = word.split(':').collect();
+        let [hours, minutes, seconds] = parts.as_slice() else { return None };
+        let short = |part: &str| part.len() == 2;
+        let whole = seconds.split('.').next().is_some_and(short);
+        if !short(hours) || !short(minutes) || !whole {
+            return None;
+        }
+        let [hours, minutes, seconds] = [hours, minutes, seconds].map(|part| part.parse::<f64>());
+        let (hours, minutes, seconds) = (hours.ok()?, minutes.ok()?, seconds.ok()?);
+        (hours < 24.0 && minutes < 60.0 && seconds < 61.0)
+            .then_some(hours * 3600.0 + minutes * 60.0 + seconds)
+    })
 }
 
 /// That filters were asked for, and where: an empty answer is one too.

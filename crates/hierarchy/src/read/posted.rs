@@ -96,7 +96,7 @@ fn dedented<'a>(line: &'a str, indent: &str) -> &'a str {
 /// Whether a line is what `tc` prints below a record, so that only its blanks were lost.
 fn is_detail(line: &str) -> bool {
     let first = line.split_whitespace().next().unwrap_or_default();
-    const WORDS: [&str; 34] = [
+    const WORDS: [&str; 39] = [
         "Sent",
         "backlog",
         "(dropped",
@@ -114,6 +114,11 @@ fn is_detail(line: &str) -> bool {
         "memory",
         "marked",
         "early",
+        "earlydrop",
+        "queues",
+        "clockid",
+        "base-time",
+        "max-sdu",
         "prob_mark",
         "forced_mark",
         "match",
@@ -132,7 +137,9 @@ fn is_detail(line: &str) -> bool {
         "skip_sw",
         "offset",
     ];
-    WORDS.contains(&first) || (first == "rate" && line.contains("requeues"))
+    WORDS.contains(&first)
+        || (first == "rate" && line.contains("requeues"))
+        || ["queues:", "mode:", "shaper:"].iter().any(|word| first.starts_with(word))
 }
 
 /// Whether a line goes on where the one before was broken: its first word had no room there, or a bracket is open.

@@ -9,8 +9,8 @@
 use super::context::Context;
 use crate::record::{Attachment, Counters, Deed, FilterRecord, Hook, NodeRecord, Record, What};
 use crate::settings::QueueOptions;
-use crate::u32_words::{self, MatchKey};
-use quell_tc::Handle;
+use crate::u32_words;
+use quell_tc::{Handle, MatchKey};
 
 pub(crate) fn begins_record(line: &str) -> bool {
     ["qdisc ", "class ", "filter "].iter().any(|word| line.starts_with(word))
@@ -95,7 +95,8 @@ fn of_lines(
         if words.next_if_eq(&"leaf").is_some() {
             words.next();
         }
-        let options = QueueOptions::of_words(kind, words)?;
+        let mut options = QueueOptions::of_words(kind, words)?;
+        options.put_lines(kind, more)?;
         let counters = counters
             .map(|counters| Counters { direct_packets: options.direct_packets, ..counters });
         let place = place.unwrap_or(Attachment::Root);
@@ -465,7 +466,7 @@ pub(crate) fn settle(record: &mut FilterRecord) {
     if record.kind == "flower" {
         record.matches.sort_unstable();
     }
-    record.matches.extend(record.link.as_ref().map(|table| format!("then table {table}:")));
+    record.matches.extend(record.link.as_deref().map(u32_words::link));
     record.matches_all = match record.kind.as_str() {
         "matchall" => Some(true),
         "u32" | "flower" => Some(record.matches.is_empty()),

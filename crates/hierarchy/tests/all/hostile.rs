@@ -205,7 +205,8 @@ fn outputs_with_prompts_and_blank_lines_between_are_read_and_the_rest_is_told() 
     let text = "lee@router:~$ sudo tc -s -d qdisc show dev eth0\n[sudo] password for lee: \n\nqdisc htb 1: root refcnt 2 r2q 10 default 0x10\n\
                 \n# tc -j class show dev eth0\n[{\"class\":\"htb\",\"handle\":\"1:10\",\"root\":true,\"prio\":0,\"rate\":125000,\"ceil\":125000}]\n\nthat is all\n";
     let reading = read(text, None).unwrap();
-    assert_eq!(reading.passed_over, Some((1, 9, "that is all".into())));
+    let [lost] = reading.passed_over.as_slice() else { panic!("{reading:?}") };
+    assert_eq!((lost.count, lost.line, lost.text.as_str()), (1, 9, "that is all"));
     let device = &reading.hierarchy.devices[0];
     assert_eq!((device.name.as_str(), device.nodes.len()), ("eth0", 2));
     assert!(device.nodes[1].is_default);

@@ -1,6 +1,6 @@
 //! Text as people post it: broken by mails, indented, quoted, in parts, read twice.
 
-use quell_hierarchy::{Device, Filter, Hook, Node, Reading, Trouble, read};
+use quell_hierarchy::{Device, Filter, Hook, Node, ReadError, Reading, Trouble, read};
 
 macro_rules! posted {
     ($name:literal) => {
@@ -170,7 +170,7 @@ fn marks_of_dualpi2_and_sfq_are_counted() {
     let reading = reading(posted!("dualpi2-and-sfq-marks"));
     let marks = |device: usize| reading.hierarchy.devices[device].nodes[0].counters.unwrap().marks;
     assert_eq!((marks(0), marks(1)), (Some(4), Some(6)));
-    assert_eq!(reading.passed_over, None);
+    assert_eq!(reading.passed_over, []);
 }
 
 #[test]
@@ -190,4 +190,114 @@ fn a_queue_whose_filters_nobody_asked_for_is_not_said_to_have_none() {
     assert_eq!(trouble, Trouble::DropsUnmatched);
     let filter = "filter dev wan parent 2: protocol all pref 1 matchall chain 0 handle 0x1 flowid 2:1\n  not_in_hw\n";
     assert!(found(filter).iter().all(|(trouble, _)| *trouble != Trouble::FiltersMissing));
+}
+
+#[test]
+fn a_chain_to_which_only_a_chain_leads_that_nothing_leads_to_is_not_in_force() {
+    let one = |chain: u32, does: &str| {
+        format!(
+            "filter dev a ingress protocol all pref {} matchall chain {chain} handle 0x1\n  not_in_hw\n\taction order 1: gact action {does}\n",
+            chain + 1
+        )
+    };
+    let found = |first: &str| {
+        let text = [one(0, first), one(4, "goto chain 5"), one(5, "goto chain 4"), one(6, "drop")];
+        let device = only(&text.concat());
+        device.findings.iter().map(|f| f.words.clone()).collect::<Vec<_>>()
+    };
+    let told = |chain: u32| format!("nothing leads to chain {chain}: its filters are not in force");
+    assert_eq!(found("pass"), [told(4), told(5), told(6)]);
+    assert_eq!(found("goto chain 4"), [told(6)]);
+}
+
+#[test]
+fn schedules_and_queues_of_traffic_classes_are_read_from_text_and_json() {
+    let told = |text: &str| {
+        let device = only(text);
+        let one = |name: &str| setting(&device.nodes[0], name).to_owned();
+        assert_eq!(device.nodes[0].counters.map(|c| c.packets), Some(5), "{text}");
+        ["tc", "queues", "mode", "schedule", "cycle-time"].map(one)
+    };
+    let taprio = "qdisc taprio 8001: dev eth0 root refcnt 9 tc 3 map 2 2 1 0 2 2 2 2 2 2 2 2 2 2 2 2 \n\
+                  queues offset 0 count 1 offset 1 count 1 offset 2 count 2 \n\
+                  clockid TAI base-time 1528743495910289987 cycle-time 600000 cycle-time-extension 0\n\
+                  \tindex 0 cmd S gatemask 0x1 interval 300000\n\tindex 1 cmd S gatemask 0x2 interval 300000\n";
+    let sent =
+        " Sent 500 bytes 5 pkt (dropped 0, overlimits 0 requeues 0) \n backlog 0b 0p requeues 0\n";
+    let wanted = ["3", "(0:0) (1:1) (2:3)", "", "0x1 for 300us, 0x2 for 300us", "600us"];
+    assert_eq!(told(&format!("{taprio}{sent}")), wanted);
+    let mqprio = "qdisc mqprio 8002: dev eth0 root tc 3 map 2 2 1 0 2 2 2 2 2 2 2 2 2 2 2 2 \n\
+                  \x20            queues:(0:0) (1:1) (2:3) \n             mode:dcb\n             shaper:bw_rlimit   min_rate:1Gbit 2Gbit\n";
+    assert_eq!(told(&format!("{mqprio}{sent}")), ["3", "(0:0) (1:1) (2:3)", "dcb", "", ""]);
+    let json = r#"[{"kind":"taprio","handle":"8001:","dev":"eth0","root":true,"options":{"tc":3,"queues":[{"offset":0,"count":1},{"offset":1,"count":1},
+        {"offset":2,"count":2}],"schedule":[{"index":0,"cmd":"S","gatemask":"0x1","interval":300000},{"index":1,"cmd":"H","gatemask":"0x2","interval":1000}]},
+        "bytes":500,"packets":5}]"#;
+    assert_eq!(told(json)[1..4], ["(0:0) (1:1) (2:3)", "", "0x1 for 300us, H 0x2 for 1us"]);
+    let json = r#"[{"kind":"mqprio","handle":"8002:","dev":"eth0","root":true,"options":{"tc":2,"queues":[[0,0],[1,3]],"mode":"dcb"},"bytes":500,"packets":5}]"#;
+    assert_eq!(told(json)[1..3], ["(0:0) (1:3)", "dcb"]);
+}
+
+#[test]
+fn what_is_passed_over_is_named_with_the_queue_that_it_stands_below() {
+    let text = "qdisc fq_codel 110: dev wan root refcnt 2\n\
+                whatever this kernel says 7\nand more of that\n\nIt is slow.\n";
+    let losses = reading(text).passed_over;
+    let said: Vec<_> =
+        losses.iter().map(|lost| (lost.below.as_deref(), lost.count, lost.line)).collect();
+    assert_eq!(said, [(Some("qdisc fq_codel 110:"), 2, 2), (None, 1, 5)]);
+}
+
+#[test]
+fn between_two_readings_what_moved_is_told_with_the_time_that_stands_before_each() {
+    let queue = |packets: u64, drops: u32, waits: u32| {
+        format!(
+            "qdisc fq_codel 1: dev wan root refcnt 2 limit 10240p\n Sent {} bytes {packets} pkt (dropped {drops}, overlimits 0 requeues 0)\n \
+             backlog 0b {waits}p requeues 0\n  maxpacket 1514 drop_overlimit 0 new_flow_count 5 ecn_mark {packets}\n",
+            packets * 1000
+        )
+    };
+    let (first, last) = (queue(100, 1, 0), queue(300, 5, 7));
+    let dated =
+        format!("Sat Nov 28 23:59:58 UTC 2026\n{first}\n2026-11-29T00:00:08+00:00\n{last}\n");
+    let with = |text: &str| {
+        let reading = reading(text);
+        let moved = quell_hierarchy::moved(reading.before.as_ref().unwrap(), &reading.hierarchy);
+        let counters = moved.devices[0].nodes[0].counters;
+        (reading.seconds, counters.map(|c| (c.packets, c.drops, c.marks, c.backlog_packets)))
+    };
+    let moved = Some((200, 4, Some(200), 7));
+    assert_eq!(with(&dated), (Some(10.0), moved));
+    assert_eq!(with(&format!("{first}\n{last}")), (None, moved));
+    assert_eq!(with(&format!("{last}\n{first}")), (None, None), "its counters began again");
+    assert_eq!(reading(&first).before, None);
+}
+
+#[test]
+fn a_text_without_anything_of_tc_is_refused_and_an_empty_answer_is_not() {
+    for text in ["", "\n\n", "Hello, my router is slow.\n"] {
+        assert_eq!(read(text, None), Err(ReadError::Nothing), "{text:?}");
+    }
+    for text in ["[]", "+ tc filter show dev wan\n"] {
+        assert!(read(text, None).is_ok(), "{text:?}");
+    }
+}
+
+#[test]
+fn a_burst_below_one_packet_is_found_and_one_that_the_kernel_rounded_is_not() {
+    let found = |rate: &str, burst: &str| {
+        let text = format!(
+            "qdisc htb 1: dev wan root refcnt 2 r2q 10 default 0x1 direct_packets_stat 0\n\
+             class htb 1:1 dev wan root prio 0 rate {rate} ceil {rate} burst {burst} cburst 1600b\n"
+        );
+        let troubles = only(&text).findings.into_iter().map(|f| f.trouble);
+        troubles.filter(|trouble| *trouble == Trouble::SmallBurst).count()
+    };
+    assert_eq!(
+        [found("10Mbit", "500b"), found("10Mbit", "1600b"), found("1Gbit", "1500b")],
+        [1, 0, 0]
+    );
+    assert_eq!(
+        [found("10Mbit", "15Kb"), found("10Gbit", "1250b"), found("1Mbit", "1b")],
+        [0, 0, 1]
+    );
 }

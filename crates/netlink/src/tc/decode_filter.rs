@@ -72,6 +72,7 @@ fn matches(selector: &[u8]) -> Vec<Match> {
             mask: u32::from_be_bytes(word(0)),
             value: u32::from_be_bytes(word(4)),
             at: i32::from_ne_bytes(word(8)),
+            next_header: word(12) != [0; 4],
         }
     })
     .collect()
@@ -145,15 +146,15 @@ fn flower(f: &AttrReader<'_>) -> Result<Flower, DecodeError> {
     })
 }
 
-/// The kernel's number for a filter's BPF program.
-pub(super) fn program(kind: &str, options: Option<Attr<'_>>) -> Result<Option<u32>, DecodeError> {
-    const TCA_BPF_ID: u16 = 11;
-    match (kind, options) {
-        ("bpf", Some(options)) => {
-            options.nested().find(TCA_BPF_ID)?.map(|attr| attr.u32()).transpose()
-        }
-        _ => Ok(None),
-    }
+/// An attribute of 32 bits, which each kind has under a number of its own.
+pub(super) fn number<const N: usize>(
+    options: Option<Attr<'_>>,
+    of: [(&str, u16); N],
+    kind: &str,
+) -> Result<Option<u32>, DecodeError> {
+    let attr = of.iter().find(|(own, _)| *own == kind).map(|(_, attr)| *attr);
+    let (Some(attr), Some(options)) = (attr, options) else { return Ok(None) };
+    options.nested().find(attr)?.map(|attr| attr.u32()).transpose()
 }
 
 /// The filter of ours that has this name, in which all stands that is needed to load it again.

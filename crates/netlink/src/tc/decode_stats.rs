@@ -63,7 +63,9 @@ pub(super) fn of(
             backlog_bytes: words.u32(32),
         };
     }
-    let extra = extra.map(|attr| of_kind(kind, attr.payload)).transpose()?.flatten();
+    // sfq counts in its options: `stats` of `struct tc_sfq_qopt_v1`, of which four words are marks.
+    let sfq = attrs.find(libc::TCA_OPTIONS)?.filter(|_| kind == "sfq");
+    let extra = sfq.or(extra).map(|attr| of_kind(kind, attr.payload)).transpose()?.flatten();
     Ok((stats, extra))
 }
 
@@ -79,6 +81,10 @@ fn of_kind(kind: &str, payload: &[u8]) -> Result<Option<ExtraStats>, DecodeError
         "pie" => sum(&[36]),
         "fq_pie" => sum(&[16]),
         "fq" => w.u64(80),
+        "sfb" => sum(&[20]),
+        "dualpi2" => sum(&[24]),
+        // It marks with RED and ECN alone: `flags`.
+        "sfq" if payload.get(43).is_some_and(|flags| flags & 1 != 0) => sum(&[56, 60, 64, 68]),
         "cake" => return Ok(Some(ExtraStats::Cake(tins(payload)?))),
         _ => return Ok(None),
     })))
@@ -107,4 +113,31 @@ fn tin(attrs: AttrReader<'_>) -> Result<CakeTin, DecodeError> {
         }
     }
     Ok(tin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::AttrWriter;
+
+    #[test]
+    fn marks_of_each_kind_lie_where_its_struct_has_them() {
+        let marks = |kind: &str, attr: u16, words: &[u32]| {
+            let payload: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            let mut w = AttrWriter::new();
+            w.bytes(attr, &payload);
+            let (_, extra) = of(kind, &AttrReader::new(w.as_bytes())).unwrap();
+            extra.map(|extra| extra.ecn_marks())
+        };
+        let (options, xstats) = (libc::TCA_OPTIONS, libc::TCA_XSTATS);
+        assert_eq!(marks("sfb", xstats, &[1, 2, 3, 4, 5, 6, 7, 8, 9]), Some(6));
+        assert_eq!(marks("dualpi2", xstats, &[0, 0, 0, 3, 2, 1, 4, 4, 0, 0, 0, 0]), Some(4));
+        // RED with ECN is a flag in the fourth byte of the eleventh word.
+        let sfq = |flags: u8| {
+            let red = u32::from_ne_bytes([0, 0, 0, flags]);
+            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, red, 0, 9, 9, 5, 1, 3, 2]
+        };
+        assert_eq!(marks("sfq", options, &sfq(1)), Some(11));
+        assert_eq!(marks("sfq", options, &sfq(0)), None);
+    }
 }

@@ -219,7 +219,9 @@ impl Filters {
                 .unwrap_or(0),
             handle: filter_head.handle,
             filter: decode_filter::filter(kind, &filter_head, options, names)?,
-            program: decode_filter::program(kind, options)?,
+            program: decode_filter::number(options, [("bpf", 11)], kind)?,
+            link: decode_filter::number(options, [("u32", 3)], kind)?.map(|table| table >> 20),
+            flags: decode_filter::number(options, raw::FLAGS, kind)?.unwrap_or(0),
             raw: raw::of_filter(kind, options)?,
         });
         Ok(())

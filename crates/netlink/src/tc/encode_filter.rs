@@ -84,8 +84,8 @@ fn selector(w: &mut AttrWriter, u32: &U32, terminal: bool) {
     for key in keys {
         bytes.extend(key.mask.to_be_bytes());
         bytes.extend(key.value.to_be_bytes());
-        bytes.extend(key.offset.to_ne_bytes());
-        bytes.extend(0i32.to_ne_bytes());
+        bytes.extend(key.at.to_ne_bytes());
+        bytes.extend((-i32::from(key.next_header)).to_ne_bytes());
     }
     w.bytes(5, &bytes);
 }

@@ -120,19 +120,24 @@ struct AttrShape {
     flags: u16,
 }
 
+/// Where each kind has its flags: `TCA_U32_FLAGS` and so on.
+pub(super) const FLAGS: [(&str, u16); 4] =
+    [("u32", 11), ("flower", 22), ("matchall", 3), ("bpf", 9)];
+
 /// `TCA_*` of `include/uapi/linux/pkt_cls.h`.
 fn shape(kind: &str) -> Option<AttrShape> {
-    let (actions, counts, flags): (u16, &'static [u16], u16) = match kind {
+    let (actions, counts): (u16, &'static [u16]) = match kind {
         // The hash table is named by the kernel.
-        "u32" => (7, &[2, 9, 12], 11),
-        "flower" => (3, &[86], 22),
-        "matchall" => (2, &[4, 5], 3),
-        "fw" => (4, &[], 0),
-        "flow" => (9, &[], 0),
-        "bpf" => (1, &[10, 11], 9),
-        "basic" => (3, &[5, 6], 0),
+        "u32" => (7, &[2, 9, 12]),
+        "flower" => (3, &[86]),
+        "matchall" => (2, &[4, 5]),
+        "fw" => (4, &[]),
+        "flow" => (9, &[]),
+        "bpf" => (1, &[10, 11]),
+        "basic" => (3, &[5, 6]),
         _ => return None,
     };
+    let flags = FLAGS.iter().find(|(own, _)| *own == kind).map_or(0, |(_, attr)| *attr);
     Some(AttrShape { actions, counts, flags })
 }
 

@@ -120,7 +120,7 @@ pub(super) fn is_filter(wanted: &Filter, here: &ObservedFilter) -> bool {
             (FilterKind::U32(a), FilterKind::U32(b)) => {
                 let keys = |u32: &U32| {
                     let mut keys = merge_keys(&u32.r#match).unwrap_or_default();
-                    keys.sort_by_key(|key| key.offset);
+                    keys.sort_by_key(|key| (key.next_header, key.at));
                     keys
                 };
                 let (a, b) = (keys(a), keys(b));
@@ -185,9 +185,9 @@ fn normal(filter: &Filter) -> Map<String, Value> {
     let mut map = filter.fields();
     if let FilterKind::U32(u32) = &filter.kind {
         let mut keys = merge_keys(&u32.r#match).unwrap_or_default();
-        keys.sort_by_key(|key| key.offset);
+        keys.sort_by_key(|key| (key.next_header, key.at));
         let keys =
-            keys.iter().map(|key| format!("{:#x}/{:#x}@{}", key.value, key.mask, key.offset));
+            keys.iter().map(|k| format!("{:#x}/{:#x}@{}{}", k.value, k.mask, k.next_header, k.at));
         map.insert("match".into(), keys.collect());
     }
     if let FilterKind::Classify(config) = &filter.kind {

@@ -159,7 +159,7 @@ impl SnapshotParts {
             _ => None,
         };
         let (kind, raw, protocol) = (self.kind, self.raw, Protocol(protocol));
-        let (ifindex, program) = (0, None);
+        let (ifindex, program, link, flags) = (0, None, None, 0);
         ObservedFilter {
             ifindex,
             parent,
@@ -170,6 +170,8 @@ impl SnapshotParts {
             handle,
             filter,
             program,
+            link,
+            flags,
             raw,
         }
     }

@@ -231,7 +231,7 @@ fn filters(major: u16) -> impl Strategy<Value = Vec<Filter>> {
         ..Filter::new(Fw::default(), Some(class))
     });
     let u32 = (0u32..3, class.clone()).prop_map(|(value, class)| {
-        let one = Match::Raw { width: 32, value, mask: u32::MAX, at: 12 };
+        let one = Match::Raw { width: 32, value, mask: u32::MAX, at: 12, next_header: false };
         Filter { prio: Some(30), ..Filter::new(U32 { r#match: vec![one] }, Some(class)) }
     });
     let all =

@@ -15,6 +15,7 @@ pub const STORIES: &[Story] = &[
     Story { name: "pages that were meant as bytes are noticed", tell: bytes },
     Story { name: "pfifo_fast is a note where nothing waits", tell: pfifo_fast },
     Story { name: "ECN that no queue can mark is a note", tell: ecn },
+    Story { name: "classes that packets pass by, and a burst below one, are found", tell: classes },
     Story { name: "probing each path's MTU is a note", tell: probing },
 ];
 
@@ -88,6 +89,21 @@ fn pfifo_fast(net: &Net) {
     transfer(net, 100_000);
     finds(&net.here, &[], &[]);
     finds(&net.here, &["pfifo-fast"], &["--severity", "note"]);
+}
+
+fn classes(net: &Net) {
+    let with = |default: &str, burst: u32| {
+        let class =
+            format!("{{ id = \"1:1\", rate = \"50Mbit\", burst = {burst}, queue = \"fq_codel\" }}");
+        net.queue("a0", &format!("{{ kind = \"htb\"{default}, class = [{class}] }}"));
+    };
+    with(", default = \"1:1\"", 1600);
+    finds(&net.here, &[], &[]);
+    with("", 1600);
+    finds(&net.here, &["queue-classes"], &[]);
+    with(", default = \"1:1\"", 600);
+    finds(&net.here, &["queue-classes"], &[]);
+    net.queue("a0", "{ kind = \"fq_codel\" }");
 }
 
 fn ecn(net: &Net) {
