@@ -18,16 +18,13 @@ impl<E: std::error::Error> From<E> for Refusal {
     }
 }
 
-/// Why something was not done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ActError {
     /// What is there could not be read; nothing was touched.
     #[error("{0}; nothing was changed")]
     Unread(String),
-    /// Somebody else is at it.
     #[error("{holder} is changing this network; wait until that is over")]
     Busy { holder: String },
-    /// Others' queues are in the way.
     #[error(
         "somebody else's queues are there:\n{0}\nwith --replace they are replaced, and come back with `quell shape off`"
     )]
@@ -38,7 +35,6 @@ pub enum ActError {
          `--keep` leaves it there and takes off all else"
     )]
     NotAsLeft(String),
-    /// There would be no way back.
     #[error(
         "what is there could not be brought back:\n{0}\n--no-way-back replaces it all the same"
     )]
@@ -46,50 +42,59 @@ pub enum ActError {
     /// The kernel would refuse what is wanted, as a trial in a namespace of its own showed.
     #[error("this kernel does not take what is wanted: {0}; nothing was changed")]
     Trial(String),
-    /// Somebody changed something since it was read.
     #[error("somebody else has just changed the same; nothing was changed by us: look again")]
     Changed,
-    /// The undo log could not be written.
     #[error("{0}; without a log there is no way back, so nothing was changed")]
     NoLog(String),
-    /// There is nobody to bring things back.
     #[error("{0}; without a watchdog nothing was changed")]
     NoWatchdog(String),
-    /// A step was refused, and all is as it was.
     #[error("step {number} of {of}, {step}: {why}; everything is as it was before")]
-    Refused {
-        /// Which, from 1.
-        number: usize,
-        of: usize,
-        step: String,
-        why: String,
-    },
-    /// What was done is not what was wanted, and all is as it was.
+    Refused { number: usize, of: usize, step: String, why: String },
     #[error(
         "all steps were taken, but then there was still to do: {0}; everything is as it was before"
     )]
     NotInForce(String),
-    /// The way back was refused too.
     #[error("{why}\nand the way back: {left}; `{tool} recover` tries again")]
-    Stuck {
-        /// What was wrong first.
-        why: String,
-        /// What could not be brought back, and why.
-        left: String,
-        /// What was called, as `quell shape`.
-        tool: String,
-    },
-    /// There is an unfinished change.
+    Stuck { why: String, left: String, tool: String },
     #[error("an earlier change was not finished ({who}); `{tool} recover` brings things back")]
-    Unfinished {
-        who: String,
-        /// What was called, as `quell shape`.
-        tool: String,
-    },
-    /// There is nothing to confirm, bring back or take off.
+    Unfinished { who: String, tool: String },
     #[error("{0}")]
     Nothing(String),
-    /// The system would not let us.
     #[error("{0}")]
     System(String),
+}
+
+/// Why a command that changes a machine did not do it; each kind has an exit code of its own.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// Something is not as it has to be for that.
+    #[error("{0}")]
+    Check(String),
+    #[error("{0}")]
+    Usage(String),
+    /// A file or a policy is wrong. It may have any text in it, however long.
+    #[error("{0}")]
+    Unusable(String),
+    #[error("{0}")]
+    System(String),
+    #[error(transparent)]
+    Act(#[from] ActError),
+}
+
+impl CommandError {
+    pub fn check(why: impl fmt::Display) -> Self {
+        CommandError::Check(why.to_string())
+    }
+
+    pub fn usage(why: impl fmt::Display) -> Self {
+        CommandError::Usage(why.to_string())
+    }
+
+    pub fn unusable(why: impl fmt::Display) -> Self {
+        CommandError::Unusable(why.to_string())
+    }
+
+    pub fn system(why: impl fmt::Display) -> Self {
+        CommandError::System(why.to_string())
+    }
 }

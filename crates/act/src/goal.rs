@@ -14,7 +14,6 @@ pub struct Goal {
     /// Interfaces that are to be there or not.
     pub links: Vec<LinkGoal>,
     pub devices: Vec<DeviceGoal>,
-    /// Kernel settings.
     pub sysctls: Vec<SysctlGoal>,
     pub routes: Vec<RouteGoal>,
     pub files: Vec<FileGoal>,
@@ -26,17 +25,14 @@ pub struct Goal {
     pub likely: Vec<(String, Vec<Thing>)>,
 }
 
-/// An IFB of ours that is to be there, or not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkGoal {
     pub name: String,
     /// The address that it was or is made with, by which it is known to be ours.
     pub mac: [u8; 6],
-    /// Whether it is to be there.
     pub there: bool,
 }
 
-/// An interface's queues, classes and filters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceGoal {
     pub name: String,
@@ -47,18 +43,14 @@ pub struct DeviceGoal {
     pub things: Vec<Thing>,
 }
 
-/// One kernel setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SysctlGoal {
-    /// As net/ipv4/tcp_ecn.
     pub key: String,
     pub value: String,
 }
 
-/// The route of one prefix in the main table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteGoal {
-    /// The prefix, as 192.0.2.0/24.
     pub to: String,
     /// How it leads there; none where the prefix is to have no route of its own.
     pub route: Option<OwnRoute>,
@@ -67,7 +59,6 @@ pub struct RouteGoal {
 /// How a prefix's own route leads there, and what TCP takes from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnRoute {
-    /// The router, if there is one.
     pub via: Option<IpAddr>,
     pub device: String,
     pub quick_ack: Option<bool>,
@@ -104,14 +95,11 @@ impl fmt::Display for OwnRoute {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostTableGoal {
     pub device: String,
-    /// Whether it is to be there.
     pub there: bool,
 }
 
-/// One file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileGoal {
-    /// Where.
     pub path: PathBuf,
     /// What is in it, and who may do what; none for no file.
     pub content: Option<(Vec<u8>, u32)>,
@@ -125,14 +113,12 @@ pub(crate) fn same_device(a: (&str, Option<u32>), b: (&str, Option<u32>)) -> boo
     }
 }
 
-/// What was there before, of all that a [`Goal`] names.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Before {
     /// Interfaces; a goal's that was not there.
     pub links: Vec<LinkGoal>,
     /// Queues, classes and filters that somebody had made.
     pub devices: Vec<DeviceBefore>,
-    /// Kernel settings.
     pub sysctls: Vec<SysctlGoal>,
     pub routes: Vec<RouteGoal>,
     pub files: Vec<FileGoal>,
@@ -144,7 +130,6 @@ pub struct Before {
     pub host_tables: Vec<HostTableGoal>,
 }
 
-/// What an interface had.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceBefore {
     pub name: String,

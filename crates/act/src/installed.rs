@@ -16,7 +16,6 @@ pub(crate) fn settled(mut place: Place, kind: &str) -> Place {
     place
 }
 
-/// Whether a thing hangs on the way in.
 pub(crate) fn is_hook(place: Place) -> bool {
     match place {
         Place::Qdisc { parent, .. } => parent == Handle::INGRESS,
@@ -44,7 +43,6 @@ pub(crate) struct Fingerprint {
 }
 
 impl Installed {
-    /// All that is there of what a goal names.
     pub(crate) fn of(goal: &Goal, now: &Now) -> Vec<Installed> {
         let print = |seen: &Seen| Fingerprint {
             place: settled(seen.place, &seen.kind),

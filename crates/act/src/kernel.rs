@@ -1,7 +1,9 @@
 //! The running kernel and its files, in the calling thread's network namespace.
 
 use crate::steps::{LinkNow, Machine, Now};
-use crate::{Change, DeviceTarget, Goal, OwnRoute, Refusal};
+use crate::{
+    Change, DeviceTarget, FileGoal, Goal, HostTableGoal, OwnRoute, Refusal, RouteGoal, SysctlGoal,
+};
 use nix::errno::Errno;
 use quell_classify::Loaded;
 use quell_netlink::core::{Protocol, Socket};
@@ -25,10 +27,6 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Opens the conversation.
-    ///
-    /// # Errors
-    /// The kernel has no rtnetlink.
     pub fn open() -> Result<Self, NetlinkError> {
         let (stack, socket) = (Stack::open()?, Socket::open(Protocol::Route)?);
         Ok(Kernel { stack, socket, roots: BTreeMap::new() })
@@ -62,9 +60,6 @@ fn name(text: &str) -> Result<LinkName, Refusal> {
 }
 
 /// The routes that these prefixes have of their own, by prefix.
-///
-/// # Errors
-/// The kernel does not tell.
 pub fn own_routes(
     stack: &mut Stack,
     wanted: impl Fn(&str) -> bool,
@@ -158,11 +153,15 @@ impl Machine for Kernel {
                 tc::carry_all_out_over(&mut self.socket, index, &ready, root)
                     .map_err(|(_, error)| error)?;
             }
-            Change::Sysctl { key, value } => sysctl::write(key, value)?,
-            Change::Route { to, route } => self.set_route(to, route.as_ref())?,
-            Change::HostTable { device, there: true } => hosts_table::make(&name(device)?)?,
-            Change::HostTable { device, there: false } => hosts_table::delete(&name(device)?)?,
-            Change::File { path, content } => {
+            Change::Sysctl(SysctlGoal { key, value }) => sysctl::write(key, value)?,
+            Change::Route(RouteGoal { to, route }) => self.set_route(to, route.as_ref())?,
+            Change::HostTable(HostTableGoal { device, there: true }) => {
+                hosts_table::make(&name(device)?)?
+            }
+            Change::HostTable(HostTableGoal { device, there: false }) => {
+                hosts_table::delete(&name(device)?)?
+            }
+            Change::File(FileGoal { path, content }) => {
                 let failed = |e| Refusal(format!("could not write {}: {e}", path.display()));
                 write(path, content.as_ref()).map_err(failed)?;
             }
@@ -218,7 +217,6 @@ fn queue_of<'a>(change: &'a Change, on: &DeviceTarget) -> Option<&'a quell_tc::C
     }
 }
 
-/// A file's content and mode; none where there is no file.
 fn content(path: &Path) -> Result<Option<(Vec<u8>, u32)>, Refusal> {
     let failed = |e: std::io::Error| Refusal(format!("could not read {}: {e}", path.display()));
     match std::fs::symlink_metadata(path) {

@@ -28,7 +28,7 @@ mod watchdog;
 mod way_back;
 
 pub use dynamic::DynamicClasses;
-pub use error::{ActError, Refusal};
+pub use error::{ActError, CommandError, Refusal};
 pub use goal::{
     Before, DeviceBefore, DeviceGoal, FileGoal, Goal, HostTableGoal, LinkGoal, OwnRoute, RouteGoal,
     SysctlGoal,

@@ -11,16 +11,16 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use quell_sys::clock::monotonic_ns;
+use quell_sys::trusted::TrustedFolder;
 use quell_sys::wait::{Alarm, came, readable, wait};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// How long a holder who is about to let go is waited for.
 const MOMENT_NS: u64 = 2_000_000_000;
 
-/// Held as long as it lives.
 #[derive(Debug)]
 pub struct Lock {
     file: Flock<File>,
@@ -29,9 +29,6 @@ pub struct Lock {
 
 impl Lock {
     /// Takes the lock of a namespace. Who has it for a moment, as a watchdog that reads its log, is waited for, two seconds at most.
-    ///
-    /// # Errors
-    /// Somebody else has it for longer; says who.
     pub fn take(folder: &Path, namespace: u64, who: &str) -> Result<Self, ActError> {
         let file = open(folder, namespace, "lock")?;
         let until = monotonic_ns() + MOMENT_NS;
@@ -44,9 +41,6 @@ impl Lock {
 
     /// Keeps changes waiting while logs and kernel are read together; none where nobody ever changed anything. Or who changes something for
     /// longer than anybody waits.
-    ///
-    /// # Errors
-    /// The lock can't be looked at.
     pub fn shared(folder: &Path, namespace: u64) -> Result<Result<Option<Self>, String>, ActError> {
         let until = monotonic_ns() + MOMENT_NS;
         let mut held = Vec::new();
@@ -68,7 +62,6 @@ impl Lock {
         Ok(Ok(held.pop().map(|file| Lock { file, _beside: beside })))
     }
 
-    /// Waits until nobody else has it.
     pub fn wait(folder: &Path, namespace: u64, who: &str) -> Result<Self, ActError> {
         let file = waited_for(open(folder, namespace, "lock")?)?;
         Lock::with_dynamic(file, folder, namespace, who)
@@ -154,7 +147,7 @@ fn waited_for(mut file: File) -> Result<Flock<File>, ActError> {
 fn open(folder: &Path, namespace: u64, ending: &str) -> Result<File, ActError> {
     let failed =
         |e: std::io::Error| ActError::NoLog(format!("could not use {}: {e}", folder.display()));
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+    TrustedFolder::make(folder, 0o700).map_err(|e| failed(e.into()))?;
     let path = path_of(folder, namespace, ending);
     let mut options = std::fs::OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);

@@ -22,7 +22,6 @@ pub enum Leave {
 }
 
 pub struct OffRequest<'a> {
-    /// Where logs and locks are.
     pub folder: &'a Path,
     pub device: &'a str,
     pub command: &'a str,
@@ -31,9 +30,6 @@ pub struct OffRequest<'a> {
 }
 
 /// Takes all of ours off an interface, and brings back what was there before us.
-///
-/// # Errors
-/// There is nothing of ours, it is not known whose something is, or the kernel refused a step.
 pub fn off(machine: &mut dyn Machine, asked: &OffRequest<'_>) -> Result<Applied, ActError> {
     let namespace = namespace()?;
     let _lock = Lock::take(asked.folder, namespace, &holder(asked.command))?;
@@ -119,9 +115,6 @@ fn leave(
 
 /// Brings back what `before` says, as whoever kept it longer than a boot knows; it is told the log, if there is one. Afterwards nothing
 /// of ours is in force.
-///
-/// # Errors
-/// The kernel refused a step.
 pub fn take_off(
     machine: &mut dyn Machine,
     folder: &Path,

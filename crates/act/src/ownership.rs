@@ -18,13 +18,11 @@ use crate::{Before, Change, DeviceBefore, DynamicClasses, Goal, Log, Standing};
 use quell_tc::{Handle, Place, Seen, Thing};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The root queue among things.
 fn root(things: &[Seen]) -> Option<&Seen> {
     let is_root = |s: &&Seen| matches!(s.place, Place::Qdisc { parent: Handle::ROOT, .. });
     things.iter().find(is_root)
 }
 
-/// Whose a root queue is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ownership {
     /// There is none, or it is as we left it.
@@ -33,7 +31,6 @@ pub(crate) enum Ownership {
     Changed(String),
     /// It has the name and kind of ours, and what is in it is something else.
     Unlike(String),
-    /// It has another name or kind.
     Theirs(String),
 }
 
@@ -78,7 +75,6 @@ pub(crate) fn whose_root(log: Option<&Log>, found: &DeviceBefore, name: &str) ->
     }
 }
 
-/// What of an interface is somebody else's.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ForeignQueues {
     /// The interface, and what it has.
@@ -104,7 +100,6 @@ impl ForeignQueues {
         found.devices.iter().map(one).collect()
     }
 
-    /// Whether the root queue was made by somebody else.
     pub(crate) fn has_root(&self) -> bool {
         matches!(self.root, Ownership::Unlike(_) | Ownership::Theirs(_))
     }
@@ -341,7 +336,6 @@ impl Before {
 }
 
 impl Log {
-    /// What was made on an interface.
     fn made_on(&self, found: &DeviceBefore) -> Option<&Installed> {
         self.made.iter().find(|made| made.is_of(found))
     }

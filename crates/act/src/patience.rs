@@ -5,9 +5,7 @@ use quell_units::Span;
 /// How long a change waits to be confirmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
-    /// It stays.
     Never,
-    /// It is taken back then.
     Within(Span),
 }
 
@@ -24,7 +22,6 @@ impl Patience {
         }
     }
 
-    /// How long, where it is not for ever.
     pub fn span(self) -> Option<Span> {
         match self {
             Patience::Never => None,
@@ -34,9 +31,6 @@ impl Patience {
 }
 
 /// It as it is typed: a time, or `never`.
-///
-/// # Errors
-/// It is neither, or less than a second.
 pub fn patience(text: &str) -> Result<Patience, String> {
     if text == "never" {
         return Ok(Patience::Never);

@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
-/// An interface that a step is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceTarget {
     pub name: String,
@@ -19,7 +18,6 @@ pub struct DeviceTarget {
     pub index: Option<u32>,
 }
 
-/// One step.
 #[allow(clippy::large_enum_variant, reason = "nearly all are of the larger one")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
@@ -37,31 +35,12 @@ pub enum Change {
         device: DeviceTarget,
         change: quell_tc::Change,
     },
-    /// Sets a kernel setting.
-    Sysctl {
-        /// As net/ipv4/tcp_ecn.
-        key: String,
-        value: String,
-    },
-    /// Gives a prefix a route of its own, or takes it away.
-    Route {
-        to: String,
-        /// How it leads there; none for no route.
-        route: Option<OwnRoute>,
-    },
+    Sysctl(SysctlGoal),
+    Route(RouteGoal),
     /// Makes the table that marks packets of an interface with their hosts, or takes it away.
-    HostTable {
-        device: String,
-        /// Whether it is to be there.
-        there: bool,
-    },
+    HostTable(HostTableGoal),
     /// Writes a file, whole or not at all, or takes it away.
-    File {
-        /// Where.
-        path: PathBuf,
-        /// What is to be in it, with its mode.
-        content: Option<(Vec<u8>, u32)>,
-    },
+    File(FileGoal),
 }
 
 impl fmt::Display for Change {
@@ -71,25 +50,30 @@ impl fmt::Display for Change {
             Change::SwitchOn(target) => write!(f, "switch {} on", target.name),
             Change::DeleteIfb(target) => write!(f, "delete the IFB {}", target.name),
             Change::Queue { device, change } => write!(f, "{}: {change}", device.name),
-            Change::Sysctl { key, value } => write!(f, "set {key} to {value}"),
-            Change::Route { to, route: Some(route) } => write!(f, "route {to} {route}"),
-            Change::Route { to, route: None } => write!(f, "take the route to {to} away"),
-            Change::HostTable { device, there: true } => {
+            Change::Sysctl(SysctlGoal { key, value }) => write!(f, "set {key} to {value}"),
+            Change::Route(RouteGoal { to, route: Some(route) }) => write!(f, "route {to} {route}"),
+            Change::Route(RouteGoal { to, route: None }) => {
+                write!(f, "take the route to {to} away")
+            }
+            Change::HostTable(HostTableGoal { device, there: true }) => {
                 write!(
                     f,
                     "make the nftables table ip quell-hosts-{device}: what passes {device} is marked with its host"
                 )
             }
-            Change::HostTable { device, there: false } => {
+            Change::HostTable(HostTableGoal { device, there: false }) => {
                 write!(f, "take the nftables table ip quell-hosts-{device} away")
             }
-            Change::File { path, content: Some(_) } => write!(f, "write {}", path.display()),
-            Change::File { path, content: None } => write!(f, "take {} away", path.display()),
+            Change::File(FileGoal { path, content: Some(_) }) => {
+                write!(f, "write {}", path.display())
+            }
+            Change::File(FileGoal { path, content: None }) => {
+                write!(f, "take {} away", path.display())
+            }
         }
     }
 }
 
-/// What there is of all that a goal names.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Now {
     pub links: BTreeMap<String, LinkNow>,
@@ -104,7 +88,6 @@ pub struct Now {
     pub host_tables: BTreeSet<String>,
 }
 
-/// An interface that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkNow {
     pub index: u32,
@@ -115,15 +98,9 @@ pub struct LinkNow {
 
 /// What can be read and changed: the kernel, or a test's model of it.
 pub trait Machine {
-    /// Reads all that a goal names.
     fn read(&mut self, goal: &Goal) -> Result<Now, Refusal>;
-    /// Takes one step.
     fn carry_out(&mut self, change: &Change) -> Result<(), Refusal>;
     /// Takes steps, one after the other.
-    ///
-    /// # Errors
-    /// The first that was refused, by its number from 0. Those before it were taken, and perhaps some behind it: a kernel is told many at a
-    /// time of what is inside a root queue.
     fn carry_all_out(&mut self, changes: &[Change]) -> Result<(), (usize, Refusal)> {
         let mut numbered = changes.iter().enumerate();
         numbered
@@ -132,7 +109,6 @@ pub trait Machine {
 }
 
 impl Now {
-    /// The interface that a goal means, if it is there.
     pub fn target(&self, device: &DeviceGoal) -> Option<DeviceTarget> {
         let (name, link) = match device.index {
             Some(index) => self.links.iter().find(|(_, link)| link.index == index)?,
@@ -219,7 +195,6 @@ impl Now {
             .filter(move |(_, there)| there.kind.as_deref() == Some("ifb") && there.mac == mac)
     }
 
-    /// The interface, if it is there and ours.
     pub(crate) fn ours(&self, link: &LinkGoal) -> Option<&LinkNow> {
         let there = self.links.get(&link.name)?;
         (there.kind.as_deref() == Some("ifb") && there.mac == Some(link.mac)).then_some(there)
@@ -299,11 +274,8 @@ pub fn steps(goal: &Goal, now: &Now) -> Vec<Change> {
     let tables = goal.host_tables.iter();
     let differing = tables.filter(|t| now.host_tables.contains(&t.device) != t.there);
     let (tables_made, tables_gone): (Vec<_>, Vec<_>) = differing
-        .map(|HostTableGoal { device, there }| Change::HostTable {
-            device: device.clone(),
-            there: *there,
-        })
-        .partition(|step| matches!(step, Change::HostTable { there: true, .. }));
+        .map(|table| Change::HostTable(table.clone()))
+        .partition(|step| matches!(step, Change::HostTable(HostTableGoal { there: true, .. })));
     made.extend(tables_made);
     made.extend(hooks_gone);
     made.extend(queues);
@@ -317,18 +289,15 @@ pub fn steps(goal: &Goal, now: &Now) -> Vec<Change> {
 fn others(goal: &Goal, now: &Now) -> Vec<Change> {
     let sysctl = |s: &SysctlGoal| {
         let there = now.sysctls.get(&s.key)?;
-        let SysctlGoal { key, value } = s.clone();
         // The kernel writes tabs between numbers, people blanks.
-        (!there.split_whitespace().eq(value.split_whitespace()))
-            .then_some(Change::Sysctl { key, value })
+        let same = there.split_whitespace().eq(s.value.split_whitespace());
+        (!same).then(|| Change::Sysctl(s.clone()))
     };
     let file = |f: &FileGoal| {
-        let FileGoal { path, content } = f.clone();
-        (now.files.get(&path) != Some(&content)).then_some(Change::File { path, content })
+        (now.files.get(&f.path) != Some(&f.content)).then(|| Change::File(f.clone()))
     };
     let route = |r: &RouteGoal| {
-        let RouteGoal { to, route } = r.clone();
-        (now.routes.get(&to) != route.as_ref()).then_some(Change::Route { to, route })
+        (now.routes.get(&r.to) != r.route.as_ref()).then(|| Change::Route(r.clone()))
     };
     let sysctls = goal.sysctls.iter().filter_map(sysctl);
     let routes = goal.routes.iter().filter_map(route);

@@ -27,16 +27,13 @@ pub(crate) const PATIENCE_NS: u64 = 60_000_000_000;
 const PATIENCE_A_STEP_NS: u64 = 5_000_000;
 
 pub struct ApplyRequest<'a> {
-    /// Where logs and locks are.
     pub folder: &'a Path,
-    /// The interface by which the change is known.
     pub device: String,
     pub goal: Goal,
     pub wanted: String,
     /// The same as whoever asks can read it again.
     pub recipe: String,
     pub command: String,
-    /// Whether others' queues may be replaced.
     pub replace: bool,
     /// Whether also those may be replaced that can't be brought back.
     pub no_way_back: bool,
@@ -76,17 +73,12 @@ pub struct Planned {
     pub steps: Vec<Change>,
     /// Others' queues that are in the way.
     pub foreign: Vec<String>,
-    /// What could not be brought back.
     pub lost: Vec<String>,
-    /// What there is to say beside.
     pub said: Vec<String>,
 }
 
 /// What would lead to a goal from what is there now. Nothing is touched; `trial` says whether all is tried in a namespace of its own, as
 /// [`apply`] does.
-///
-/// # Errors
-/// What is there can't be read, an interface is not there, or the kernel would refuse what is wanted.
 pub fn plan(
     machine: &mut dyn Machine,
     folder: &Path,
@@ -99,13 +91,8 @@ pub fn plan(
     if let Some(log) = &earlier {
         goal.cover(log.origin());
     }
-    let now = look(machine, &goal)?;
+    let (now, before, _) = own_before(machine, &goal, earlier.as_ref())?;
     refuse_absent(&goal, &now)?;
-    let mut before = now.before(&goal);
-    if let Some(log) = &earlier {
-        before.leave_dynamic_out(&log.made);
-        before.without_aimless_hooks();
-    }
     let others = ForeignQueues::of(earlier.as_ref(), &before, &now);
     let (lost, said) = one_way(trial, &before, &goal, &now)?;
     let foreign = others.iter().flat_map(ForeignQueues::words).collect();
@@ -122,12 +109,7 @@ pub fn apply(machine: &mut dyn Machine, asked: &ApplyRequest<'_>) -> Result<Appl
     let Examined { earlier, goal, before, others, said } = examine(machine, asked, namespace)?;
     let _lock = Lock::take(asked.folder, namespace, &holder(&asked.command))?;
     sweep(asked.folder, namespace);
-    let now = look(machine, &goal)?;
-    let mut again = now.before(&goal);
-    if let Some(log) = &earlier {
-        again.leave_dynamic_out(&log.made);
-        again.without_aimless_hooks();
-    }
+    let (now, again, _) = own_before(machine, &goal, earlier.as_ref())?;
     if again != before || self::earlier(machine, asked.folder, namespace, &asked.device)? != earlier
     {
         return Err(ActError::Changed);
@@ -162,7 +144,6 @@ pub fn apply(machine: &mut dyn Machine, asked: &ApplyRequest<'_>) -> Result<Appl
     Ok(Applied { steps: todo.iter().map(ToString::to_string).collect(), said })
 }
 
-/// What was found before anything was touched.
 struct Examined {
     earlier: Option<Log>,
     goal: Goal,
@@ -183,16 +164,7 @@ fn examine(
         refuse_pending(log)?;
         goal.cover(log.origin());
     }
-    let now = look(machine, &goal)?;
-    let mut before = now.before(&goal);
-    // Ours only: somebody else's stay as they are, or can't be brought back.
-    let mut said = match &earlier {
-        Some(log) => {
-            before.leave_dynamic_out(&log.made);
-            before.without_aimless_hooks()
-        }
-        None => Vec::new(),
-    };
+    let (now, before, mut said) = own_before(machine, &goal, earlier.as_ref())?;
     refuse_absent(&goal, &now)?;
     let others = ForeignQueues::of(earlier.as_ref(), &before, &now);
     let foreign: Vec<String> = others.iter().flat_map(ForeignQueues::words).collect();
@@ -206,6 +178,21 @@ fn examine(
     }
     said.extend(lost.iter().map(|what| format!("can't be brought back: {what}")));
     Ok(Examined { earlier, goal, before, others, said })
+}
+
+/// What is there of a goal, of ours without classes that come and go and hooks that lead nowhere; what there is to say of these. Somebody else's
+/// stay as they are, or can't be brought back.
+fn own_before(
+    machine: &mut dyn Machine,
+    goal: &Goal,
+    earlier: Option<&Log>,
+) -> Result<(Now, Before, Vec<String>), ActError> {
+    let now = look(machine, goal)?;
+    let mut before = now.before(goal);
+    let Some(log) = earlier else { return Ok((now, before, Vec::new())) };
+    before.leave_dynamic_out(&log.made);
+    let said = before.without_aimless_hooks();
+    Ok((now, before, said))
 }
 
 /// Takes the steps under a watchdog; where one is refused, all goes back.
@@ -256,7 +243,6 @@ fn without(made: &Installed, others: &[ForeignQueues]) -> Installed {
     }
 }
 
-/// Goes back after a failure.
 fn back(machine: &mut dyn Machine, log: Log, why: ActError) -> ActError {
     let tool = tool(&log.begun.who.command).to_owned();
     match roll_back(machine, log) {
@@ -279,9 +265,6 @@ pub struct RecipeChange {
 
 impl RecipeChange {
     /// Locks, and reads what is in force.
-    ///
-    /// # Errors
-    /// Nothing of ours is, it waits to be confirmed, or somebody else is at it.
     pub fn begin(
         machine: &mut dyn Machine,
         folder: &Path,
@@ -303,9 +286,6 @@ impl RecipeChange {
     }
 
     /// From now on this is in force.
-    ///
-    /// # Errors
-    /// It could not be written, and the one before stays.
     pub fn write(&mut self, wanted: String, recipe: String) -> Result<(), ActError> {
         self.log.restate(who(&self.command), wanted, recipe)
     }
@@ -313,9 +293,6 @@ impl RecipeChange {
 
 /// Brings back what was there before changes that were begun and not finished, or not confirmed in time, and whose watchdog is gone.
 /// What was done, by interface.
-///
-/// # Errors
-/// The kernel refused a step.
 pub fn recover(
     machine: &mut dyn Machine,
     folder: &Path,
@@ -341,9 +318,6 @@ pub fn recover(
 }
 
 /// Lets a change stay that waits for it. Which interfaces these are.
-///
-/// # Errors
-/// Nothing waits, or the time of one is over; all others are confirmed then.
 pub fn confirm(
     folder: &Path,
     device: Option<&str>,
@@ -464,9 +438,6 @@ fn with_likely(goal: &Goal) -> Goal {
 }
 
 /// What could not be brought back, and what there is to say beside. The kernel is asked where that is possible.
-///
-/// # Errors
-/// It would refuse what is wanted.
 fn one_way(
     trial: bool,
     before: &Before,

@@ -15,6 +15,7 @@
 use crate::installed::Installed;
 use crate::{ActError, Before, DynamicClasses, LinkNow, Now, kernel};
 use quell_model::frame::{Decoder, encode};
+use quell_sys::trusted::{TrustError, TrustedFolder};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -22,10 +23,8 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// The version of the records.
 pub(crate) const VERSION: u32 = 1;
 
-/// Who changes something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Who {
     pub pid: u32,
@@ -34,12 +33,10 @@ pub struct Who {
     pub at: u64,
 }
 
-/// The first record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Begun {
     /// The kernel's name for this boot; what was before another one is void.
     pub boot: String,
-    /// The inode of the network namespace.
     pub namespace: u64,
     /// The interface, for people and for the file's name.
     pub device: String,
@@ -51,7 +48,6 @@ pub struct Begun {
     pub recipe: String,
     /// What was in force before, if something of ours was.
     pub earlier: Option<Earlier>,
-    /// What was there before this change.
     pub before: Before,
     /// What was there before the first of our changes that are in force, if that was another one.
     pub origin: Option<Before>,
@@ -76,7 +72,6 @@ pub(crate) enum LogRecord {
     Returning,
 }
 
-/// How a change stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// It was begun, and perhaps some of its steps were taken.
@@ -86,11 +81,9 @@ pub enum Standing {
     Confirmed,
 }
 
-/// The log of one interface.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Log {
     path: PathBuf,
-    /// What it begins with.
     pub begun: Begun,
     pub standing: Standing,
     /// What was there when all steps had been taken.
@@ -150,7 +143,6 @@ impl Log {
         Ok(())
     }
 
-    /// The folder that it is in.
     fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("/"))
     }
@@ -202,7 +194,6 @@ impl Log {
         Log::read(&self.path)
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -393,10 +384,15 @@ fn sync(folder: &Path) -> std::io::Result<()> {
 /// The logs of a namespace, by interface. One of another boot, whose kernel is gone, is taken away.
 pub fn list(folder: &Path, namespace: u64) -> Result<Vec<Log>, ActError> {
     let failed = |e: std::io::Error| unread(folder, &e);
-    let entries = match std::fs::read_dir(folder) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        other => other.map_err(failed)?,
-    };
+    match TrustedFolder::open(folder) {
+        Err(TrustError::System { error, .. }) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(failed(error));
+        }
+        Err(TrustError::System { .. }) => return Ok(Vec::new()),
+        Err(stranger) => return Err(ActError::Unread(stranger.to_string())),
+        Ok(_) => {}
+    }
+    let entries = std::fs::read_dir(folder).map_err(failed)?;
     let mut paths = Vec::new();
     for entry in entries {
         let path = entry.map_err(failed)?.path();

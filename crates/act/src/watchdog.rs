@@ -31,9 +31,6 @@ pub struct Watchdog {
 
 impl Watchdog {
     /// Starts one, and waits until it watches. The command is one that calls [`watch`].
-    ///
-    /// # Errors
-    /// It could not be started, or ended at once.
     pub fn start(command: Command) -> Result<Self, ActError> {
         let started = start_apart(command);
         let failed =
@@ -52,7 +49,6 @@ impl Watchdog {
     /// Leaves it to what the log says.
     pub fn leave(self) {}
 
-    /// Whether a watchdog watches over a change.
     pub fn lives(log: &Log) -> bool {
         Watchdog::holds(&place(log.path(), log.begun.who.pid, log.begun.who.at))
     }
@@ -93,9 +89,6 @@ impl Log {
 pub const WATCHDOG: &str = "shape-watchdog";
 
 /// This program as a watchdog over a change whose steps must have been taken at `limit_ns` of the monotonic clock.
-///
-/// # Errors
-/// It could not be started.
 pub fn own_watchdog(log: &Log, limit_ns: u64) -> Result<Watchdog, ActError> {
     // It changes to another folder; the log itself is not there yet.
     let path = std::path::absolute(log.path()).map_err(|e| ActError::NoWatchdog(e.to_string()))?;
@@ -109,9 +102,6 @@ pub fn own_watchdog(log: &Log, limit_ns: u64) -> Result<Watchdog, ActError> {
 
 /// Starts a process that outlives this one: in a session of its own, without a terminal, its input a pipe that ends with the value. It is waited
 /// for until it says something on its standard output, that it watches.
-///
-/// # Errors
-/// It could not be started, or ended at once.
 pub fn start_apart(mut command: Command) -> Result<(ChildStdin, Child), String> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).current_dir("/");
     // SAFETY: setsid(2) is async-signal-safe and allocates nothing.
@@ -158,9 +148,6 @@ pub(crate) fn sweep(folder: &Path, namespace: u64) {
 
 /// What a watchdog does: until the change of `applier` in the log that is to be at `path` is confirmed or taken back, or was never begun.
 /// `at` is when the applier called itself [`Who`], `limit_ns` of the monotonic clock when its steps must have been taken.
-///
-/// # Errors
-/// It can't watch, or the way back was refused; the log stays.
 pub fn watch(
     path: &Path,
     (applier, at): (u32, u64),
@@ -236,7 +223,6 @@ fn still_mine(path: &Path, mine: impl Fn(&Who) -> bool) -> Result<Option<Log>, A
     Ok(log.filter(|log| mine(&log.begun.who) && log.standing != Standing::Confirmed))
 }
 
-/// Takes a file away at the end.
 struct Gone<'a>(&'a Path);
 
 impl Drop for Gone<'_> {

@@ -8,24 +8,18 @@ use crate::{ActError, Before, Goal, Log, Refusal};
 /// How often the way back is tried step by step, each time from what is there then.
 const TRIES: usize = 3;
 
-/// What was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applied {
     /// The steps, in words; none where all was as wanted.
     pub steps: Vec<String>,
-    /// What there is to say beside.
     pub said: Vec<String>,
 }
 
-/// Reads all that a goal names.
 pub(crate) fn look(machine: &mut dyn Machine, goal: &Goal) -> Result<Now, ActError> {
     machine.read(goal).map_err(|Refusal(why)| ActError::Unread(why))
 }
 
 /// Leads back to what was before a change, and says which steps that took. A second time does nothing.
-///
-/// # Errors
-/// The kernel refused a step of the way; the log stays, so that it can be tried again.
 pub fn roll_back(machine: &mut dyn Machine, mut log: Log) -> Result<Applied, ActError> {
     let mut before: Before = log.begun.before.clone();
     let now = look(machine, &Goal::from(&before))?;

@@ -6,7 +6,8 @@
 //!      report                      below those whose figures are a run's: path
 //!   2  probe  load  rr  page  act  lab  policy  treeview  host
 //!      classify  kernel  tls       below others of their layer: a program for the kernel, over netlink; the lab's kernel; TLS over a socket
-//!   1  sys  netlink  store  chart  trace  hierarchy  foreign  web   one system thing each
+//!   1  netlink  store  chart  trace  hierarchy  foreign  web   one system thing each
+//!      sys                         below them
 //!   0  model  stats  wire  tc  cause  grade  pure: no I/O, no clock, no randomness
 //!      units  finding              below all of them
 //! ```
@@ -18,10 +19,10 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ("0, units", &["quell-units"]),
     ("0, below", &["quell-finding"]),
     ("0", &["quell-model", "quell-stats", "quell-wire", "quell-tc", "quell-cause", "quell-grade"]),
+    ("1, below", &["quell-sys"]),
     (
         "1",
         &[
-            "quell-sys",
             "quell-netlink",
             "quell-store",
             "quell-chart",
@@ -68,7 +69,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
 /// Crates that may use fewer than their layer allows: these and no others.
 pub const ONLY: &[(&str, &[&str])] = &[
     ("quell-netlink", &["quell-units", "quell-tc"]),
-    ("quell-store", &["quell-model", "quell-units", "quell-wire"]),
+    ("quell-store", &["quell-model", "quell-sys", "quell-units", "quell-wire"]),
     ("quell-chart", &[]),
     ("quell-trace", &["quell-cause", "quell-finding", "quell-units"]),
     ("quell-web", &["quell-grade", "quell-wire"]),

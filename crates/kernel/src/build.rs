@@ -4,6 +4,7 @@ use crate::cache::{self, Building, CONFIG, CacheError, KernelSource};
 use crate::job::{self, JobError};
 use crate::{Built, EditError, Info, Kernel, KernelOptions, NotReady, Ready, Series, edit, ready};
 use nix::fcntl::{Flock, FlockArg};
+use quell_sys::trusted::TrustedFolder;
 use quell_sys::wait::{Bell, came, readable, wait};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -209,7 +210,8 @@ pub fn build(
     if let (Some(kernel), false) = (there(), options.force) {
         return Ok(kernel);
     }
-    std::fs::create_dir_all(&folder).map_err(CacheError::when("making the folder", &folder))?;
+    let made = TrustedFolder::make(&folder, 0o755).map_err(std::io::Error::from);
+    made.map_err(CacheError::when("making the folder", &folder))?;
     let (lock, waited) = lock(&folder.join(format!("{key}.lock")), options, progress)?;
     if let (Some(kernel), true) = (there(), waited || !options.force) {
         return Ok(kernel);

@@ -11,6 +11,7 @@
 
 use crate::ready::{self, NotReady, Ready};
 use crate::series::Series;
+use quell_sys::trusted::{TrustError, TrustedFolder};
 use quell_sys::wait::Bell;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -337,6 +338,10 @@ pub enum NotFound {
     NotReady(#[from] NotReady),
     #[error("the lab kernel {} is damaged: {why}; build it again with `quell lab kernel build --force`", .path.display())]
     Damaged { path: PathBuf, why: String },
+    #[error(
+        "the lab kernel is not used: {0}; or build it in another one: QUELL_CACHE=FOLDER quell lab kernel build"
+    )]
+    Untrusted(#[from] TrustError),
     #[error("the kernel's description {}: {why}; build it again with `quell lab kernel build --force`", .path.display())]
     Info { path: PathBuf, why: String },
 }
@@ -370,8 +375,9 @@ pub fn find(options: &KernelOptions) -> Result<Kernel, NotFound> {
     Ok(found)
 }
 
-/// Whether a kernel of the cache is what was built: against bits that flip and files that break off, not against malice.
+/// Whether a kernel of the cache is what was built, in a folder that nobody else can change.
 pub(crate) fn whole(kernel: &Kernel) -> Result<(), NotFound> {
+    TrustedFolder::open(&kernel.path)?;
     let info = info(kernel)?;
     let damaged = |why: String| NotFound::Damaged { path: kernel.path.clone(), why };
     let bytes = std::fs::read(&kernel.path).map_err(|e| damaged(e.to_string()))?;
@@ -452,6 +458,9 @@ mod tests {
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     #[test]
     fn a_kernel_in_the_cache_that_is_not_what_was_built_is_told_with_what_to_do() {
         let cache = tempfile::tempdir().unwrap();
@@ -478,6 +487,14 @@ mod tests {
         let text = serde_json::to_string(&info).unwrap();
         std::fs::write(folder.join("info.json"), text).unwrap();
         assert_eq!(find(&options).unwrap().path, path);
+        let mode = |mode| std::fs::set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
+        mode(0o777);
+        let error = find(&options).unwrap_err().to_string();
+        assert!(
+            error.contains("other users may write") && error.contains("QUELL_CACHE"),
+            "{error}"
+        );
+        mode(0o755);
         for (content, says) in [("a kernem", "checksum"), ("a ker", "it has 5 bytes")] {
             std::fs::write(&path, content).unwrap();
             let error = find(&options).unwrap_err();

@@ -10,6 +10,7 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use nix::fcntl::{Flock, FlockArg, OFlag};
+use quell_sys::trusted::TrustedFolder;
 use quell_wire::text::printable;
 use std::fs::{File, Permissions};
 use std::io::{self, Read};
@@ -135,7 +136,8 @@ pub fn import(path: &Path, options: &KernelOptions) -> Result<ImportedKernel, Ca
     let (key, known, kernel) = unpack(opened).map_err(refused)?;
     let folder = cache::folder(options).ok_or(NotFound::NoCache)?;
     let folder = std::path::absolute(&folder).unwrap_or(folder);
-    std::fs::create_dir_all(&folder).map_err(CacheError::when("making the folder", &folder))?;
+    let made = TrustedFolder::make(&folder, 0o755).map_err(std::io::Error::from);
+    made.map_err(CacheError::when("making the folder", &folder))?;
     let lock_path = folder.join(format!("{key}.lock"));
     let lock = File::options().write(true).create(true).truncate(false).open(&lock_path);
     let lock = lock.map_err(CacheError::when("opening", &lock_path))?;

@@ -9,7 +9,6 @@ use quell_units::{Buffer, Bytes, Rate, Span};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// The rates of a line, up and down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct LineRates {
@@ -83,7 +82,6 @@ impl FromStr for LineRates {
     }
 }
 
-/// Which way a rate is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RateDirection {
     Up,

@@ -9,7 +9,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who is there.
 #[derive(Debug, Clone)]
 pub struct ActiveSubscribers {
     idle_ns: u64,
@@ -19,7 +18,6 @@ pub struct ActiveSubscribers {
     order: BTreeSet<(u64, u16)>,
 }
 
-/// What is to be done about one who came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
     Here,
@@ -39,20 +37,8 @@ impl ActiveSubscribers {
         ActiveSubscribers { idle_ns, most, here: BTreeMap::new(), order: BTreeSet::new() }
     }
 
-    pub fn len(&self) -> usize {
-        self.here.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.here.is_empty()
-    }
-
     pub fn here(&self) -> impl Iterator<Item = u16> {
         self.here.keys().copied()
-    }
-
-    pub fn is_here(&self, who: u16) -> bool {
-        self.here.contains_key(&who)
     }
 
     /// Somebody without a class was heard. Whoever is told to make one says [`entered`](Self::entered) when it is made.
@@ -71,14 +57,12 @@ impl ActiveSubscribers {
         }
     }
 
-    /// It has its class, and was heard at that time.
     pub fn entered(&mut self, who: u16, last: u64) {
         self.gone(who);
         self.here.insert(who, last);
         self.order.insert((last, who));
     }
 
-    /// What is known of when it was last heard.
     pub fn heard(&mut self, who: u16, last: u64) {
         if self.here.get(&who).is_some_and(|known| *known < last) {
             self.entered(who, last);
@@ -142,10 +126,10 @@ mod tests {
         presence.gone(2);
         presence.entered(4, 20 * SECOND);
         assert_eq!(presence.came(2, 29 * SECOND), Admission::Full);
-        assert_eq!((presence.len(), presence.is_here(2)), (3, false));
+        assert_eq!((presence.here.len(), presence.here.contains_key(&2)), (3, false));
         presence.gone(99);
         presence.heard(99, MINUTE);
-        assert_eq!(presence.len(), 3, "nobody knows of 99");
+        assert_eq!(presence.here.len(), 3, "nobody knows of 99");
     }
 
     #[test]

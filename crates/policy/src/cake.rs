@@ -9,7 +9,6 @@ use quell_tc::{Filter, Handle, Queue, Tree};
 use quell_units::{Rate, Span};
 
 crate::line_type::counted! {
-    /// Options of the policy.
     pub struct CakePolicy {
         /// Hosts are told by the addresses that they have behind address translation, which the kernel's connection tracking knows.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]

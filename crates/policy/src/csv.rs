@@ -12,9 +12,6 @@ use std::borrow::Cow;
 pub(crate) type CsvRow<'a> = (usize, Vec<Cow<'a, str>>);
 
 /// Rows that are no comments and not empty.
-///
-/// # Errors
-/// A quote that is not closed.
 pub(crate) fn rows(text: &str) -> Result<Vec<CsvRow<'_>>, String> {
     let mut left = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (mut line, mut rows) = (1, Vec::new());

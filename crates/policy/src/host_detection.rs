@@ -17,7 +17,7 @@ use crate::tier::{FIRST_TIERS, HOSTS, HostClass};
 use crate::{LinePart, PolicyError, Tell};
 use quell_tc::classify::{Config, HostKey, Hosts, Parts};
 use quell_tc::qdisc::{Drr, FqCodel};
-use quell_tc::{Class, Filter, Handle, Matchall, Queue};
+use quell_tc::{Filter, Handle, Matchall, Queue};
 use quell_units::{Rate, Ratio};
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,6 @@ const FLOWS: u32 = 64;
 /// Hosts of whose shares the floors of tiers are parts.
 const BUSY: u64 = 16;
 
-/// How hosts are told apart that nobody listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HostsBy {
@@ -47,7 +46,6 @@ pub enum HostsBy {
 }
 
 impl HostsBy {
-    /// All of them.
     pub const ALL: [HostsBy; 4] = [HostsBy::Address, HostsBy::Inside, HostsBy::Nat, HostsBy::Mark];
 
     pub fn name(self) -> &'static str {
@@ -60,7 +58,6 @@ impl HostsBy {
     }
 }
 
-/// Hosts that are found at run time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct HostDetection {
@@ -80,7 +77,6 @@ impl HostDetection {
         self.by.unwrap_or_default()
     }
 
-    /// How many places there are at a rate.
     pub(crate) fn places_at(self, rate: Rate) -> Result<u16, PolicyError> {
         let wanted = self.places.unwrap_or(PLACES);
         if wanted == 0 || wanted > quell_tc::classify::MAX_HOSTS {
@@ -137,21 +133,13 @@ pub(crate) fn queue(
     let place = HostClass { rate, floors, floors_of, leaf };
     let mut drr = Queue::from(Drr::default()).with_handle(Handle::qdisc(HOSTS));
     for number in 1..=places + 1 {
-        drr = drr.with_class(with_tiers(place.class(number), number));
+        drr = drr.with_class(place.class(number));
     }
     let mut classify = Filter::new(config, None);
     classify.prio = Some(1);
     let mut all = Filter::new(Matchall {}, Some(rest));
     all.prio = Some(100);
     Ok(drr.with_filter(classify).with_filter(all))
-}
-
-/// A place's class, with what tells its tiers apart.
-fn with_tiers(mut class: Class, number: u16) -> Class {
-    if let Some(queue) = &mut class.queue {
-        queue.filters = tier::filters(Handle::class(FIRST_TIERS + number, 1));
-    }
-    class
 }
 
 /// The places' classes, each followed by its tiers', and what belongs to no host.

@@ -18,7 +18,7 @@
 
 use crate::host_detection::{self, HostDetection};
 use crate::tier::{FIRST_TIERS, HOSTS, HostClass};
-use crate::tier::{FRAME, TIERS, bulk_floor, codel, filters, link_class, normal_floor};
+use crate::tier::{FRAME, TIERS, bulk_floor, codel, link_class, normal_floor};
 use crate::{Host, LinePart, PolicyError, Shaped, Tell};
 use quell_tc::qdisc::{Drr, Htb};
 use quell_tc::{Action, Filter, Flower, Fw, Handle, Matchall, Prefix, Queue, Skbedit, Tree};
@@ -27,7 +27,6 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 
 crate::line_type::counted! {
-    /// Options of the policy.
     pub struct HostFair {
         /// Most buckets. Hosts beyond that share, as evenly as can be.
         #[serde(default = "buckets")]
@@ -60,7 +59,6 @@ const MOST_MARKS: usize = (MARKS >> MARKS.trailing_zeros()) as usize;
 /// The priority of filters by the address in the mark; those by the packet's own come behind it, since a router's own address may be a host too.
 const MARK_FIRST: u16 = 1;
 
-/// The class of the outer HTB.
 const ALL: Handle = Handle::class(1, 1);
 
 impl HostFair {
@@ -119,11 +117,7 @@ impl HostFair {
         let place = HostClass { rate, floors, floors_of, leaf: codel(rate) };
         let mut drr = Queue::from(Drr::default()).with_handle(Handle::qdisc(HOSTS));
         for bucket in 1..=others {
-            let mut class = place.class(bucket);
-            if let Some(queue) = &mut class.queue {
-                queue.filters = filters(Handle::class(FIRST_TIERS + bucket, 1));
-            }
-            drr = drr.with_class(class);
+            drr = drr.with_class(place.class(bucket));
         }
         let marking = if tell == Tell::Mark { marking(hosts) } else { Vec::new() };
         for (index, host) in hosts.iter().enumerate() {
@@ -194,12 +188,10 @@ impl HostFair {
     }
 }
 
-/// The mark of a host, by its number in the list.
 fn mark_of(host: usize) -> u32 {
     (host as u32 + 1) << MARKS.trailing_zeros()
 }
 
-/// What marks the hosts' packets where they come in.
 fn marking(hosts: &[Host]) -> Vec<Filter> {
     let of_host = |(index, host): (usize, &Host)| {
         let edit = Skbedit { mark: Some(mark_of(index)), mask: Some(MARKS), priority: None };

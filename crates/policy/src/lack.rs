@@ -3,7 +3,6 @@
 use quell_tc::qdisc::{Pfifo, Sfq};
 use quell_tc::{Bpf, BpfProgram, Class, FilterKind, Qdisc, Queue, Tree};
 
-/// A kind that a kernel may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lack {
     FqCodel,
@@ -33,13 +32,11 @@ impl Lack {
         }
     }
 
-    /// The module's name alone.
     pub fn name(self) -> &'static str {
         let module = self.module();
         module.split_once(' ').map_or(module, |(name, _)| name)
     }
 
-    /// Whether a tree asks for it.
     pub fn is_asked_for(self, tree: &mut Tree) -> bool {
         let mut found = false;
         each(tree, &mut |queue| {

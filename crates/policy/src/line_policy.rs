@@ -27,22 +27,16 @@ pub const LAZY_IDLE: Span = Span::from_secs(300);
 /// Classes of subscribers who are there, at most.
 pub const LAZY_MOST: u16 = 4096;
 
-/// A policy's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PolicyName {
-    /// [`HostFair`].
     HostFair,
-    /// [`CakePolicy`].
     Cake,
-    /// [`Tiers`].
     Tiers,
-    /// [`Subscribers`].
     Subscribers,
 }
 
 impl PolicyName {
-    /// All of them.
     pub const ALL: [PolicyName; 4] =
         [PolicyName::HostFair, PolicyName::Cake, PolicyName::Tiers, PolicyName::Subscribers];
 
@@ -56,11 +50,9 @@ impl PolicyName {
     }
 }
 
-/// What is wanted of a line.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct LinePolicy {
-    /// How it is divided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyName>,
     /// The line's own rates; 95 % of them are used.
@@ -72,7 +64,6 @@ pub struct LinePolicy {
     /// What is let in at most, a little below the line's rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub down: Option<Rate>,
-    /// What the line is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<LineType>,
     /// Bytes that each packet costs beyond its Ethernet frame, or beyond what `link` says.
@@ -98,7 +89,6 @@ pub struct LinePolicy {
     /// Those who share it, for `subscribers`.
     #[serde(rename = "subscriber", skip_serializing_if = "Vec::is_empty")]
     pub subscribers: Vec<TwoWaySubscriber>,
-    /// Groups of them.
     #[serde(rename = "group", skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<TwoWayGroup>,
     /// A tree of queues of one's own for the interface, instead of all that.
@@ -106,7 +96,6 @@ pub struct LinePolicy {
     pub tree: Option<Tree>,
 }
 
-/// A subscriber, both ways.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TwoWaySubscriber {
@@ -116,7 +105,6 @@ pub struct TwoWaySubscriber {
     pub up: Bounds,
     /// The same of what is received.
     pub down: Bounds,
-    /// The group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
 }
@@ -129,7 +117,6 @@ pub struct Bounds {
     pub ceiling: Rate,
 }
 
-/// A group of subscribers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TwoWayGroup {
@@ -263,9 +250,6 @@ impl LinePolicy {
     }
 
     /// What is made when of one way's subscribers, at a rate.
-    ///
-    /// # Errors
-    /// What is said of them does not fit together.
     pub fn on_demand(
         &self,
         tell: Tell,

@@ -14,7 +14,6 @@ use quell_units::Rate;
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Columns of such a table.
 const COLUMNS: [&str; 7] =
     ["name", "prefixes", "up-floor", "up-ceiling", "down-floor", "down-ceiling", "group"];
 
@@ -22,9 +21,6 @@ const COLUMNS: [&str; 7] =
 const NEEDED: usize = 6;
 
 /// Reads a table. Of LibreQoS' a circuit is in the group that has the name of its parent node, if it is one of `groups`.
-///
-/// # Errors
-/// The line that is none of such a table.
 pub fn read_list(text: &str, groups: &[&str]) -> Result<Listed, String> {
     let rows = rows(text)?;
     let (first, header) = rows.first().ok_or("nothing is in it")?;

@@ -31,9 +31,6 @@ const SORTS: usize = 64;
 
 impl Subscribers {
     /// The same without the classes of those who are not there. A filter is still to come that finds packets' subscribers.
-    ///
-    /// # Errors
-    /// What is said of them does not fit together.
     pub fn plan_on_demand(self, tell: Tell) -> Result<OnDemand, PolicyError> {
         self.counting.check("subscribers")?;
         self.check(tell)?;
@@ -54,7 +51,6 @@ impl Subscribers {
 }
 
 impl OnDemand {
-    /// The class of all others.
     pub const OTHERS: Handle = Handle::class(1, OTHERS);
 
     /// The numbers that classes may have which come and go; groups, which don't, have some of them too.
@@ -62,15 +58,10 @@ impl OnDemand {
         (NUMBERS.start as u16, (NUMBERS.end - 1) as u16)
     }
 
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.owners.len()
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.owners.is_empty()
-    }
-
-    /// Which class each prefix belongs to.
     pub fn prefixes(&self) -> impl Iterator<Item = (Prefix, Handle)> {
         self.owners.iter().flat_map(|(minor, at)| {
             let one = &self.policy.subscribers[*at];
@@ -78,7 +69,6 @@ impl OnDemand {
         })
     }
 
-    /// The numbers of all subscribers' classes.
     pub fn numbers(&self) -> impl Iterator<Item = u16> {
         self.owners.keys().copied()
     }
@@ -131,7 +121,6 @@ impl OnDemand {
         tree
     }
 
-    /// The number of the class of the one with this name.
     pub fn minor_of(&self, name: &str) -> Option<u16> {
         let is = |at: &usize| self.policy.subscribers[*at].name == name;
         self.owners.iter().find(|(_, at)| is(at)).map(|(minor, _)| *minor)

@@ -24,12 +24,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 crate::line_type::counted! {
-    /// Options of the policy.
     pub struct Subscribers {
-        /// Those who share it.
         #[serde(rename = "subscriber")]
         pub subscribers: Vec<Subscriber>,
-        /// Groups of them.
         #[serde(default, rename = "group", skip_serializing_if = "Vec::is_empty")]
         pub groups: Vec<Group>,
         /// They are told by their addresses in marks too, which a table writes where addresses are translated.
@@ -38,31 +35,25 @@ crate::line_type::counted! {
     }
 }
 
-/// One who shares a line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Subscriber {
-    /// The name, one of its own.
     pub name: String,
     pub prefixes: Vec<PrefixText>,
     pub floor: Rate,
     pub ceiling: Rate,
-    /// The group that it is in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
 }
 
-/// Several under one ceiling.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Group {
-    /// The name, one of its own.
     pub name: String,
     /// What all of it may have together.
     pub ceiling: Rate,
 }
 
-/// A prefix as it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PrefixText(pub Prefix);
@@ -91,7 +82,6 @@ impl From<PrefixText> for String {
 /// Class numbers by "subscriber" or "group" and the name.
 pub(crate) type Numbers<'a> = HashMap<(&'static str, &'a str), u16>;
 
-/// Class 1:1.
 pub(crate) const ALL: Handle = Handle::class(1, 1);
 
 /// Those who are not named.
@@ -173,7 +163,6 @@ impl Subscribers {
         self.groups.iter().map(|group| (group.name.as_str(), class(group))).collect()
     }
 
-    /// A subscriber's class, with its queue.
     pub(crate) fn class_of(&self, one: &Subscriber, minor: u16) -> Class {
         let rate = self.counting.htb_rate();
         let within = one.group.as_ref().and_then(|name| self.group(name));

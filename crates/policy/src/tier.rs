@@ -56,7 +56,6 @@ pub fn bulk_floor() -> Ratio {
     percent(5)
 }
 
-/// What the tiers are built of.
 pub struct TierSet {
     /// Major of the HTB that they are in.
     pub major: u16,
@@ -93,11 +92,6 @@ impl TierSet {
             tier
         };
         (0..).zip(rates).map(tier).collect()
-    }
-
-    /// What leads packets to the tiers.
-    pub fn filters(&self) -> Vec<Filter> {
-        filters(Handle::class(self.major, self.minor))
     }
 }
 
@@ -216,7 +210,6 @@ pub(crate) const FIRST_TIERS: u16 = 0x10;
 /// others, which would cost them their packets.
 const FIRST_LEAVES: u16 = 0x1000;
 
-/// What each place is built of.
 pub(crate) struct HostClass {
     pub rate: Rate,
     /// Floors of the normal and of the bulk tier …
@@ -226,7 +219,7 @@ pub(crate) struct HostClass {
 }
 
 impl HostClass {
-    /// The class of a place, from 1, with its tiers and no filter that leads to them.
+    /// The class of a place, from 1, with its tiers and what leads to them.
     pub fn class(&self, number: u16) -> Class {
         let major = FIRST_TIERS + number;
         let never = Rate::from_bps(NEVER_REACHED.max(2 * self.rate.bps()));
@@ -241,9 +234,10 @@ impl HostClass {
         };
         let mut host = htb_class(Handle::class(major, 0xf), never, never, 0);
         host.classes = tiers.classes();
-        let queue = Queue::from(Htb { default: Some(tiers.normal()), ..Htb::default() })
+        let mut queue = Queue::from(Htb { default: Some(tiers.normal()), ..Htb::default() })
             .with_handle(Handle::qdisc(major))
             .with_class(host);
+        queue.filters = filters(Handle::class(major, 1));
         let turn = ClassKind::Drr(RoundRobinClass { quantum: Some(Bytes::new(FRAME)) });
         Class::new(Handle::class(HOSTS, number), turn).with_queue(queue)
     }

@@ -5,14 +5,13 @@
 //!    ├ 1:11 high   1:12 normal   1:13 bulk     (tier.rs)
 //! ```
 
-use crate::tier::{TIERS, TierSet, codel, link_class};
+use crate::tier::{TIERS, TierSet, codel, filters, link_class};
 use crate::{PolicyError, Shaped};
 use quell_tc::qdisc::Htb;
 use quell_tc::{Handle, Queue, Tree};
 use quell_units::{Rate, Ratio};
 
 crate::line_type::counted! {
-    /// Options of the policy.
     pub struct Tiers {
         /// What the normal tier gets whatever the high tier sends: a share of the rate.
         #[serde(default = "crate::tier::normal_floor")]
@@ -32,7 +31,6 @@ impl Tiers {
         Tiers { counting: rate.into(), normal_floor, bulk_floor }
     }
 
-    /// The tiers' classes, with their names.
     pub(crate) fn parts() -> Vec<(Handle, String)> {
         (FIRST..).zip(TIERS).map(|(minor, name)| (Handle::class(1, minor), name.into())).collect()
     }
@@ -57,7 +55,7 @@ impl Tiers {
         let mut root = Queue::from(Htb { default: Some(tiers.normal()), ..Htb::default() })
             .with_handle(Handle::qdisc(1))
             .with_class(link);
-        root.filters = tiers.filters();
+        root.filters = filters(Handle::class(1, FIRST));
         Ok(Shaped { tree: Tree::from(root), marking: Vec::new() })
     }
 }

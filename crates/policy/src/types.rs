@@ -4,44 +4,32 @@ use quell_tc::{Filter, Handle, Tree};
 use quell_units::{Rate, Ratio};
 use std::net::IpAddr;
 
-/// Why a policy can't be planned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// Too slow to divide.
     #[error("policy {policy}: a rate of {rate} can't be divided; give at least {least}")]
     RateTooLow { policy: &'static str, rate: Rate, least: Rate },
-    /// Faster than any line.
     #[error("policy {policy}: no line carries {rate}; give at most {most}")]
     RateTooHigh { policy: &'static str, rate: Rate, most: Rate },
-    /// More hosts than there are packets.
     #[error("policy host-fair: {hosts} hosts share {rate}, less than a packet a second for each")]
     TooThin { hosts: usize, rate: Rate },
-    /// Two hosts have an address.
     #[error("policy host-fair: {0} is given twice")]
     Twice(IpAddr),
-    /// No buckets, or more than there can be.
     #[error("policy host-fair: {0} buckets can't be; give 1 to 1024")]
     Buckets(u16),
-    /// No places, or more than there can be.
     #[error("policy host-fair: {0} places can't be; give 1 to 1024")]
     Places(u16),
-    /// Hosts can't be found so.
     #[error("policy host-fair: {0}")]
     Found(String),
-    /// Nobody to serve.
     #[error(
         "policy host-fair: no host is behind this interface; put it on the one that leads to the internet"
     )]
     NoHosts,
-    /// More hosts than marks.
     #[error("policy host-fair: marks tell at most {0} hosts apart behind address translation")]
     TooManyHosts(usize),
-    /// The floors leave nothing.
     #[error(
         "policy {policy}: the floors of the tiers, {floors} together, must leave something: give less than 100%"
     )]
     Floors { policy: &'static str, floors: String },
-    /// What is said of subscribers does not fit together.
     #[error("policy subscribers: {0}")]
     Subscribers(String),
 }
@@ -60,11 +48,9 @@ pub fn leave_something(policy: &'static str, floors: (Ratio, Ratio)) -> Result<(
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
     pub name: String,
-    /// Its addresses, IPv4 and IPv6.
     pub addresses: Vec<IpAddr>,
 }
 
-/// How a queue can tell hosts apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tell {
     /// By the packet's source address: packets that leave towards the internet.
@@ -76,7 +62,6 @@ pub enum Tell {
     Mark,
 }
 
-/// What a policy asks of the network.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shaped {
     pub tree: Tree,
@@ -84,7 +69,6 @@ pub struct Shaped {
     pub marking: Vec<Filter>,
 }
 
-/// A class that a line is divided into.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinePart {
     pub class: Handle,

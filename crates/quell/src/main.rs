@@ -51,6 +51,7 @@ const GONE: &str = "(os error 32)";
 
 fn main() -> ExitCode {
     end_well_when_output_fails();
+    quell_sys::trusted::keep_others_from_writing();
     // As a guest's first process it gets arguments that the kernel adds.
     if std::env::args().nth(1).as_deref() == Some(quell_experiment::run::GUEST_INIT) {
         quell_experiment::run::guest_init();

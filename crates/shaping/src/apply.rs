@@ -7,8 +7,11 @@
 use crate::line_plan::recipe_of;
 use crate::reconcile::{self, Reconciler};
 use crate::subscriber_classes::SubscriberClasses;
-use crate::{LinePlan, ShapingError, UndoLogs, daemon, open, plan_again};
-use quell_act::{Applied, ApplyRequest, Change, Kernel, Lock, Log, Standing, own_watchdog};
+use crate::{CommandError, LinePlan, UndoLogs, daemon, open, plan_again};
+use quell_act::{
+    Applied, ApplyRequest, Change, FileGoal, HostTableGoal, Kernel, Lock, Log, RouteGoal, Standing,
+    SysctlGoal, own_watchdog,
+};
 use quell_sys::netns::NetNs;
 use quell_tc::{Step, Thing};
 use quell_units::Span;
@@ -16,7 +19,6 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// How a plan is put in force.
 pub struct ApplyOptions<'a> {
     pub device: &'a str,
     pub command: &'a str,
@@ -28,15 +30,11 @@ pub struct ApplyOptions<'a> {
     pub logs: &'a UndoLogs,
 }
 
-/// Puts a plan in force, with the classes of those subscribers who are there.
-///
-/// # Errors
-/// Those of `quell_act::apply`, or not all subscribers have their classes.
 pub fn apply(
     kernel: &mut Kernel,
     plan: LinePlan,
     options: &ApplyOptions<'_>,
-) -> Result<Applied, ShapingError> {
+) -> Result<Applied, CommandError> {
     let LinePlan { goal, words, remarks, subscribers, policy, .. } = plan;
     let &ApplyOptions { device, command, replace, no_way_back, logs, .. } = options;
     let request = ApplyRequest {
@@ -54,7 +52,7 @@ pub fn apply(
     };
     let mut foreseen = Vec::new();
     if let Some(subscribers) = &subscribers {
-        foreseen = reconcile::foreseen(subscribers).map_err(ShapingError::system)?;
+        foreseen = reconcile::foreseen(subscribers).map_err(CommandError::system)?;
         let log = logs.of(kernel, device).ok();
         if foreseen.is_empty() && log.is_some_and(|log| log.begun.recipe != request.recipe) {
             foreseen.push(format!("{device}: other figures, of subscribers who are not here"));
@@ -84,14 +82,14 @@ fn let_in(
     subscribers: &SubscriberClasses,
     logs: &UndoLogs,
     device: &str,
-) -> Result<(), ShapingError> {
-    let namespace = NetNs::current().map_err(ShapingError::system)?.inode();
+) -> Result<(), CommandError> {
+    let namespace = NetNs::current().map_err(CommandError::system)?.inode();
     let lock = Lock::beside(&logs.folder, namespace)?;
     let led = Reconciler::open(subscribers)
         .and_then(|mut leader| leader.lead(subscribers, &BTreeSet::new()));
     drop(lock);
     led.map_err(|why| {
-        ShapingError::system(format!(
+        CommandError::system(format!(
             "{why}; the queues are in force, and not all subscribers: apply again"
         ))
     })?;
@@ -116,7 +114,6 @@ pub fn reconcile_again(kernel: &mut Kernel, path: &Path) -> Result<(), String> {
     Reconciler::open(&standby)?.lead(&standby, &BTreeSet::new()).map(drop)
 }
 
-/// What would be done.
 #[derive(Debug, Serialize)]
 pub struct PlanReport {
     pub device: String,
@@ -138,18 +135,15 @@ pub struct PlanReport {
 }
 
 /// What [`apply`] would do. Nothing is touched.
-///
-/// # Errors
-/// Those of `quell_act::plan`.
 pub fn preview(
     kernel: &mut Kernel,
     logs: &UndoLogs,
     device: &str,
     plan: &LinePlan,
-) -> Result<PlanReport, ShapingError> {
+) -> Result<PlanReport, CommandError> {
     let planned = quell_act::plan(kernel, &logs.folder, device, &plan.goal, true)?;
     let foreseen = plan.subscribers.as_ref().map_or(Ok(Vec::new()), reconcile::foreseen);
-    let foreseen = foreseen.map_err(ShapingError::system)?;
+    let foreseen = foreseen.map_err(CommandError::system)?;
     let mut beyond_commands = Vec::new();
     if planned.steps.iter().any(looks_behind_tags) {
         beyond_commands.push(
@@ -198,14 +192,18 @@ pub fn command_of(step: &Change) -> String {
         Change::SwitchOn(target) => format!("ip link set {} up", target.name),
         Change::DeleteIfb(target) => format!("ip link del {}", target.name),
         Change::Queue { device, change } => quell_tc::change_command(change, &device.name),
-        Change::Sysctl { key, value } => format!("sysctl -w {key}='{value}'"),
-        Change::Route { to, route: Some(route) } => format!("ip route replace {to} {route}"),
-        Change::Route { to, route: None } => format!("ip route del {to}"),
+        Change::Sysctl(SysctlGoal { key, value }) => format!("sysctl -w {key}='{value}'"),
+        Change::Route(RouteGoal { to, route: Some(route) }) => {
+            format!("ip route replace {to} {route}")
+        }
+        Change::Route(RouteGoal { to, route: None }) => format!("ip route del {to}"),
         // Nothing that nft can be told does the same: it writes no address into a mark.
-        Change::HostTable { there: true, .. } => format!("# {step}; no command says that"),
-        Change::HostTable { device, there: false } => {
+        Change::HostTable(HostTableGoal { there: true, .. }) => {
+            format!("# {step}; no command says that")
+        }
+        Change::HostTable(HostTableGoal { device, there: false }) => {
             format!("nft delete table ip quell-hosts-{device}")
         }
-        Change::File { path, .. } => format!("# {step}: {}", path.display()),
+        Change::File(FileGoal { path, .. }) => format!("# {step}: {}", path.display()),
     }
 }

@@ -11,7 +11,7 @@ use crate::line_plan::{link_named, plan_chosen, recipe_of};
 use crate::reconcile::Reconciler;
 use crate::subscriber_classes::SubscriberClasses;
 use crate::{
-    ApplyOptions, ShapingError, UndoLogs, apply, daemon, open_to_change, persist, policy_of_log,
+    ApplyOptions, CommandError, UndoLogs, apply, daemon, open_to_change, persist, policy_of_log,
     traits_of,
 };
 use quell_act::{Applied, Kernel, Log, RecipeChange, Standing};
@@ -79,11 +79,11 @@ impl RateChange {
     }
 
     /// Takes the subscriber's place in a policy. How it was, and is.
-    fn put_into(&self, policy: &mut LinePolicy) -> Result<[TwoWaySubscriber; 2], ShapingError> {
+    fn put_into(&self, policy: &mut LinePolicy) -> Result<[TwoWaySubscriber; 2], CommandError> {
         let mut subscribers = policy.subscribers.iter_mut();
         let Some(one) = subscribers.find(|one| one.name == self.name) else {
             let names: Vec<&str> = policy.subscribers.iter().map(|s| s.name.as_str()).collect();
-            return Err(ShapingError::usage(nobody(&self.name, &names)));
+            return Err(CommandError::usage(nobody(&self.name, &names)));
         };
         let now = self.changed(one);
         let was = std::mem::replace(one, now.clone());
@@ -102,15 +102,12 @@ fn nobody(name: &str, known: &[&str]) -> String {
 }
 
 /// Changes one subscriber on an interface; where none is named on the only one that is shaped. `root` is where files of /etc are.
-///
-/// # Errors
-/// Nobody has that name, nothing is in force, or what `apply` may answer.
 pub fn run(
     logs: &UndoLogs,
     device: Option<&str>,
     change: &RateChange,
     root: &Path,
-) -> Result<ChangeReport, ShapingError> {
+) -> Result<ChangeReport, CommandError> {
     let mut kernel = open_to_change()?;
     let log = the_log(logs, device, &mut kernel)?;
     let device = log.begun.device.clone();
@@ -149,18 +146,18 @@ fn the_log(
     logs: &UndoLogs,
     device: Option<&str>,
     kernel: &mut Kernel,
-) -> Result<Log, ShapingError> {
+) -> Result<Log, CommandError> {
     if let Some(device) = device {
         return logs.of(kernel, device);
     }
     let mut all = logs.all()?;
     match all.len() {
-        0 => Err(ShapingError::check("nothing of Quell's is in force; first: quell shape apply")),
+        0 => Err(CommandError::check("nothing of Quell's is in force; first: quell shape apply")),
         1 => Ok(all.remove(0)),
         _ => {
             let names: Vec<&str> = all.iter().map(|log| log.begun.device.as_str()).collect();
             let names = names.join(", ");
-            Err(ShapingError::usage(format!("on which interface? give --dev with one of {names}")))
+            Err(CommandError::usage(format!("on which interface? give --dev with one of {names}")))
         }
     }
 }
@@ -174,7 +171,7 @@ fn one_class(
     change: &RateChange,
     kernel: &mut Kernel,
     device: &str,
-) -> Result<Option<Changed>, ShapingError> {
+) -> Result<Option<Changed>, CommandError> {
     let mut in_force = RecipeChange::begin(kernel, &logs.folder, device, COMMAND)?;
     let mut policy = policy_of_log(in_force.log())?;
     let both = change.put_into(&mut policy)?;
@@ -191,13 +188,13 @@ fn one_class(
     }
     let first = subscribers.directions.first();
     let who: Vec<u16> = first.and_then(|way| way.all.minor_of(&change.name)).into_iter().collect();
-    let mut reconciler = Reconciler::open(&subscribers).map_err(ShapingError::check)?;
+    let mut reconciler = Reconciler::open(&subscribers).map_err(CommandError::check)?;
     let begun = &in_force.log().begun;
     let before = (begun.wanted.clone(), begun.recipe.clone());
     in_force.write(policy.words(PolicyName::Subscribers), recipe_of(&policy)?)?;
     match reconciler.lead_some(&subscribers, &who) {
         Ok(steps) => {
-            let here = reconciler.is_here(&who).map_err(ShapingError::system)?;
+            let here = reconciler.is_here(&who).map_err(CommandError::system)?;
             let said = if here { Vec::new() } else { vec![NOT_HERE.to_owned()] };
             Ok(Some((both, Applied { steps, said })))
         }
@@ -214,7 +211,7 @@ fn one_class(
                     format!("and the way back: {left}; `quell shape apply` leads to what is wanted")
                 }
             };
-            Err(ShapingError::system(format!("{why}; {how}")))
+            Err(CommandError::system(format!("{why}; {how}")))
         }
     }
 }
@@ -225,7 +222,7 @@ fn as_applied(
     change: &RateChange,
     kernel: &mut Kernel,
     device: &str,
-) -> Result<Changed, ShapingError> {
+) -> Result<Changed, CommandError> {
     let mut policy = policy_of_log(&logs.of(kernel, device)?)?;
     let both = change.put_into(&mut policy)?;
     let plan = plan_chosen(kernel, device, policy)?;

@@ -8,7 +8,7 @@
 //!   cake ─────► this machine ends a tunnel?     the classifier tells what is inside
 //! ```
 
-use crate::{ShapingError, kernel, may_change};
+use crate::{CommandError, kernel, may_change};
 use quell_act::kernel_has;
 use quell_netlink::hosts_table;
 use quell_policy::{DeviceTraits, HostDetection, HostsBy, LinePolicy, PolicyName};
@@ -65,7 +65,7 @@ pub fn find_hosts(
     all: &mut LinePolicy,
     policy: &mut PolicyName,
     traits: DeviceTraits,
-) -> Result<Vec<String>, ShapingError> {
+) -> Result<Vec<String>, CommandError> {
     let found = all.found_hosts().unwrap_or_default();
     let said: Option<String> = match found.by() {
         HostsBy::Address if traits.tracked && found.by.is_none() => {
@@ -92,7 +92,7 @@ pub fn find_hosts(
         Err(error) => error,
     };
     if kernel_has(Qdisc::from(Cake::default())) != Some(true) {
-        return Err(ShapingError::system(format!(
+        return Err(CommandError::system(format!(
             "the hosts can't be found here: {why}. This kernel has no CAKE either: name the hosts with --host, or take --policy tiers"
         )));
     }

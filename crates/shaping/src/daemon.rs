@@ -11,7 +11,7 @@
 
 use crate::reconcile::Reconciler;
 use crate::subscriber_classes::SubscriberClasses;
-use crate::{ShapingError, UndoLogs, open_to_change, plan_again};
+use crate::{CommandError, UndoLogs, open_to_change, plan_again};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
@@ -45,8 +45,8 @@ pub fn holder(log: &Log) -> Option<u32> {
 }
 
 /// The lock of the one who makes classes.
-fn lock(path: &Path, stand_by: bool) -> Result<Flock<File>, ShapingError> {
-    let failed = |e: std::io::Error| ShapingError::system(format!("{}: {e}", path.display()));
+fn lock(path: &Path, stand_by: bool) -> Result<Flock<File>, CommandError> {
+    let failed = |e: std::io::Error| CommandError::system(format!("{}: {e}", path.display()));
     let mut options = std::fs::OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
     options.custom_flags(nix::libc::O_NOFOLLOW);
@@ -59,7 +59,7 @@ fn lock(path: &Path, stand_by: bool) -> Result<Flock<File>, ShapingError> {
             Err((mut file, Errno::EWOULDBLOCK)) => {
                 let mut text = String::new();
                 let _ = file.read_to_string(&mut text);
-                return Err(ShapingError::check(format!(
+                return Err(CommandError::check(format!(
                     "process {} does that already; --stand-by waits until it ends",
                     text.trim()
                 )));
@@ -76,18 +76,18 @@ fn lock(path: &Path, stand_by: bool) -> Result<Flock<File>, ShapingError> {
             return Ok(locked);
         }
         if stand_by && !path.exists() {
-            return Err(ShapingError::check("what was in force is off".to_owned()));
+            return Err(CommandError::check("what was in force is off".to_owned()));
         }
     }
 }
 
 /// Starts one for a change that is in force, unless somebody is there already, and waits until he watches.
-pub fn start(log: &Log, folder: &Path, device: &str) -> Result<(), ShapingError> {
+pub fn start(log: &Log, folder: &Path, device: &str) -> Result<(), CommandError> {
     if holder(log).is_some() {
         return Ok(());
     }
     let failed = |why: String| {
-        ShapingError::system(format!("nobody makes classes for those who come: {why}"))
+        CommandError::system(format!("nobody makes classes for those who come: {why}"))
     };
     let folder = std::path::absolute(folder).map_err(|e| failed(e.to_string()))?;
     // Also where the file was replaced since this process was started.
@@ -258,7 +258,6 @@ impl ActiveClasses {
         Ok(())
     }
 
-    /// Takes off the classes of those who were silent for long.
     fn let_go(&mut self) -> Result<(), String> {
         let now = RosterTables::now();
         for minor in self.presence.silent(now) {
@@ -272,32 +271,29 @@ impl ActiveClasses {
 
 /// Makes classes of those who come on an interface until what is in force there is off, and says once that it does. With `stand_by` it waits for
 /// the end of somebody who does it already.
-///
-/// # Errors
-/// Nobody comes and goes there, somebody does it already, or the kernel refused.
 pub fn run(
     logs: &UndoLogs,
     device: &str,
     stand_by: bool,
     ready: &mut dyn FnMut(),
-) -> Result<(), ShapingError> {
+) -> Result<(), CommandError> {
     let mut kernel = open_to_change()?;
     let log = logs.of(&mut kernel, device)?;
     let (folder, path) = (&logs.folder, log.path().to_owned());
     drop(log);
     let _locked = lock(&place(&path), stand_by)?;
-    let namespace = NetNs::current().map_err(ShapingError::system)?.inode();
+    let namespace = NetNs::current().map_err(CommandError::system)?.inode();
     let told = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)
-        .map_err(ShapingError::system)?;
+        .map_err(CommandError::system)?;
     let events = AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MOVED_TO;
-    told.add_watch(folder, events).map_err(ShapingError::system)?;
-    let mut alarm = Alarm::new().map_err(ShapingError::system)?;
+    told.add_watch(folder, events).map_err(CommandError::system)?;
+    let mut alarm = Alarm::new().map_err(CommandError::system)?;
     let mut in_force: Option<ActiveClasses> = None;
     let mut said = false;
     loop {
         let known = in_force.as_ref().map(|in_force| in_force.stamp);
         let anew = if known.is_none() || known != stamp(&path) {
-            Some(LogState::read(&mut kernel, &path).map_err(ShapingError::system)?)
+            Some(LogState::read(&mut kernel, &path).map_err(CommandError::system)?)
         } else {
             None
         };
@@ -306,13 +302,13 @@ pub fn run(
         match anew {
             Some(LogState::Over) if said => return Ok(()),
             Some(LogState::Over) => {
-                return Err(ShapingError::check(format!(
+                return Err(CommandError::check(format!(
                     "on {device} nobody comes and goes: all classes were made at once"
                 )));
             }
             Some(LogState::Dynamic(as_read, standby)) if stamp(&path) == Some(as_read) => {
                 let new = ActiveClasses::lead(as_read, standby);
-                in_force = Some(new.map_err(ShapingError::system)?);
+                in_force = Some(new.map_err(CommandError::system)?);
             }
             Some(LogState::Later(as_read)) if stamp(&path) == Some(as_read) => in_force = None,
             // It was changed again.
@@ -327,7 +323,7 @@ pub fn run(
                 && let Some(there) = in_force.take()
             {
                 let ActiveClasses { stamp, standby, .. } = there;
-                in_force = Some(ActiveClasses::lead(stamp, standby).map_err(ShapingError::system)?);
+                in_force = Some(ActiveClasses::lead(stamp, standby).map_err(CommandError::system)?);
             }
         }
         drop(lock);
@@ -337,11 +333,11 @@ pub fn run(
         }
         let next = in_force.as_ref().and_then(|in_force| in_force.presence.next());
         // The clock of the tables goes by the kernel's tick, and is behind.
-        alarm.set(next.map(|next| next + TICK_NS)).map_err(ShapingError::system)?;
+        alarm.set(next.map(|next| next + TICK_NS)).map_err(CommandError::system)?;
         let arrivals = in_force.iter().flat_map(|in_force| &in_force.arrivals);
         let mut fds = vec![readable(&told), readable(&alarm)];
         fds.extend(arrivals.map(readable));
-        wait(&mut fds).map_err(ShapingError::system)?;
+        wait(&mut fds).map_err(CommandError::system)?;
         if came(&fds[0]) {
             let _ = told.read_events();
         }

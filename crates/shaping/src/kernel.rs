@@ -11,9 +11,6 @@ use quell_tc::{
 use quell_units::Rate;
 
 /// Puts what the kernel has in the place of fq_codel where it lacks that; what there is to say of it.
-///
-/// # Errors
-/// It lacks something that nothing stands in for.
 pub fn with_what_there_is(trees: &mut [&mut Tree]) -> Result<Vec<String>, String> {
     let lacks = lacking(trees)?;
     let said = trees.iter_mut().filter_map(|tree| lacks.stand_in(tree));
@@ -21,7 +18,6 @@ pub fn with_what_there_is(trees: &mut [&mut Tree]) -> Result<Vec<String>, String
     Ok(said.last().into_iter().map(str::to_owned).collect())
 }
 
-/// Whether the kernel lacks fq_codel, and sfq as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LeafLack {
     pub fq_codel: bool,
@@ -35,9 +31,6 @@ impl LeafLack {
 }
 
 /// What trees ask for and the kernel lacks, as far as something stands in for it.
-///
-/// # Errors
-/// Which module is missing, where nothing does.
 pub fn lacking(trees: &mut [&mut Tree]) -> Result<LeafLack, String> {
     let lacks = lacks(trees);
     let modules: Vec<&str> =
@@ -52,7 +45,6 @@ pub fn lacking(trees: &mut [&mut Tree]) -> Result<LeafLack, String> {
     Ok(LeafLack { fq_codel, sfq: fq_codel && is_lacking(Lack::Sfq) })
 }
 
-/// All that trees ask for and the kernel lacks.
 pub fn lacks(trees: &mut [&mut Tree]) -> Vec<Lack> {
     let asked = |lack: &Lack| trees.iter_mut().any(|tree| lack.is_asked_for(tree));
     let all: Vec<Lack> = Lack::ALL.into_iter().filter(asked).collect();

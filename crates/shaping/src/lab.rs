@@ -1,6 +1,6 @@
 //! Experiments for a person's line: `home-link` with that line and the queues that would be applied, tried or proven in the lab.
 
-use crate::ShapingError;
+use crate::CommandError;
 use quell_policy::{DeviceTraits, LinePath, LinePolicy, LineRates, PolicyName, PrefixText, Tell};
 use quell_units::Rate;
 use toml::{Table, Value};
@@ -8,7 +8,6 @@ use toml::{Table, Value};
 /// The addresses of home-link's hosts, which stand in for whoever shares the line.
 const STAND_INS: [[&str; 2]; 2] = [["10.0.0.1", "fd00::1"], ["10.0.1.1", "fd00:0:0:1::1"]];
 
-/// home-link with the person's line and queues.
 struct HomeLink {
     pub line: LineRates,
     pub changes: Vec<String>,
@@ -20,12 +19,11 @@ struct HomeLink {
 /// Faster lines take the lab minutes for each measurement, or are more than it can load.
 const FASTEST: Rate = Rate::from_bps(1_000_000_000);
 
-/// The person's line, and the queues at both its ways.
 fn home_link(
     all: &LinePolicy,
     policy: PolicyName,
     path: LinePath,
-) -> Result<HomeLink, ShapingError> {
+) -> Result<HomeLink, CommandError> {
     let (up, down) = all.rates();
     let mut remarks = Vec::new();
     let line = all.line.unwrap_or_else(|| {
@@ -39,7 +37,7 @@ fn home_link(
         line
     });
     if line.up.max(line.down) > FASTEST {
-        return Err(ShapingError::usage(format!(
+        return Err(CommandError::usage(format!(
             "a line of {} Mbit/s is more than the lab tries in a person's time. Take --line with at most {FASTEST} in each \
          direction: the same subscribers, hosts and tiers share less",
             String::from(line)
@@ -51,7 +49,7 @@ fn home_link(
     for (name, direction, tell, rate) in ways {
         let Some(rate) = rate else { continue };
         let policy = all.policy(policy, tell, rate, DeviceTraits::default());
-        let policy = Value::try_from(policy).map_err(ShapingError::system)?;
+        let policy = Value::try_from(policy).map_err(CommandError::system)?;
         queues.push(Value::Table(Table::from_iter([
             ("name".to_owned(), Value::from(name)),
             ("on".to_owned(), Value::from("router:wan")),
@@ -67,14 +65,11 @@ fn home_link(
 
 /// What of home-link is otherwise where a policy is tried: the line, the queues, the flood, what others published of another line. And what there
 /// is to say.
-///
-/// # Errors
-/// The line is too fast, or the policy does not fit together.
 pub fn rehearsal(
     all: &LinePolicy,
     policy: PolicyName,
     path: LinePath,
-) -> Result<(Vec<String>, Vec<String>), ShapingError> {
+) -> Result<(Vec<String>, Vec<String>), CommandError> {
     let HomeLink { line, mut changes, names, remarks } = home_link(all, policy, path)?;
     let flood = Rate::from_bps(line.up.bps() / 10 * 32);
     changes.extend([
@@ -142,13 +137,10 @@ fn stand_in(all: &LinePolicy, policy: PolicyName, said: &mut Vec<String>) -> Lin
 ///                     ├── router ── modem ════ server      bounds:  nobody above a ceiling, all above a floor
 ///   b: one            ┘        wan       dsl               order:   bulk makes room for normal, a ping of the high tier waits for neither
 /// ```
-///
-/// # Errors
-/// As [`rehearsal`].
 pub fn proof(
     all: &LinePolicy,
     policy: PolicyName,
-) -> Result<(Vec<String>, Vec<String>), ShapingError> {
+) -> Result<(Vec<String>, Vec<String>), CommandError> {
     let HomeLink { line, mut changes, names, remarks } =
         home_link(all, policy, LinePath::default())?;
     let mut proof = Proof::default();
@@ -174,7 +166,6 @@ pub fn proof(
     Ok((changes, remarks))
 }
 
-/// Loads, scenarios and claims, as an experiment has them.
 #[derive(Default)]
 struct Proof {
     loads: Vec<String>,
@@ -184,7 +175,6 @@ struct Proof {
 }
 
 impl Proof {
-    /// A load of TCP connections.
     fn load(&mut self, name: &str, from: &str, way: &str, connections: u32, tos: Option<&str>) {
         let tos = tos.map(|tos| format!(", tos = \"{tos}\"")).unwrap_or_default();
         self.loads.push(format!(

@@ -12,7 +12,6 @@ mod apply;
 pub mod change;
 mod choice;
 pub mod daemon;
-mod error;
 mod interface;
 mod kernel;
 pub mod lab;
@@ -29,11 +28,11 @@ mod undo_logs;
 
 pub use apply::{ApplyOptions, PlanReport, apply, command_of, preview, reconcile_again};
 pub use choice::choose_with_cake;
-pub use error::ShapingError;
 pub use interface::{ifb_of, mac_of};
 pub use line_classes::{HostSlots, LineClass, classes_by_name, hosts_by_class};
 pub use line_plan::{
     LinePlan, lacking_here, plan_again, plan_line, policy_of_file, policy_of_log, text_of,
     traits_of, trees, with_list,
 };
+pub use quell_act::CommandError;
 pub use undo_logs::{DEFAULT_FOLDER, UndoLogs, may_change, open, open_to_change};

@@ -27,9 +27,7 @@ pub struct LineClass {
     pub host: Option<String>,
     /// The number of the slot, where hosts are found at run time.
     pub place: Option<u16>,
-    /// Addresses of that host that passed lately.
     pub addresses: Vec<IpAddr>,
-    /// Its hardware address, where it is a neighbour.
     pub mac: Option<String>,
     /// Whether it is all that have an address of nobody's.
     pub strangers: bool,
@@ -92,7 +90,6 @@ pub fn parts(log: &Log, snapshot: &Snapshot, root: &ObservedQdisc) -> Vec<LineCl
     all.parts().into_iter().map(named).filter_map(part).map(whose).collect()
 }
 
-/// Who has a place.
 #[derive(Debug, Clone)]
 pub struct Occupant {
     row: HostRow,
@@ -146,7 +143,6 @@ pub fn classes_by_name(logs: &UndoLogs) -> BTreeMap<(String, Handle), String> {
     whose
 }
 
-/// The places of hosts that are found at run time.
 #[derive(Debug, Clone, Default)]
 pub struct HostSlots {
     pub count: u16,
@@ -296,7 +292,6 @@ const LEASES: [&str; 2] = ["/var/lib/misc/dnsmasq.leases", "/tmp/dhcp.leases"];
 /// No such file of a network is longer.
 const LARGEST: u64 = 1 << 20;
 
-/// Names by what they belong to.
 #[derive(Debug, Default)]
 struct Names {
     addresses: BTreeMap<IpAddr, String>,
@@ -351,7 +346,6 @@ fn hardware(text: &str) -> Option<[u8; 6]> {
     bytes?.try_into().ok()
 }
 
-/// A file's text; nothing where there is none.
 fn text(path: &Path) -> String {
     // Where everybody may make files, a pipe may stand in its place.
     input::bytes(path, LARGEST)

@@ -7,7 +7,7 @@
 
 use crate::choice::{by_nat, choose_here, find_hosts, find_named, is_read_into, look_inside};
 use crate::subscriber_classes::{self, SubscriberClasses};
-use crate::{ShapingError, ifb_of, interface, kernel, mac_of};
+use crate::{CommandError, ifb_of, interface, kernel, mac_of};
 use quell_act::{DeviceGoal, Goal, HostTableGoal, LinkGoal, LinkNow, Log, Machine, kernel_has};
 use quell_netlink::sysctl;
 use quell_policy::{DeviceTraits, Lack, LinePolicy, PolicyName, Tell, read_list, write_list};
@@ -20,7 +20,6 @@ use std::path::Path;
 /// No file that a person writes is longer.
 const LARGEST: u64 = 16 << 20;
 
-/// What is to be on an interface.
 pub struct LinePlan {
     pub goal: Goal,
     pub words: String,
@@ -35,37 +34,28 @@ pub struct LinePlan {
 }
 
 /// A policy as it is to be on an interface, what is left open chosen for this machine. `file` is where its tree was read.
-///
-/// # Errors
-/// The interface is not there, the policy does not fit together, or the kernel lacks what it takes.
 pub fn plan_line(
     machine: &mut dyn Machine,
     device: &str,
     policy: LinePolicy,
     file: &str,
-) -> Result<LinePlan, ShapingError> {
+) -> Result<LinePlan, CommandError> {
     let (link, tunnel) = link_named(machine, device)?;
     settled(device, &link, policy, file, Some(tunnel.as_deref()))
 }
 
 /// One in which all has been chosen.
-///
-/// # Errors
-/// As [`plan_line`].
 pub fn plan_chosen(
     machine: &mut dyn Machine,
     device: &str,
     policy: LinePolicy,
-) -> Result<LinePlan, ShapingError> {
+) -> Result<LinePlan, CommandError> {
     let (link, _) = link_named(machine, device)?;
     settled(device, &link, policy, "", None)
 }
 
 /// What was applied, as it is to be on this machine now.
-///
-/// # Errors
-/// As [`plan_line`].
-pub fn plan_again(log: &Log, machine: &mut dyn Machine) -> Result<LinePlan, ShapingError> {
+pub fn plan_again(log: &Log, machine: &mut dyn Machine) -> Result<LinePlan, CommandError> {
     plan_chosen(machine, &log.begun.device, policy_of_log(log)?)
 }
 
@@ -77,22 +67,16 @@ struct LoggedPolicy {
 }
 
 /// The text of a policy for an undo log.
-///
-/// # Errors
-/// It can't be put into words.
-pub fn recipe_of(policy: &LinePolicy) -> Result<String, ShapingError> {
+pub fn recipe_of(policy: &LinePolicy) -> Result<String, CommandError> {
     let subscribers = write_list(&policy.subscribers);
     let mut policy = policy.clone();
     policy.subscribers.clear();
-    serde_json::to_string(&LoggedPolicy { policy, subscribers }).map_err(ShapingError::system)
+    serde_json::to_string(&LoggedPolicy { policy, subscribers }).map_err(CommandError::system)
 }
 
 /// The policy in force, as its log keeps it.
-///
-/// # Errors
-/// It can't be read.
-pub fn policy_of_log(log: &Log) -> Result<LinePolicy, ShapingError> {
-    policy_of_recipe(&log.begun.recipe).map_err(ShapingError::System)
+pub fn policy_of_log(log: &Log) -> Result<LinePolicy, CommandError> {
+    policy_of_recipe(&log.begun.recipe).map_err(CommandError::System)
 }
 
 fn policy_of_recipe(text: &str) -> Result<LinePolicy, String> {
@@ -105,11 +89,11 @@ fn policy_of_recipe(text: &str) -> Result<LinePolicy, String> {
 pub fn link_named(
     machine: &mut dyn Machine,
     name: &str,
-) -> Result<(LinkNow, Option<String>), ShapingError> {
-    let now = machine.read(&Goal::default()).map_err(ShapingError::system)?;
+) -> Result<(LinkNow, Option<String>), CommandError> {
+    let now = machine.read(&Goal::default()).map_err(CommandError::system)?;
     let link = now.links.get(name).cloned().ok_or_else(|| {
         let names: Vec<&str> = now.links.keys().map(String::as_str).collect();
-        ShapingError::usage(format!(
+        CommandError::usage(format!(
             "there is no interface `{name}`; there are: {}",
             names.join(", ")
         ))
@@ -127,7 +111,7 @@ fn settled(
     mut all: LinePolicy,
     file: &str,
     choice: Option<Option<&str>>,
-) -> Result<LinePlan, ShapingError> {
+) -> Result<LinePlan, CommandError> {
     let beside = match choice {
         Some(_) => interface::remarks(name, link.index, &all),
         None => Vec::new(),
@@ -136,7 +120,7 @@ fn settled(
     let (own, beyond, words, remarks) = match &all.tree {
         Some(tree) => {
             if *tree == Tree::default() {
-                return Err(ShapingError::unusable(format!("{file}: no queue is in it")));
+                return Err(CommandError::unusable(format!("{file}: no queue is in it")));
             }
             (tree.clone(), None, format!("the tree {file}"), beside)
         }
@@ -169,7 +153,7 @@ fn settled(
             }
             let (mut own, mut beyond) = trees(&all, policy, traits_of(link), name)?;
             let mut both: Vec<&mut Tree> = [&mut own].into_iter().chain(&mut beyond).collect();
-            let instead = kernel::with_what_there_is(&mut both).map_err(ShapingError::system)?;
+            let instead = kernel::with_what_there_is(&mut both).map_err(CommandError::system)?;
             no_aqm = instead.last().cloned();
             remarks.extend(instead);
             (own, beyond, all.words(policy), remarks)
@@ -194,7 +178,7 @@ fn on_demand(
     link: &LinkNow,
     all: LinePolicy,
     mut remarks: Vec<String>,
-) -> Result<LinePlan, ShapingError> {
+) -> Result<LinePlan, CommandError> {
     let standby = SubscriberClasses::of(&all, name, traits_of(link))?;
     let mut goal =
         Goal { dynamic: standby.dynamic(), likely: standby.likely()?, ..Goal::default() };
@@ -216,7 +200,6 @@ fn on_demand(
     Ok(LinePlan { goal, words, remarks, no_aqm, subscribers: Some(standby), policy: all })
 }
 
-/// What an interface of this machine is like.
 pub fn traits_of(link: &LinkNow) -> DeviceTraits {
     DeviceTraits {
         headless: link.mac.is_none(),
@@ -231,8 +214,8 @@ pub fn trees(
     policy: PolicyName,
     traits: DeviceTraits,
     name: &str,
-) -> Result<(Tree, Option<Tree>), ShapingError> {
-    let tree = |rate, tell| all.tree(policy, tell, rate, traits).map_err(ShapingError::unusable);
+) -> Result<(Tree, Option<Tree>), CommandError> {
+    let tree = |rate, tell| all.tree(policy, tell, rate, traits).map_err(CommandError::unusable);
     let (up, down) = all.rates();
     let mut own = up.map(|rate| tree(rate, Tell::Source)).transpose()?.unwrap_or_default();
     let beyond = down.map(|rate| tree(rate, Tell::Destination)).transpose()?;
@@ -274,8 +257,8 @@ fn missing(modules: &[&str]) -> Option<String> {
     ))
 }
 
-fn device_goal(name: &str, index: Option<u32>, tree: &Tree) -> Result<DeviceGoal, ShapingError> {
-    let plan = tree.plan().map_err(ShapingError::usage)?;
+fn device_goal(name: &str, index: Option<u32>, tree: &Tree) -> Result<DeviceGoal, CommandError> {
+    let plan = tree.plan().map_err(CommandError::usage)?;
     let places = Places::of(&plan);
     Ok(DeviceGoal { name: name.to_owned(), index, places, things: plan.things() })
 }
@@ -284,21 +267,21 @@ fn device_goal(name: &str, index: Option<u32>, tree: &Tree) -> Result<DeviceGoal
 pub fn policy_of_file<T>(
     file: &Path,
     parse: impl FnOnce(&str) -> Result<T, toml::de::Error>,
-) -> Result<T, ShapingError> {
+) -> Result<T, CommandError> {
     let text = text_of(file)?;
     parse(&text).map_err(|why| {
         let before = why.span().and_then(|span| text.get(..span.start));
         let line = before.map_or(0, |before| before.matches('\n').count()) + 1;
-        ShapingError::unusable(format!("{}, line {line}: {}", file.display(), why.message()))
+        CommandError::unusable(format!("{}, line {line}: {}", file.display(), why.message()))
     })
 }
 
 /// A policy with the subscribers of the table that it names.
-pub fn with_list(mut all: LinePolicy, file: &Path) -> Result<LinePolicy, ShapingError> {
+pub fn with_list(mut all: LinePolicy, file: &Path) -> Result<LinePolicy, CommandError> {
     let Some(list) = all.list.take() else { return Ok(all) };
     let list = file.parent().unwrap_or(Path::new("")).join(list);
     let groups: Vec<&str> = all.groups.iter().map(|group| group.name.as_str()).collect();
-    let wrong = |why: String| ShapingError::unusable(format!("{}, {why}", list.display()));
+    let wrong = |why: String| CommandError::unusable(format!("{}, {why}", list.display()));
     let (subscribers, _) = read_list(&text_of(&list)?, &groups).map_err(wrong)?;
     if subscribers.is_empty() {
         return Err(wrong("no subscriber is in it, nothing but the names of columns".to_owned()));
@@ -307,9 +290,8 @@ pub fn with_list(mut all: LinePolicy, file: &Path) -> Result<LinePolicy, Shaping
     Ok(all)
 }
 
-/// The text of a file that a person wrote.
-pub fn text_of(file: &Path) -> Result<String, ShapingError> {
-    let named = |why: std::io::Error| ShapingError::unusable(format!("{}: {why}", file.display()));
+pub fn text_of(file: &Path) -> Result<String, CommandError> {
+    let named = |why: std::io::Error| CommandError::unusable(format!("{}: {why}", file.display()));
     input::text(file, LARGEST).map_err(named)
 }
 

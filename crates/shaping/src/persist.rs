@@ -8,14 +8,15 @@
 //!   /etc/systemd/system/sys-…-DEV.device.wants/quell-shape@DEV.service   a link to it: systemd starts it when the interface is there
 //! ```
 
-use crate::{ShapingError, UndoLogs, open, policy_of_log};
+use crate::{CommandError, UndoLogs, open, policy_of_log};
 use quell_act::Standing;
 use quell_policy::write_list;
 use quell_store::write_output;
+use quell_sys::trusted::{self, TrustedFolder};
 use serde::Serialize;
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Serialize)]
@@ -28,7 +29,6 @@ pub struct PersistReport {
 /// From so many subscribers on they are kept in a table beside the policy.
 const TABLE_FROM: usize = 256;
 
-/// The files of one interface.
 struct Files {
     wanted: PathBuf,
     list: PathBuf,
@@ -63,7 +63,6 @@ pub fn escaped(device: &str) -> String {
     device.bytes().enumerate().map(one).collect()
 }
 
-/// The unit, for this program.
 fn unit(program: &Path) -> String {
     format!(
         "# Made by `quell shape persist`; `quell shape off` takes it away.\n\
@@ -104,13 +103,10 @@ fn hold(program: &Path) -> String {
 }
 
 /// Keeps what is in force on an interface. `root` is where a system's / is.
-///
-/// # Errors
-/// Nothing is in force there, it waits to be confirmed, or a file can't be written.
-pub fn persist(logs: &UndoLogs, device: &str, root: &Path) -> Result<PersistReport, ShapingError> {
+pub fn persist(logs: &UndoLogs, device: &str, root: &Path) -> Result<PersistReport, CommandError> {
     let log = logs.of(&mut open()?, device)?;
     if log.standing != Standing::Confirmed {
-        return Err(ShapingError::check(format!(
+        return Err(CommandError::check(format!(
             "what is on {device} waits to be confirmed; first: quell shape confirm --dev {device}"
         )));
     }
@@ -118,12 +114,17 @@ pub fn persist(logs: &UndoLogs, device: &str, root: &Path) -> Result<PersistRepo
     let etc = root.join("etc");
     if !etc.is_dir() {
         let (etc, root) = (etc.display(), root.display());
-        return Err(ShapingError::unusable(format!(
+        return Err(CommandError::unusable(format!(
             "there is no folder {etc}; --root {root} is to be where a system's / is"
         )));
     }
     let files = Files::of(root, device);
-    let program = std::env::current_exe().map_err(ShapingError::system)?;
+    let program = std::env::current_exe().map_err(CommandError::system)?;
+    let program = trusted::program(&program).map_err(|why| {
+        CommandError::check(format!(
+            "root would start this program at each boot, and {why}; install it first, as /usr/local/bin/quell"
+        ))
+    })?;
     let mut policy = policy_of_log(&log)?;
     let mut written = Vec::new();
     // The list first: what names it is never without it.
@@ -132,7 +133,7 @@ pub fn persist(logs: &UndoLogs, device: &str, root: &Path) -> Result<PersistRepo
         policy.list = Some(format!("{device}.csv"));
         policy.subscribers.clear();
     }
-    let policy = toml::to_string(&policy).map_err(ShapingError::system)?;
+    let policy = toml::to_string(&policy).map_err(CommandError::system)?;
     let text = format!("# What `quell shape persist` keeps of {device}.\n{policy}");
     written.extend([(&files.wanted, text), (&files.unit, unit(&program))]);
     if !log.begun.before.our_dynamic.is_empty() {
@@ -143,20 +144,19 @@ pub fn persist(logs: &UndoLogs, device: &str, root: &Path) -> Result<PersistRepo
         // Half of it would be nothing; what can't be taken away is told with what was refused.
         let left = forget(root, device).err();
         let left = left.map(|why| format!("; {why}")).unwrap_or_default();
-        return Err(ShapingError::system(format!("{error}{left}")));
+        return Err(CommandError::system(format!("{error}{left}")));
     }
     let paths = written.iter().map(|(path, _)| *path).chain([&files.link]);
     let files = paths.map(|path| path.display().to_string()).collect();
     Ok(PersistReport { device: device.to_owned(), wanted: log.begun.wanted, files })
 }
 
-/// Whether something keeps an interface's queues.
 pub fn is_kept(root: &Path, device: &str) -> bool {
     Files::of(root, device).wanted.exists()
 }
 
 /// Takes away what keeps an interface's queues; says what that was.
-pub fn forget(root: &Path, device: &str) -> Result<Vec<String>, ShapingError> {
+pub fn forget(root: &Path, device: &str) -> Result<Vec<String>, CommandError> {
     let files = Files::of(root, device);
     let mut said = Vec::new();
     for path in [&files.link, &files.wanted, &files.list] {
@@ -183,24 +183,31 @@ pub fn forget(root: &Path, device: &str) -> Result<Vec<String>, ShapingError> {
     Ok(said)
 }
 
-fn remove(path: &Path) -> Result<bool, ShapingError> {
+fn remove(path: &Path) -> Result<bool, CommandError> {
     // Looked at first: of what is not there a read-only file system says that it is read-only.
     match fs::symlink_metadata(path).and_then(|_| fs::remove_file(path)) {
         Ok(()) => Ok(true),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
-        Err(e) => Err(ShapingError::system(format!("could not take {} away: {e}", path.display()))),
+        Err(e) => Err(CommandError::system(format!("could not take {} away: {e}", path.display()))),
     }
+}
+
+fn make_parent(path: &Path) -> std::io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    TrustedFolder::make(folder, 0o755).map(drop).map_err(Into::into)
 }
 
 fn write(path: &Path, text: &str) -> Result<(), String> {
     let failed = |e: std::io::Error| format!("could not write {}: {e}", path.display());
-    path.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
-    write_output(path, text.as_bytes()).map_err(failed)
+    make_parent(path).map_err(failed)?;
+    write_output(path, text.as_bytes()).map_err(failed)?;
+    // Also where it was there before, with another mode.
+    fs::set_permissions(path, fs::Permissions::from_mode(0o644)).map_err(failed)
 }
 
 fn link(path: &Path) -> Result<(), String> {
     let failed = |e: std::io::Error| format!("could not make {}: {e}", path.display());
-    path.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+    make_parent(path).map_err(failed)?;
     match symlink("../quell-shape@.service", path) {
         Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(()),
         other => other.map_err(failed),

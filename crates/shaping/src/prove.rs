@@ -10,16 +10,15 @@
 
 use crate::interface::ways_around;
 use crate::line_classes::{self, HostSlots, roots};
-use crate::{ShapingError, UndoLogs, ifb_of, open, policy_of_log};
-use quell_act::{Kernel, Log, Machine};
-use quell_tc::observed::Stats;
+use crate::{CommandError, UndoLogs, ifb_of, open, policy_of_log};
+use quell_act::{Kernel, Log, Machine, Now};
+use quell_tc::observed::{Snapshot, Stats};
 use quell_units::Rate;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// How a line was loaded one way.
 #[derive(Debug, Clone, Default)]
 pub struct LoadResult {
     pub received_bytes: u64,
@@ -33,7 +32,7 @@ pub struct LoadResult {
 }
 
 /// Loads a line one way, up or down, and calls what it is given several times a second. What it says where it could not is shown as it is.
-pub type Loader<'a> = dyn FnMut(bool, &mut dyn FnMut()) -> Result<LoadResult, ShapingError> + 'a;
+pub type Loader<'a> = dyn FnMut(bool, &mut dyn FnMut()) -> Result<LoadResult, CommandError> + 'a;
 
 /// Each way, as soon as it was measured.
 pub type TellWay<'a> = dyn FnMut(&DirectionProof) + 'a;
@@ -73,10 +72,8 @@ pub struct ProofCheck {
     pub figures: Value,
 }
 
-/// One way, loaded.
 struct Loaded {
     bytes: u64,
-    /// In how many seconds.
     seconds: f64,
     /// What the queue counted meanwhile: bytes and drops.
     counted: u64,
@@ -84,7 +81,6 @@ struct Loaded {
     looks: BacklogSamples,
 }
 
-/// BacklogSamples at a queue while it was loaded.
 #[derive(Debug, Clone, Copy, Default)]
 struct BacklogSamples {
     all: u32,
@@ -94,16 +90,13 @@ struct BacklogSamples {
 }
 
 /// Loads each way that has a rate, and judges what the queues counted meanwhile; `to` is who is beyond the line.
-///
-/// # Errors
-/// Nothing is in force there, nothing of it has a rate, or the load failed.
 pub fn prove(
     logs: &UndoLogs,
     device: &str,
     to: IpAddr,
     load: &mut Loader<'_>,
     tell: &mut TellWay<'_>,
-) -> Result<ProofReport, ShapingError> {
+) -> Result<ProofReport, CommandError> {
     let mut kernel = open()?;
     let log = logs.of(&mut kernel, device)?;
     let (up, down) = policy_of_log(&log)?.rates();
@@ -111,7 +104,8 @@ pub fn prove(
     for (way, rate, queue) in [("up", up, device.to_owned()), ("down", down, ifb_of(device))] {
         let Some(rate) = rate else { continue };
         let before = counters(&mut kernel, &log)?;
-        let had = places(&mut kernel, &log, &queue)?;
+        let now = queues(&mut kernel, &log)?;
+        let had = snapshot(&log, &now, &queue).and_then(line_classes::places);
         let (mut looks, mut blind) = (BacklogSamples::default(), None);
         let mut look = || match counters(&mut kernel, &log) {
             Ok(all) => {
@@ -128,7 +122,7 @@ pub fn prove(
         }
         let after = counters(&mut kernel, &log)?;
         let (Some(before), Some(after)) = (before.get(&queue), after.get(&queue)) else {
-            return Err(ShapingError::check(format!(
+            return Err(CommandError::check(format!(
                 "the queue for what goes {way} is gone; see quell shape status"
             )));
         };
@@ -141,9 +135,12 @@ pub fn prove(
             looks,
         };
         let mut checks = judged(rate, &loaded, || ways_around(device, to)).to_vec();
-        let plain = plain_queue(&mut kernel, &log, &queue)?;
-        checks.push(of_waiting(rate, &checks[1], &result, plain.as_deref()));
-        let has = places(&mut kernel, &log, &queue)?;
+        let now = queues(&mut kernel, &log)?;
+        let here = snapshot(&log, &now, &queue);
+        let kinds = here.into_iter().flat_map(|here| &here.qdiscs);
+        let plain = without_aqm(kinds.map(|qdisc| qdisc.kind.as_str()));
+        checks.push(of_waiting(rate, &checks[1], &result, plain));
+        let has = here.and_then(line_classes::places);
         checks.extend(has.map(|has| of_places(had.as_ref(), &has)));
         let LoadResult { idle, loaded, .. } = result;
         let proof = DirectionProof { way, queue, rate_bps: rate.bps(), checks, idle, loaded };
@@ -152,7 +149,7 @@ pub fn prove(
     }
     let wanted = log.begun.wanted;
     if ways.is_empty() {
-        return Err(ShapingError::check(format!(
+        return Err(CommandError::check(format!(
             "{wanted} has no rate that could be proven; look at it with quell tree {device}"
         )));
     }
@@ -166,31 +163,22 @@ impl ProofReport {
     }
 }
 
-/// What the root queues have counted, by interface.
-fn counters(kernel: &mut Kernel, log: &Log) -> Result<BTreeMap<String, Stats>, ShapingError> {
-    let now = kernel.read(&(&log.begun.before).into()).map_err(ShapingError::system)?;
+fn counters(kernel: &mut Kernel, log: &Log) -> Result<BTreeMap<String, Stats>, CommandError> {
+    let now = queues(kernel, log)?;
     Ok(roots(log, &now).into_iter().map(|(name, _, root)| (name, root.stats)).collect())
 }
 
-/// The places of hosts that are found at run time, on one interface.
-fn places(kernel: &mut Kernel, log: &Log, queue: &str) -> Result<Option<HostSlots>, ShapingError> {
-    let now = kernel.read(&(&log.begun.before).into()).map_err(ShapingError::system)?;
-    let of_queue = roots(log, &now).into_iter().find(|(name, ..)| name == queue);
-    Ok(of_queue.and_then(|(_, snapshot, _)| line_classes::places(snapshot)))
+fn queues(kernel: &mut Kernel, log: &Log) -> Result<Now, CommandError> {
+    kernel.read(&(&log.begun.before).into()).map_err(CommandError::system)
 }
 
-/// The kind of queue in which packets wait on one interface, where it lets them wait for as long as there is room: none has an AQM.
-fn plain_queue(
-    kernel: &mut Kernel,
-    log: &Log,
-    queue: &str,
-) -> Result<Option<String>, ShapingError> {
-    let now = kernel.read(&(&log.begun.before).into()).map_err(ShapingError::system)?;
-    let of_queue = roots(log, &now).into_iter().find(|(name, ..)| name == queue);
-    let kinds = of_queue.into_iter().flat_map(|(_, snapshot, _)| &snapshot.qdiscs);
-    Ok(without_aqm(kinds.map(|qdisc| qdisc.kind.as_str())).map(str::to_owned))
+/// All that is on one interface; nothing where its root queue is gone.
+fn snapshot<'a>(log: &Log, now: &'a Now, queue: &str) -> Option<&'a Snapshot> {
+    let found = roots(log, now).into_iter().find(|(name, ..)| name == queue);
+    found.map(|(_, snapshot, _)| snapshot)
 }
 
+/// The kind of queue in which packets wait, where it lets them wait for as long as there is room: none has an AQM.
 fn without_aqm<'a>(kinds: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut plain = None;
     for kind in kinds {

@@ -7,20 +7,18 @@
 //! ```
 
 use crate::line_classes::{self, HostSlots, LineClass, roots};
-use crate::{ShapingError, UndoLogs};
+use crate::{CommandError, UndoLogs};
 use quell_act::{Kernel, Log, Machine};
 use quell_sys::clock::monotonic_ns;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// What was read of all queues at one time.
 pub struct Reading {
     at_ns: u64,
     lines: Vec<ShapedLine>,
 }
 
-/// All that is in force on one interface.
 struct ShapedLine {
     device: String,
     wanted: String,
@@ -116,18 +114,15 @@ impl ClassRates {
 
 impl Reading {
     /// Reads all that is in force, or what is on one interface.
-    ///
-    /// # Errors
-    /// Logs or kernel can't be read.
     pub fn take(
         logs: &UndoLogs,
         device: Option<&str>,
         kernel: &mut Kernel,
-    ) -> Result<Self, ShapingError> {
+    ) -> Result<Self, CommandError> {
         let mut lines = Vec::new();
         let meant = |log: &Log| device.is_none_or(|device| device == log.begun.device);
         for log in logs.all()?.into_iter().filter(meant) {
-            let now = kernel.read(&(&log.begun.before).into()).map_err(ShapingError::system)?;
+            let now = kernel.read(&(&log.begun.before).into()).map_err(CommandError::system)?;
             let queue = |(device, snapshot, root): (String, _, _)| {
                 let mut classes = vec![line_classes::whole(snapshot, root)];
                 classes.extend(line_classes::parts(&log, snapshot, root));
@@ -140,7 +135,6 @@ impl Reading {
         Ok(Reading { at_ns: monotonic_ns(), lines })
     }
 
-    /// What went since another one.
     pub fn since(self, before: &Reading) -> (RatesReport, Reading) {
         let seconds = self.at_ns.saturating_sub(before.at_ns) as f64 / 1e9;
         let known = before.by_key();

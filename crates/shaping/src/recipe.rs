@@ -6,15 +6,14 @@
 //! ```
 
 use crate::persist::escaped;
-use crate::{ShapingError, choose_with_cake, command_of, ifb_of, mac_of, open, traits_of, trees};
+use crate::{CommandError, choose_with_cake, command_of, ifb_of, mac_of, open, traits_of, trees};
 use quell_act::{Change, Goal, Machine};
 use quell_policy::{DeviceTraits, HostsBy, LinePolicy, PolicyName};
-use quell_tc::qdisc::{Cake, Diffserv, FlowIsolation, Framing};
+use quell_tc::qdisc::{Cake, Framing};
 use quell_tc::{Qdisc, Step, Tree};
 use quell_units::Rate;
 use serde::Serialize;
 
-/// Where the recipe is pasted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecipeTarget {
     Openwrt,
@@ -55,7 +54,6 @@ pub struct Piece {
     pub text: String,
 }
 
-/// All of them, and what there is to say.
 #[derive(Debug, Default)]
 pub struct Recipe {
     pub device: String,
@@ -66,7 +64,6 @@ pub struct Recipe {
     pub not_tried: Option<&'static str>,
 }
 
-/// CAKE at the root of a tree.
 pub fn cake(tree: &Tree) -> Option<&Cake> {
     match tree.queue.as_ref().map(|queue| &queue.qdisc) {
         Some(Qdisc::Cake(cake)) => Some(cake),
@@ -87,16 +84,13 @@ pub fn plain_device(text: &str) -> Result<String, String> {
 }
 
 /// What to paste for a policy; of an interface that is not named, for the one that usually leads to the internet there.
-///
-/// # Errors
-/// The target can't say it.
 pub fn recipe(
     all: &LinePolicy,
     target: RecipeTarget,
     device: Option<&str>,
-) -> Result<Recipe, ShapingError> {
+) -> Result<Recipe, CommandError> {
     if all.tree.is_some() {
-        return Err(ShapingError::usage(
+        return Err(CommandError::usage(
             "a recipe is made of a policy; of a tree of one's own, `quell shape plan` prints the commands",
         ));
     }
@@ -112,7 +106,7 @@ pub fn recipe(
                 "systemd-networkd has no filters, so it can't tell packets apart"
             }
         };
-        return Err(ShapingError::usage(format!(
+        return Err(CommandError::usage(format!(
             "{} can't be said for {name}: {why}; --policy cake can, and --for tc says all",
             policy.name()
         )));
@@ -120,19 +114,19 @@ pub fn recipe(
     let named = device;
     let device = device.unwrap_or(target.usual_device()).to_owned();
     if policy == PolicyName::HostFair && all.hosts.is_empty() {
-        return Err(ShapingError::usage(format!(
+        return Err(CommandError::usage(format!(
             "host-fair that finds its hosts can't be said for {name}: what finds them is a program that Quell loads. Name the hosts \
              with --host, or take --policy cake, which finds them by itself"
         )));
     }
     if policy == PolicyName::Cake && all.found.is_some_and(|found| found.by() == HostsBy::Inside) {
-        return Err(ShapingError::usage(format!(
+        return Err(CommandError::usage(format!(
             "what is in tunnels can't be distinguished for {name}: what looks into them is a program that Quell loads. Leave --hosts-by out"
         )));
     }
     let traits = traits(target, named)?;
     if all.by_nat(policy) {
-        return Err(ShapingError::usage(format!(
+        return Err(CommandError::usage(format!(
             "what tells {} apart behind address translation can't be said for {name}: Quell makes a table for it that no command makes. \
              --policy cake looks through translation by itself",
             policy.name()
@@ -168,11 +162,11 @@ pub fn recipe(
 }
 
 /// What the interface is like: this machine's, where it has one of that name. Elsewhere it is that of a router, which translates addresses.
-fn traits(target: RecipeTarget, device: Option<&str>) -> Result<DeviceTraits, ShapingError> {
+fn traits(target: RecipeTarget, device: Option<&str>) -> Result<DeviceTraits, CommandError> {
     let elsewhere = DeviceTraits { headless: false, tracked: true };
     match device {
         Some(device) if target != RecipeTarget::Openwrt => {
-            let now = open()?.read(&Goal::default()).map_err(ShapingError::system)?;
+            let now = open()?.read(&Goal::default()).map_err(CommandError::system)?;
             Ok(now.links.get(device).map_or(elsewhere, traits_of))
         }
         _ => Ok(elsewhere),
@@ -188,8 +182,7 @@ fn not_tried(wish: &TargetQueues) -> Option<&'static str> {
 
 // A shell: those commands that `quell shape plan` prints, where nothing is there yet.
 
-/// The commands.
-fn for_tc(wish: &TargetQueues) -> Result<Recipe, ShapingError> {
+fn for_tc(wish: &TargetQueues) -> Result<Recipe, CommandError> {
     let TargetQueues { device, ifb, own, beyond } = wish;
     let mut lines = Vec::new();
     let mut off = vec![format!("tc qdisc del dev {device} root")];
@@ -230,22 +223,20 @@ fn looks_behind_tags(tree: &Tree) -> bool {
     })
 }
 
-/// The commands that make a tree.
-fn tc_commands(tree: &Tree, device: &str) -> Result<Vec<String>, ShapingError> {
-    let plan = tree.plan().map_err(ShapingError::usage)?;
+fn tc_commands(tree: &Tree, device: &str) -> Result<Vec<String>, CommandError> {
+    let plan = tree.plan().map_err(CommandError::usage)?;
     Ok(quell_tc::commands(&plan, device))
 }
 
 // systemd: systemd.network(5), systemd.netdev(5), systemd.service(5). networkd has no filters and no word for `ingress` of CAKE: a service calls tc.
 
-/// The files.
-fn for_networkd(wish: &TargetQueues) -> Result<Recipe, ShapingError> {
+fn for_networkd(wish: &TargetQueues) -> Result<Recipe, CommandError> {
     let TargetQueues { device, ifb, own, beyond } = wish;
     let mut pieces = Vec::new();
     let mut said = Vec::new();
     if let Some(cake) = cake(own) {
         let place = format!("/etc/systemd/network/FILE.d/shape.conf, for {device}'s .network FILE");
-        pieces.push(Piece { place, text: section(cake)? });
+        pieces.push(Piece { place, text: section(cake) });
         said.push(format!(
             "`networkctl status {device}` names FILE; without one networkd leaves {device} alone"
         ));
@@ -273,18 +264,21 @@ fn for_networkd(wish: &TargetQueues) -> Result<Recipe, ShapingError> {
     Ok(Recipe { pieces, said, ..Recipe::default() })
 }
 
-/// CAKE as networkd says it.
-fn section(cake: &Cake) -> Result<String, ShapingError> {
-    let Cake { bandwidth, diffserv, isolation, nat, framing, overhead, mpu, .. } = cake;
+fn section(cake: &Cake) -> String {
+    let Cake { bandwidth, nat, framing, overhead, mpu, .. } = cake;
     let mut lines = vec!["[CAKE]".to_owned(), "Handle=1".to_owned()];
     lines.extend(bandwidth.map(|rate| format!("Bandwidth={}", bits(rate))));
-    lines.extend(diffserv.map(|tins| format!("PriorityQueueingPreset={}", preset(tins))));
-    lines.extend(isolation.map(|mode| format!("FlowIsolationMode={}", isolated(mode))));
+    // What leaves has three tins, and is told by its source.
+    lines.push("PriorityQueueingPreset=diffserv3\nFlowIsolationMode=dual-src-host".to_owned());
     lines.extend(nat.map(|nat| format!("NAT={}", if nat { "yes" } else { "no" })));
     lines.extend(overhead.map(|bytes| format!("OverheadBytes={bytes}")));
     lines.extend(mpu.map(|bytes| format!("MPUBytes={bytes}")));
-    lines.extend(framing.map(|cells| format!("CompensationMode={}", compensation(cells))));
-    Ok(lines.join("\n") + "\n")
+    lines.extend(match framing {
+        Some(Framing::Atm) => Some("CompensationMode=atm".to_owned()),
+        Some(Framing::Ptm) => Some("CompensationMode=ptm".to_owned()),
+        _ => None,
+    });
+    lines.join("\n") + "\n"
 }
 
 /// Networkd's letters are powers of 1000.
@@ -295,39 +289,8 @@ fn bits(rate: Rate) -> String {
     }
 }
 
-fn preset(tins: Diffserv) -> &'static str {
-    match tins {
-        Diffserv::Diffserv3 => "diffserv3",
-        Diffserv::Diffserv4 => "diffserv4",
-        Diffserv::Diffserv8 => "diffserv8",
-        Diffserv::BestEffort => "besteffort",
-        Diffserv::Precedence => "precedence",
-    }
-}
-
-fn isolated(mode: FlowIsolation) -> &'static str {
-    match mode {
-        FlowIsolation::Flowblind => "none",
-        FlowIsolation::Srchost => "src-host",
-        FlowIsolation::Dsthost => "dst-host",
-        FlowIsolation::Hosts => "hosts",
-        FlowIsolation::Flows => "flows",
-        FlowIsolation::DualSrchost => "dual-src-host",
-        FlowIsolation::DualDsthost => "dual-dst-host",
-        FlowIsolation::TripleIsolate => "triple",
-    }
-}
-
-fn compensation(cells: Framing) -> &'static str {
-    match cells {
-        Framing::NoAtm => "none",
-        Framing::Atm => "atm",
-        Framing::Ptm => "ptm",
-    }
-}
-
 /// What networkd can't: the IFB's queue, and all that comes sent there.
-fn service(wish: &TargetQueues, beyond: &Tree) -> Result<String, ShapingError> {
+fn service(wish: &TargetQueues, beyond: &Tree) -> Result<String, CommandError> {
     let TargetQueues { device, ifb, own, .. } = wish;
     let unit = |name: &str| format!("sys-subsystem-net-devices-{}.device", escaped(name));
     let (first, second) = (unit(device), unit(ifb));
@@ -358,8 +321,7 @@ fn service(wish: &TargetQueues, beyond: &Tree) -> Result<String, ShapingError> {
 //   layer_cake.qos:  cake bandwidth … [atm] [overhead … mpu …]  diffserv3 nat  [besteffort]     [wash]       OPTS
 //                         up/download  linklayer overhead tcMPU                squash_ingress   squash_dscp  eqdisc_opts, iqdisc_opts
 
-/// The file.
-fn for_openwrt(wish: &TargetQueues) -> Result<Recipe, ShapingError> {
+fn for_openwrt(wish: &TargetQueues) -> Result<Recipe, CommandError> {
     let (up, down) = (cake(&wish.own), wish.beyond.as_ref().and_then(cake));
     let mut said = vec![
         "needs the package sqm-scripts (luci-app-sqm for the web); instead of a queue section that is there".to_owned(),
@@ -393,11 +355,11 @@ fn for_openwrt(wish: &TargetQueues) -> Result<Recipe, ShapingError> {
 }
 
 /// A rate as sqm has it; 0 leaves that way alone.
-fn kbit(way: &str, cake: Option<&Cake>, said: &mut Vec<String>) -> Result<String, ShapingError> {
+fn kbit(way: &str, cake: Option<&Cake>, said: &mut Vec<String>) -> Result<String, CommandError> {
     let Some(rate) = cake.and_then(|cake| cake.bandwidth) else { return Ok("0".to_owned()) };
     let kbit = rate.bps() / 1000;
     if kbit == 0 {
-        return Err(ShapingError::usage(format!(
+        return Err(CommandError::usage(format!(
             "{way} {rate}: sqm counts in kbit/s, and 0 is none"
         )));
     }
@@ -512,7 +474,7 @@ mod tests {
 
     #[test]
     fn what_is_printed_for_sqm_is_read_back_as_the_same_queues() {
-        let links = LineType::ALL.into_iter().map(Some).chain([None]);
+        let links = LineType::all().into_iter().map(Some).chain([None]);
         for (link, overhead) in links.flat_map(|link| [0, 3, 24].map(|more| (link, more))) {
             let (_, wish) = wish(link, overhead);
             let text = for_openwrt(&wish).expect("a recipe").pieces.remove(0).text;

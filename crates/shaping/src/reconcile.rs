@@ -16,13 +16,11 @@ use quell_tc::observed::{ObservedClass, ObservedFilter, Snapshot};
 use quell_tc::{Change, FilterKind, Handle, Place, Places, changes};
 use std::collections::BTreeSet;
 
-/// The kernel's side of one way.
 pub struct DirectionTables {
     index: u32,
     pub tables: RosterTables,
 }
 
-/// The kernel's side of all ways.
 pub struct Reconciler {
     socket: Socket,
     pub open: Vec<DirectionTables>,
@@ -33,7 +31,6 @@ fn dynamic_classes(way: &LineDirection, snapshot: &Snapshot) -> BTreeSet<u16> {
     snapshot.classes.iter().filter_map(|class| way.dynamic_class(class.place())).collect()
 }
 
-/// Whose classes can stay where they are.
 fn staying(way: &LineDirection, snapshot: &Snapshot) -> BTreeSet<u16> {
     let stays = |class: &ObservedClass| match class.place() {
         Place::Class { parent, id } => {
@@ -55,9 +52,6 @@ fn program(way: &LineDirection, snapshot: &Snapshot) -> Option<u32> {
 
 impl Reconciler {
     /// Finds the tables of what is in force.
-    ///
-    /// # Errors
-    /// An interface or a filter is not there, or the kernel does not tell.
     pub fn open(standby: &SubscriberClasses) -> Result<Self, String> {
         let mut leader =
             Reconciler { socket: Socket::open(Protocol::Route).map_err(said)?, open: Vec::new() };
@@ -76,9 +70,6 @@ impl Reconciler {
     }
 
     /// Leads all to what is in force. `also` are there too, and get classes. Who is there.
-    ///
-    /// # Errors
-    /// What the kernel refused, and of whom; what came before it stays, and a second call leads on.
     pub fn lead(
         &mut self,
         standby: &SubscriberClasses,
@@ -106,9 +97,6 @@ impl Reconciler {
     }
 
     /// Leads the classes of some to what is in force, if they are there, and looks at nobody else's. What was done, in words.
-    ///
-    /// # Errors
-    /// What the kernel refused, and of whom; a second call leads on.
     pub fn lead_some(
         &mut self,
         standby: &SubscriberClasses,
@@ -130,9 +118,6 @@ impl Reconciler {
     }
 
     /// Whether some of these have a class.
-    ///
-    /// # Errors
-    /// The kernel does not tell.
     pub fn is_here(&mut self, who: &[u16]) -> Result<bool, String> {
         for (open, minor) in self.open.iter().flat_map(|o| who.iter().map(move |m| (o, m))) {
             let class = Handle::class(1, *minor);
@@ -145,9 +130,6 @@ impl Reconciler {
     }
 
     /// Makes classes for some who came, on all ways.
-    ///
-    /// # Errors
-    /// The kernel refused; some may have theirs.
     pub fn make(&mut self, standby: &SubscriberClasses, who: &[u16]) -> Result<(), String> {
         for (way, open) in standby.directions.iter().zip(&mut self.open) {
             let things = way.classes(who.iter().copied())?;
@@ -159,9 +141,6 @@ impl Reconciler {
     }
 
     /// Takes off the classes of some who went.
-    ///
-    /// # Errors
-    /// The kernel refused; some may be gone.
     pub fn take_off(&mut self, standby: &SubscriberClasses, who: &[u16]) -> Result<(), String> {
         // Whose packet comes from now on is told of again.
         self.mark(who, false)?;
@@ -179,7 +158,6 @@ impl Reconciler {
         Ok(())
     }
 
-    /// Notes in the tables who has a class.
     pub fn mark(&mut self, who: &[u16], has_class: bool) -> Result<(), String> {
         for open in &mut self.open {
             who.iter().try_for_each(|minor| open.tables.mark(*minor, has_class)).map_err(said)?;
@@ -235,9 +213,6 @@ fn entering(way: &LineDirection, new: usize, old: usize) -> Option<String> {
 }
 
 /// What [`Reconciler::lead`] would do.
-///
-/// # Errors
-/// The kernel does not tell.
 pub fn foreseen(standby: &SubscriberClasses) -> Result<Vec<String>, String> {
     let Ok(mut leader) = Reconciler::open(standby) else {
         // Nothing of it is in force yet.

@@ -2,20 +2,18 @@
 
 use crate::line_classes::{self, HostSlots, LineClass, roots};
 use crate::subscriber_classes::SubscriberClasses;
-use crate::{ShapingError, UndoLogs, daemon, open, plan_again, reconcile};
+use crate::{CommandError, UndoLogs, daemon, open, plan_again, reconcile};
 use quell_act::{Kernel, Lock, Log, Machine, Now, Planned, Standing};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::netns::NetNs;
 use quell_tc::observed::Stats;
 use serde::Serialize;
 
-/// One change in force.
 #[derive(Debug, Serialize)]
 pub struct StatusEntry {
     pub device: String,
     pub wanted: String,
     pub standing: String,
-    /// Whether nobody has to do anything.
     pub in_order: bool,
     /// Who is changing it just now.
     pub changing: Option<String>,
@@ -28,7 +26,6 @@ pub struct StatusEntry {
     pub subscribers: Option<Attendance>,
 }
 
-/// A root queue, and what it is divided into.
 #[derive(Debug, Serialize)]
 pub struct QueueStatus {
     pub device: String,
@@ -54,12 +51,9 @@ pub struct Attendance {
 }
 
 /// How all changes in force stand, or that of one interface.
-///
-/// # Errors
-/// Nothing is in force there, or logs or kernel can't be read.
-pub fn status(logs: &UndoLogs, device: Option<&str>) -> Result<Vec<StatusEntry>, ShapingError> {
+pub fn status(logs: &UndoLogs, device: Option<&str>) -> Result<Vec<StatusEntry>, CommandError> {
     let mut kernel = open()?;
-    let namespace = NetNs::current().map_err(ShapingError::system)?.inode();
+    let namespace = NetNs::current().map_err(CommandError::system)?.inode();
     // Nothing of ours is changed while all is read; where somebody is at it for long, it is read all the same.
     let lock = Lock::shared(&logs.folder, namespace)?;
     let changing = lock.as_ref().err();
@@ -73,8 +67,8 @@ fn entry(
     logs: &UndoLogs,
     kernel: &mut Kernel,
     changing: Option<&String>,
-) -> Result<StatusEntry, ShapingError> {
-    let now = kernel.read(&(&log.begun.before).into()).map_err(ShapingError::system)?;
+) -> Result<StatusEntry, CommandError> {
+    let now = kernel.read(&(&log.begun.before).into()).map_err(CommandError::system)?;
     let (mut differs, subscribers) = differs(log, logs, kernel);
     let roots = roots(log, &now);
     if let Some((name, ..)) = roots.iter().find(|root| line_classes::is_of_another_version(root.1))

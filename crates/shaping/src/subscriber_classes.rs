@@ -6,7 +6,7 @@
 //! ```
 
 use crate::kernel::{self, LeafLack};
-use crate::{ShapingError, ifb_of};
+use crate::{CommandError, ifb_of};
 use quell_act::DynamicClasses;
 use quell_classify::roster::{Roster, RosterProgram};
 use quell_netlink::core::{Protocol, Socket};
@@ -58,7 +58,6 @@ impl LineDirection {
         Ok(LineDirection { device, side, got_counts, all, roster: OnceCell::new(), lacks: known })
     }
 
-    /// Whose packets are whose.
     pub fn roster(&self) -> &Roster {
         self.roster.get_or_init(|| self.all.prefixes().collect())
     }
@@ -99,19 +98,16 @@ impl LineDirection {
 
 impl SubscriberClasses {
     /// What is to be known of the subscribers of an interface; none where their classes are made at once.
-    ///
-    /// # Errors
-    /// What is said of them does not fit together.
-    pub fn of(all: &LinePolicy, device: &str, traits: DeviceTraits) -> Result<Self, ShapingError> {
+    pub fn of(all: &LinePolicy, device: &str, traits: DeviceTraits) -> Result<Self, CommandError> {
         let (up, down) = all.rates();
         let mut lacks = known_lacks(device);
         let mut way = |device: String, side: Side, rate: Option<Rate>, got_counts| {
             let tell = if side == Side::From { Tell::Source } else { Tell::Destination };
             let made = rate.map(|rate| all.on_demand(tell, rate, traits)).transpose();
-            let made = made.map_err(ShapingError::unusable)?;
+            let made = made.map_err(CommandError::unusable)?;
             let made =
                 made.map(|made| LineDirection::new(device, side, got_counts, made, &mut lacks));
-            made.transpose().map_err(ShapingError::system)
+            made.transpose().map_err(CommandError::system)
         };
         let own = way(device.to_owned(), Side::From, up, false)?;
         let beyond = way(ifb_of(device), Side::To, down, up.is_none())?;
@@ -122,7 +118,7 @@ impl SubscriberClasses {
     }
 
     pub fn len(&self) -> usize {
-        self.directions.first().map_or(0, |way| way.all.len())
+        self.directions.first().map_or(0, |way| way.all.count())
     }
 
     /// What the kernel lacks of what they are to have, in words.
@@ -141,9 +137,9 @@ impl SubscriberClasses {
     }
 
     /// A class of each sort on each way, to be tried beforehand.
-    pub fn likely(&self) -> Result<Vec<(String, Vec<Thing>)>, ShapingError> {
+    pub fn likely(&self) -> Result<Vec<(String, Vec<Thing>)>, CommandError> {
         let of = |way: &LineDirection| Ok((way.device.clone(), way.classes(way.all.likely())?));
-        self.directions.iter().map(of).collect::<Result<_, String>>().map_err(ShapingError::usage)
+        self.directions.iter().map(of).collect::<Result<_, String>>().map_err(CommandError::usage)
     }
 }
 

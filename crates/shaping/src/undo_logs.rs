@@ -1,6 +1,6 @@
 //! The undo logs of a folder, and the kernel beside them.
 
-use crate::ShapingError;
+use crate::CommandError;
 use quell_act::{Goal, Kernel, Log, Machine};
 use quell_sys::netns::NetNs;
 use std::path::PathBuf;
@@ -8,16 +8,14 @@ use std::path::PathBuf;
 /// Where they are where nobody says otherwise; gone after a reboot, as the queues are.
 pub const DEFAULT_FOLDER: &str = "/run/quell";
 
-/// Where logs and locks are.
 #[derive(Debug, Clone)]
 pub struct UndoLogs {
     pub folder: PathBuf,
 }
 
 impl UndoLogs {
-    /// All that is in force in this namespace.
-    pub fn all(&self) -> Result<Vec<Log>, ShapingError> {
-        let namespace = NetNs::current().map_err(ShapingError::system)?.inode();
+    pub fn all(&self) -> Result<Vec<Log>, CommandError> {
+        let namespace = NetNs::current().map_err(CommandError::system)?.inode();
         Ok(quell_act::list(&self.folder, namespace)?)
     }
 
@@ -26,23 +24,22 @@ impl UndoLogs {
         &self,
         kernel: &mut Kernel,
         device: Option<&str>,
-    ) -> Result<Vec<Log>, ShapingError> {
+    ) -> Result<Vec<Log>, CommandError> {
         match device {
             Some(device) => Ok(vec![self.of(kernel, device)?]),
             None => self.all(),
         }
     }
 
-    /// What is in force on an interface.
-    pub fn of(&self, kernel: &mut Kernel, device: &str) -> Result<Log, ShapingError> {
-        let namespace = NetNs::current().map_err(ShapingError::system)?.inode();
-        let now = kernel.read(&Goal::default()).map_err(ShapingError::system)?;
+    pub fn of(&self, kernel: &mut Kernel, device: &str) -> Result<Log, CommandError> {
+        let namespace = NetNs::current().map_err(CommandError::system)?.inode();
+        let now = kernel.read(&Goal::default()).map_err(CommandError::system)?;
         let found = quell_act::log_of(&self.folder, namespace, device, &now)?;
         if let Some(found) = found {
             return Ok(found);
         }
         let renamed = quell_act::renamed(&self.folder, namespace, device, &now)?;
-        Err(ShapingError::check(match renamed {
+        Err(CommandError::check(match renamed {
             Some(now) => {
                 format!("{device} is named {now} now, with all of Quell's: give --dev {now}")
             }
@@ -53,17 +50,16 @@ impl UndoLogs {
     }
 }
 
-/// Opens the conversation with the kernel.
-pub fn open() -> Result<Kernel, ShapingError> {
-    Kernel::open().map_err(ShapingError::system)
+pub fn open() -> Result<Kernel, CommandError> {
+    Kernel::open().map_err(CommandError::system)
 }
 
 /// The same, to change something: it says at once where that would be refused.
-pub fn open_to_change() -> Result<Kernel, ShapingError> {
+pub fn open_to_change() -> Result<Kernel, CommandError> {
     if may_change() {
         return open();
     }
-    Err(ShapingError::system(
+    Err(CommandError::system(
         "queues are changed by root alone, or with CAP_NET_ADMIN; nothing was changed: put `sudo` before the same command",
     ))
 }

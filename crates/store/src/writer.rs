@@ -15,6 +15,7 @@ use crate::tables::Writers;
 use nix::fcntl::{Flock, FlockArg};
 use quell_model::manifest::FORMAT_VERSION;
 use quell_model::{CellId, EchoSample, Event, Manifest};
+use quell_sys::trusted::TrustedFolder;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
@@ -42,7 +43,8 @@ impl RunWriter {
             quell_units::time::stamp(&manifest.started).ok_or_else(|| StoreError::Unstorable {
                 what: format!("{:?} is not a time like 2026-11-21T10:15:03Z", manifest.started),
             })?;
-        fs::create_dir_all(base).map_err(StoreError::io("create", base))?;
+        let made = TrustedFolder::for_new_names(base, 0o755).map_err(io::Error::from);
+        made.map_err(StoreError::io("use", base))?;
         let stem = format!("{stamp}-{}", layout::file_name_part(&manifest.experiment));
         let (name, folder) = take_name(base, &stem)?;
         manifest.run.clone_from(&name);

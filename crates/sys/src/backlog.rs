@@ -2,7 +2,6 @@
 
 use std::io::{ErrorKind, Result, Write};
 
-/// What was not taken yet.
 #[derive(Debug, Default)]
 pub struct Backlog {
     bytes: Vec<u8>,
@@ -10,20 +9,15 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// Adds bytes behind all that wait.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.taken == self.bytes.len()
     }
 
     /// Hands on as much as `to` takes now. A descriptor that does not block is what makes this come back at once.
-    ///
-    /// # Errors
-    /// That nobody will take the rest, which goes on waiting.
     pub fn pass_on(&mut self, mut to: impl Write) -> Result<()> {
         while !self.is_empty() {
             match to.write(&self.bytes[self.taken..]) {

@@ -12,7 +12,6 @@ use std::sync::OnceLock;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Nanoseconds of the monotonic clock.
 pub fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC)
         .expect("CLOCK_MONOTONIC exists on every Linux, and the pointer is valid");

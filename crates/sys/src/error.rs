@@ -9,14 +9,11 @@ use std::fmt;
 pub struct SysError {
     /// What was tried, on what; completes "could not …".
     pub tried: String,
-    /// The kernel's answer.
     pub errno: Errno,
-    /// What to do next, if anything is known.
     pub advice: Option<&'static str>,
 }
 
 impl SysError {
-    /// A failure without advice.
     pub fn new(tried: impl Into<String>, errno: Errno) -> Self {
         Self { tried: tried.into(), errno, advice: None }
     }
@@ -26,7 +23,6 @@ impl SysError {
         Self::new(tried, error.raw_os_error().map_or(Errno::EIO, Errno::from_raw))
     }
 
-    /// The same with a piece of advice.
     #[must_use]
     pub fn advise(mut self, advice: &'static str) -> Self {
         self.advice = Some(advice);

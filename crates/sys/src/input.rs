@@ -15,7 +15,6 @@ use std::io::{self, Cursor, ErrorKind, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// A file that can be read.
 #[derive(Debug)]
 pub struct Input {
     /// What was read of a pipe to see whether somebody writes it.

@@ -13,6 +13,7 @@
 //!   resolve    hosts as people name them, and their addresses
 //!   secret     a shared secret from its file, and random bytes
 //!   socket     datagrams and connections, with what the kernel knows of each packet
+//!   trusted    folders that only root and this user can change
 //!   wait       until something comes, a time is there, or somebody rings
 //!   wall       the wall clock, in step with the monotonic one, and whether it was set
 //! ```
@@ -33,6 +34,7 @@ pub mod reader;
 pub mod resolve;
 pub mod secret;
 pub mod socket;
+pub mod trusted;
 pub mod wait;
 pub mod wall;
 

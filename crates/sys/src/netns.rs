@@ -21,7 +21,6 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 
-/// The calling thread's namespace.
 const OWN: &str = "/proc/thread-self/ns/net";
 
 const NEEDS_ROOT: &str = "this needs CAP_SYS_ADMIN: be root, or enter a user namespace first";
@@ -53,7 +52,6 @@ impl NetNs {
         }
     }
 
-    /// The namespace that the calling thread is in.
     pub fn current() -> Result<Self, SysError> {
         Self::open(OWN)
     }
@@ -72,7 +70,6 @@ impl NetNs {
         self.inode
     }
 
-    /// Moves the calling thread into the namespace, for good.
     pub fn enter(&self) -> Result<(), SysError> {
         setns(&self.fd, CloneFlags::CLONE_NEWNET).map_err(|errno| {
             SysError::new(format!("enter network namespace {}", self.inode), errno)
@@ -98,7 +95,6 @@ impl NetNs {
         Ok(work())
     }
 
-    /// Another owner of the same namespace.
     pub fn try_clone(&self) -> Result<Self, SysError> {
         let fd = self.fd.try_clone().map_err(|e| {
             SysError::io(format!("keep network namespace {} a second time", self.inode), &e)

@@ -29,7 +29,6 @@ pub struct Window {
     /// When the measurement starts: what times in results count from.
     pub origin_ns: u64,
     pub start_ns: u64,
-    /// How long it runs.
     pub duration_ns: u64,
 }
 

@@ -8,10 +8,8 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 
-/// How a host can be written.
 const FORMS: &str = "give HOST, HOST:PORT, an address or [IPv6]:PORT";
 
-/// Which version of IP.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Family {
     #[default]
@@ -29,7 +27,6 @@ impl Family {
         }
     }
 
-    /// For a person.
     pub fn name(self) -> &'static str {
         match self {
             Family::Any => "IP",
@@ -39,7 +36,6 @@ impl Family {
     }
 }
 
-/// Where a host is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// Its first address of the family that is wanted.
@@ -97,7 +93,6 @@ pub fn hint(to: &SocketAddr, others: &[IpAddr]) -> String {
 /// What holds for a host that does not say otherwise.
 #[derive(Debug, Clone, Copy)]
 pub struct Usual<'a> {
-    /// Which version of IP.
     pub family: Family,
     /// The option that says so without being `-4` or `-6`, and the address behind it.
     pub own: Option<(&'static str, IpAddr)>,

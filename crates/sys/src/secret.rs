@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SecretFileError {
-    /// The file can't be read.
     #[error("{0}")]
     System(#[from] SysError),
     /// Everybody on this host knows it.

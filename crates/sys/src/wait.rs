@@ -23,7 +23,6 @@ pub struct Alarm {
 }
 
 impl Alarm {
-    /// One that is not set.
     pub fn new() -> Result<Self, SysError> {
         let timer = TimerFd::new(
             ClockId::CLOCK_MONOTONIC,

@@ -10,7 +10,6 @@ use nix::time::{ClockId, clock_gettime};
 /// A measured offset that differs by less is the same: two readings of clocks are never at one instant.
 const SAME_NS: u64 = 20_000;
 
-/// Nanoseconds of the wall clock since 1970.
 pub fn realtime_ns() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_REALTIME)
         .expect("CLOCK_REALTIME exists on every Linux, and the pointer is valid");
@@ -43,7 +42,6 @@ fn time_text(seconds: i64, format: &str) -> String {
 #[derive(Debug, Clone, Copy)]
 pub struct Wall {
     offset_ns: i64,
-    /// How often the clock was set since.
     steps: u64,
 }
 
@@ -57,12 +55,10 @@ impl Wall {
         Self { offset_ns, steps: 0 }
     }
 
-    /// The wall clock's time at a time of the monotonic clock.
     pub fn at(&self, monotonic_ns: u64) -> u64 {
         monotonic_ns.saturating_add_signed(self.offset_ns)
     }
 
-    /// The monotonic clock's time at a time of the wall clock.
     pub fn monotonic(&self, realtime_ns: u64) -> u64 {
         realtime_ns.saturating_add_signed(-self.offset_ns)
     }

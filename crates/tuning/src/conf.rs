@@ -2,6 +2,7 @@
 
 use crate::plan::Tuning;
 use crate::proposal::{dotted, same};
+use serde::Serialize;
 
 /// Where it is, below the root.
 pub const PLACE: &str = "etc/sysctl.d/60-quell-tune.conf";
@@ -25,7 +26,7 @@ pub fn text(plan: &Tuning, settings: &[(String, String)]) -> String {
 }
 
 /// A setting that another file sets to something else.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Override {
     pub key: String,
     pub file: String,
@@ -56,7 +57,7 @@ pub fn later(files: &[ConfFile], settings: &[(String, String)]) -> Vec<Override>
     for (key, ours) in settings {
         let sets = |file: &&ConfFile| {
             let value = assignments(&file.text).filter(|(k, _)| k == key).last().map(|(_, v)| v)?;
-            Some(Override { key: key.clone(), file: file.path.clone(), value })
+            Some(Override { key: dotted(key), file: file.path.clone(), value })
         };
         let last = counting.iter().rev().find_map(sets);
         found.extend(last.filter(|other| !same(&other.value, ours)));
@@ -125,7 +126,7 @@ mod tests {
             file("90-late.conf", "etc", "; x\n-net/core/rmem_max = 8\nnet.core.rmem_max=9\n"),
         ];
         let wanted = Override {
-            key: "net/core/rmem_max".into(),
+            key: "net.core.rmem_max".into(),
             file: "/etc/90-late.conf".into(),
             value: "9".into(),
         };

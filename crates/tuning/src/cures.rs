@@ -2,10 +2,10 @@
 
 use crate::facts::{HostFacts, Role, Wish};
 use crate::window::Path;
+use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// A cure of one route or socket.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Cure {
     /// What a route says, as `quickack 1`; none where it is a program's matter.
     pub route: Option<RouteCure>,
@@ -34,6 +34,12 @@ impl fmt::Display for RouteCure {
             Self::Ecn => f.write_str("features ecn"),
             Self::FirstWindow(segments) => write!(f, "initcwnd {segments}"),
         }
+    }
+}
+
+impl Serialize for RouteCure {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

@@ -6,11 +6,9 @@
 
 use crate::facts::{HostFacts, Release};
 
-/// A default, and how it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelDefault {
     pub value: String,
-    /// Where from.
     pub from: &'static str,
 }
 

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// What a host is there for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Moves much data over long paths.
@@ -18,7 +17,6 @@ pub enum Role {
 }
 
 impl Role {
-    /// All of them.
     pub const ALL: [Role; 4] = [Role::Transfer, Role::Measure, Role::Router, Role::Latency];
 
     pub fn name(self) -> &'static str {
@@ -30,7 +28,6 @@ impl Role {
         }
     }
 
-    /// Whether its settings come from rate and round-trip time.
     pub fn needs_path(self) -> bool {
         matches!(self, Role::Transfer | Role::Measure)
     }
@@ -54,10 +51,8 @@ impl FromStr for Role {
     }
 }
 
-/// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Wish {
-    /// What the host is there for.
     pub role: Role,
     /// The narrowest rate on the path.
     pub rate: Option<Rate>,
@@ -87,7 +82,6 @@ impl Wish {
     }
 }
 
-/// A kernel's version, as far as its defaults hang on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release {
     /// 6 of 6.18.44.
@@ -121,14 +115,10 @@ impl fmt::Display for Release {
     }
 }
 
-/// What is known of a host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostFacts {
-    /// Its kernel.
     pub release: Release,
-    /// Bytes of a page.
     pub page: u64,
-    /// Bytes of memory.
     pub memory: u64,
     /// Pages from which the kernel reckons its defaults (`nr_free_buffer_pages`); none where /proc/zoneinfo is not to be read.
     pub buffer_pages: Option<u64>,
@@ -149,7 +139,6 @@ impl HostFacts {
     }
 }
 
-/// The settings that are looked at.
 pub const KEYS: [&str; 21] = [
     "net/ipv4/tcp_rmem",
     "net/ipv4/tcp_wmem",

@@ -2,12 +2,14 @@
 
 use crate::conf::{self, ConfFile, Override};
 use crate::host::{Settings, release};
-use crate::{Folders, TuningError};
+use crate::record::VERSION;
+use crate::{CommandError, Folders};
 use crate::{RECORD_PLACE, Setting, Tuning, TuningRecord, same};
 use quell_act::{Before, FileGoal, Goal, Log, SysctlGoal};
 use quell_sys::netns::NetNs;
+use quell_sys::trusted::TrustedFolder;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 /// By this name the change is known in the undo log; no interface can be called so.
@@ -34,12 +36,14 @@ impl Files {
         Files { record: root.join(RECORD_PLACE), conf: root.join(conf::PLACE), root }
     }
 
-    /// What is recorded, if anything is.
-    pub fn recorded(&self) -> Result<Option<TuningRecord>, TuningError> {
+    pub fn recorded(&self) -> Result<Option<TuningRecord>, CommandError> {
         let failed = |why: &dyn std::fmt::Display| {
-            TuningError::system(format!("could not read {}: {why}", self.record.display()))
+            CommandError::system(format!("could not read {}: {why}", self.record.display()))
         };
-        match fs::read_to_string(&self.record) {
+        match TrustedFolder::open(&self.record)
+            .map_err(io::Error::from)
+            .and_then(|_| fs::read_to_string(&self.record))
+        {
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
             Err(e) => Err(failed(&e)),
             Ok(text) => TuningRecord::read(&text).map(Some).map_err(|e| failed(&e)),
@@ -52,9 +56,9 @@ impl Files {
     }
 
     /// Refuses a file of that name that somebody else wrote.
-    pub fn refuse_foreign(&self) -> Result<(), TuningError> {
+    pub fn refuse_foreign(&self) -> Result<(), CommandError> {
         match self.boot_text() {
-            Some(text) if !text.starts_with(conf::FIRST_LINE) => Err(TuningError::check(format!(
+            Some(text) if !text.starts_with(conf::FIRST_LINE) => Err(CommandError::check(format!(
                 "{} is there, and Quell did not write it; nothing was changed: move it away first",
                 self.conf.display()
             ))),
@@ -62,12 +66,11 @@ impl Files {
         }
     }
 
-    /// Makes the folders that the files need.
-    pub fn make_folders(&self) -> Result<(), TuningError> {
+    pub fn make_folders(&self) -> Result<(), CommandError> {
         for path in [&self.record, &self.conf] {
             let folder = path.parent().unwrap_or(Path::new("/"));
-            fs::create_dir_all(folder).map_err(|e| {
-                TuningError::system(format!(
+            TrustedFolder::make(folder, 0o755).map_err(|e| {
+                CommandError::system(format!(
                     "could not make {}: {e}; nothing was changed. As root: sudo quell tune apply …; \
                      without files, until the next boot: --for-now",
                     folder.display()
@@ -120,7 +123,6 @@ impl Files {
         conf::later(&self.boot_files(), &set)
     }
 
-    /// All files that are read at boot.
     fn boot_files(&self) -> Vec<ConfFile> {
         let mut found = Vec::new();
         let mut read = |path: PathBuf, name: String| {
@@ -161,7 +163,8 @@ pub fn record(
     let set: Vec<(String, String)> =
         settings.iter().map(|s| (s.key.clone(), s.set.clone())).collect();
     let file = if keep { conf::text(plan, &set) } else { String::new() };
-    let new = TuningRecord::new(plan.wish.words(), at, release(), file, settings);
+    let (wanted, kernel) = (plan.wish.words(), release());
+    let new = TuningRecord { version: VERSION, wanted, at, kernel, file, settings };
     match earlier {
         // The same again is no change.
         Some(old)
@@ -173,14 +176,13 @@ pub fn record(
     }
 }
 
-/// What a log was begun with.
 pub fn record_of_log(log: &Log) -> Option<TuningRecord> {
     TuningRecord::read(&log.begun.recipe).ok()
 }
 
 /// The log of this boot, if there is one.
-pub fn log(folders: &Folders) -> Result<Option<Log>, TuningError> {
-    let namespace = NetNs::current().map_err(TuningError::system)?.inode();
+pub fn log(folders: &Folders) -> Result<Option<Log>, CommandError> {
+    let namespace = NetNs::current().map_err(CommandError::system)?.inode();
     let logs = quell_act::list(&folders.state, namespace)?;
     Ok(logs.into_iter().find(|log| log.begun.device == CHANGE))
 }

@@ -7,12 +7,10 @@ use crate::proposal::numbers;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HandbookAnswer {
     pub line: &'static str,
-    /// Why it is not taken.
     pub why_not: String,
     pub instead: &'static str,
 }
 
-/// Each line of the handbook, on this host.
 pub fn answers(host: &HostFacts) -> Vec<HandbookAnswer> {
     let answer = |line, why_not: &str, instead| HandbookAnswer {
         line,

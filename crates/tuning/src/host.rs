@@ -1,6 +1,6 @@
 //! What is read of this host.
 
-use crate::TuningError;
+use crate::CommandError;
 use crate::{FRESH, HostFacts, KEYS, TuningRecord, same};
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, SysconfVar, access, geteuid, sysconf};
@@ -12,22 +12,21 @@ use quell_tc::qdisc::{Fq, FqCodel};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Values by key.
 pub type Settings = BTreeMap<String, String>;
 
-pub fn this_host() -> Result<HostFacts, TuningError> {
-    let release = nix::sys::utsname::uname().map_err(TuningError::system)?;
+pub fn this_host() -> Result<HostFacts, CommandError> {
+    let release = nix::sys::utsname::uname().map_err(CommandError::system)?;
     let release = release.release().to_string_lossy();
     let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten().and_then(|n| u64::try_from(n).ok());
     let mut texts = Texts::default();
     ["/proc/meminfo", "/proc/zoneinfo"].iter().for_each(|path| texts.read(path));
     let now = all(&KEYS);
     Ok(HostFacts {
-        release: release.parse().map_err(TuningError::system)?,
+        release: release.parse().map_err(CommandError::system)?,
         page: page.unwrap_or(4096),
         memory: texts
             .memory()
-            .map_err(|why| TuningError::system(format!("{why}; is /proc mounted?")))?,
+            .map_err(|why| CommandError::system(format!("{why}; is /proc mounted?")))?,
         buffer_pages: texts.buffer_pages(),
         sealed: sealed(&now),
         fresh: NetNs::new().and_then(|space| space.run(|| all(&FRESH))).unwrap_or_default(),
@@ -37,7 +36,6 @@ pub fn this_host() -> Result<HostFacts, TuningError> {
     })
 }
 
-/// The kernel's release in full.
 pub fn release() -> String {
     let uname = nix::sys::utsname::uname();
     uname.map(|uname| uname.release().to_string_lossy().into_owned()).unwrap_or_default()
@@ -48,7 +46,6 @@ pub fn all<'a>(keys: impl IntoIterator<Item = &'a &'a str>) -> BTreeMap<String, 
     keys.into_iter().filter_map(one).collect()
 }
 
-/// The settings of a record, as they are.
 pub fn settings_of(record: &TuningRecord) -> Settings {
     let keys: Vec<&str> = record.settings.iter().map(|s| s.key.as_str()).collect();
     all(&keys)

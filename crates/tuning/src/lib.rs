@@ -41,46 +41,15 @@ pub use proposal::{Proposal, SettingAction, dotted, same};
 pub use record::{PLACE as RECORD_PLACE, RecordError, Setting, TuningRecord};
 pub use rtt::least_rtt;
 pub use tuner::{Applied, Goals, Tuner, confirm, recover, revert};
-pub use window::{Path, Reach, ReachLimit};
+pub use window::{Path, Reach};
 
-use quell_act::ActError;
-use std::fmt::Display;
+pub use quell_act::CommandError;
 use std::path::PathBuf;
 
-/// Where files are.
 #[derive(Debug, Clone)]
 pub struct Folders {
     /// Below which folder /etc and /var are.
     pub root: PathBuf,
     /// Folder of the undo log of this boot.
     pub state: PathBuf,
-}
-
-/// Why something was not done.
-#[derive(Debug, thiserror::Error)]
-pub enum TuningError {
-    /// Something is not as it has to be for that.
-    #[error("{0}")]
-    Check(String),
-    /// It was asked for wrongly.
-    #[error("{0}")]
-    Usage(String),
-    #[error("{0}")]
-    System(String),
-    #[error(transparent)]
-    Act(#[from] ActError),
-}
-
-impl TuningError {
-    pub fn check(why: impl Display) -> Self {
-        TuningError::Check(why.to_string())
-    }
-
-    pub fn usage(why: impl Display) -> Self {
-        TuningError::Usage(why.to_string())
-    }
-
-    pub fn system(why: impl Display) -> Self {
-        TuningError::System(why.to_string())
-    }
 }

@@ -6,7 +6,6 @@ use crate::proposal::{Proposal, SettingAction, Sink, numbers};
 use crate::roles;
 use crate::window::{Path, Reach};
 
-/// All that would be done for a role.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tuning {
     pub wish: Wish,
@@ -20,7 +19,6 @@ pub struct Tuning {
     pub remarks: Vec<String>,
 }
 
-/// Why there is no plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// A role whose values come from the path.
@@ -36,9 +34,6 @@ const ETHERNET: u32 = 38;
 
 impl Tuning {
     /// What is wanted of a host.
-    ///
-    /// # Errors
-    /// Rate or round-trip time are not known, or give a product that no window can hold.
     pub fn of(wish: Wish, host: &HostFacts) -> Result<Self, PlanError> {
         let path = path(&wish, ETHERNET)?;
         let mut sink = Sink { host, lines: Vec::new(), remarks: Vec::new() };
@@ -77,7 +72,6 @@ impl Tuning {
     }
 }
 
-/// The path of a wish, if it has one.
 fn path(wish: &Wish, overhead: u32) -> Result<Option<Path>, PlanError> {
     let needs = wish.role.needs_path();
     let role = wish.role.name();
@@ -103,7 +97,7 @@ fn path(wish: &Wish, overhead: u32) -> Result<Option<Path>, PlanError> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+pub mod tests {
     use super::*;
     use crate::defaults::default_of;
     use crate::facts::{Release, Role};

@@ -10,8 +10,8 @@ use crate::{FRESH, HostFacts, Path, Tuning, dotted};
 use quell_stats::{Interval, mean};
 use quell_units::Span;
 use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
-/// What was measured of one direction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DirectionMeasurement {
     pub way: &'static str,
@@ -21,15 +21,12 @@ pub struct DirectionMeasurement {
     pub predicted: Option<[f64; 2]>,
 }
 
-/// Whether it helps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proof {
-    /// Where it was measured.
     pub place: String,
     pub ways: Vec<DirectionMeasurement>,
 }
 
-/// What came out of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProofVerdict {
     Faster,
@@ -66,37 +63,21 @@ impl Proof {
     }
 }
 
-/// A proof as JSON has it.
 impl Serialize for Proof {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct ProofWay<'a> {
-            way: &'a str,
-            now_bits_per_second: &'a [f64],
-            then_bits_per_second: &'a [f64],
-            now_interval: Option<[f64; 2]>,
-            then_interval: Option<[f64; 2]>,
-            predicted_bits_per_second: Option<[f64; 2]>,
-        }
-        #[derive(Serialize)]
-        struct ProofDocument<'a> {
-            place: &'a str,
-            ways: Vec<ProofWay<'a>>,
-            helped: bool,
-        }
-        fn way(m: &DirectionMeasurement) -> ProofWay<'_> {
-            let interval = |values: &[f64]| Interval::of_mean(values).map(|i| [i.low, i.high]);
-            ProofWay {
-                way: m.way,
-                now_bits_per_second: &m.now,
-                then_bits_per_second: &m.then,
-                now_interval: interval(&m.now),
-                then_interval: interval(&m.then),
-                predicted_bits_per_second: m.predicted,
-            }
-        }
-        let ways = self.ways.iter().map(way).collect();
-        ProofDocument { place: &self.place, ways, helped: self.helped() }.serialize(serializer)
+        let interval = |values: &[f64]| Interval::of_mean(values).map(|i| [i.low, i.high]);
+        let way = |m: &DirectionMeasurement| {
+            json!({
+                "way": m.way,
+                "now_bits_per_second": m.now,
+                "then_bits_per_second": m.then,
+                "now_interval": interval(&m.now),
+                "then_interval": interval(&m.then),
+                "predicted_bits_per_second": m.predicted,
+            })
+        };
+        let ways: Vec<Value> = self.ways.iter().map(way).collect();
+        json!({ "place": self.place, "ways": ways, "helped": self.helped() }).serialize(serializer)
     }
 }
 
@@ -106,7 +87,6 @@ const SETTLING_TRIPS: u64 = 8;
 /// Bytes that a connection sends first: ten segments (RFC 6928).
 const FIRST_WINDOW: u64 = 14_480;
 
-/// Round trips that are measured.
 const MEASURED_TRIPS: u64 = 10;
 
 /// What a guest's TCP takes of its memory at most is 1/16 (`tcp_mem`), both ends' buffers together.
@@ -120,9 +100,6 @@ pub struct LabProof {
 }
 
 /// The same transfer over a path of that rate and time, with the settings as they are and as planned; `rounds` seeds.
-///
-/// # Errors
-/// What is wanted names no path, or one that takes more memory than there is.
 pub fn in_lab(plan: &Tuning, host: &HostFacts, rounds: u32) -> Result<LabProof, String> {
     let (Some(rate), Some(rtt)) = (plan.wish.rate, plan.wish.rtt) else {
         return Err("the lab's path needs --rate and --rtt".into());

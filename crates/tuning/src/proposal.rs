@@ -3,11 +3,9 @@
 use crate::defaults::{KernelDefault, default_of};
 use crate::facts::HostFacts;
 
-/// What is wanted of a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettingAction {
     Set(String),
-    /// It is right as it is.
     Keep,
     /// It is left alone, or is not there.
     Leave,
@@ -15,7 +13,6 @@ pub enum SettingAction {
     Sealed,
 }
 
-/// One setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proposal {
     /// Its key, as net/ipv4/tcp_rmem.
@@ -29,7 +26,6 @@ pub struct Proposal {
     pub source: &'static str,
 }
 
-/// Where roles put their lines.
 pub(crate) struct Sink<'a> {
     pub host: &'a HostFacts,
     pub lines: Vec<Proposal>,
@@ -52,14 +48,12 @@ impl Sink<'_> {
         self.line(key, wanted, why, source);
     }
 
-    /// A setting that is right as it is.
     pub fn keep(&mut self, key: &'static str, why: String, source: &'static str) {
         let wanted =
             if self.host.value(key).is_some() { SettingAction::Keep } else { SettingAction::Leave };
         self.line(key, wanted, why, source);
     }
 
-    /// A setting that is left alone.
     pub fn leave(&mut self, key: &'static str, why: String, source: &'static str) {
         self.line(key, SettingAction::Leave, why, source);
     }
@@ -90,7 +84,6 @@ fn spaced(value: &str) -> String {
     value.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether two texts are the same value.
 pub fn same(a: &str, b: &str) -> bool {
     a.split_whitespace().eq(b.split_whitespace())
 }

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 /// Where it is, below the root.
 pub const PLACE: &str = "var/lib/quell/tune.toml";
 
-/// What `apply` did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TuningRecord {
@@ -13,16 +12,13 @@ pub struct TuningRecord {
     pub wanted: String,
     /// When, in seconds since 1970.
     pub at: u64,
-    /// The kernel's release then.
     pub kernel: String,
     /// The file for the next boot, as it was written.
     pub file: String,
-    /// The settings.
     #[serde(rename = "setting")]
     pub settings: Vec<Setting>,
 }
 
-/// One setting that was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setting {
@@ -33,42 +29,26 @@ pub struct Setting {
     pub set: String,
 }
 
-/// Why a record is none.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// It is not as it was written.
     #[error("it is no record of `quell tune apply`: {0}")]
     Damaged(String),
-    /// It is of a newer Quell.
     #[error(
         "it was written by a newer Quell (version {0} of the record; this one reads {VERSION})"
     )]
     Newer(u32),
 }
 
-const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 const HEAD: &str = "# Written by `quell tune apply`, for `quell tune revert`.\n";
 
 impl TuningRecord {
-    pub fn new(
-        wanted: String,
-        at: u64,
-        kernel: String,
-        file: String,
-        settings: Vec<Setting>,
-    ) -> Self {
-        TuningRecord { version: VERSION, wanted, at, kernel, file, settings }
-    }
-
     pub fn text(&self) -> String {
         let body = toml::to_string(self).expect("strings and numbers, tables last, can be written");
         format!("{HEAD}{body}")
     }
 
     /// What a file holds.
-    ///
-    /// # Errors
-    /// It was changed, cut off, or written by a newer Quell.
     pub fn read(text: &str) -> Result<Self, RecordError> {
         let record: TuningRecord =
             toml::from_str(text).map_err(|e| RecordError::Damaged(e.message().to_owned()))?;
@@ -78,7 +58,6 @@ impl TuningRecord {
         }
     }
 
-    /// What a setting was before.
     pub fn before(&self, key: &str) -> Option<&str> {
         self.settings.iter().find(|s| s.key == key).map(|s| s.before.as_str())
     }
@@ -96,7 +75,7 @@ mod tests {
             settings in proptest::collection::vec(("[a-z_/0-9]{1,30}", "[ -~\t]{0,20}", "[ -~]{0,20}"), 0..6),
         ) {
             let settings = settings.into_iter().map(|(key, before, set)| Setting { key, before, set });
-            let record = TuningRecord::new(wanted, 7, "6.1.0".into(), file, settings.collect());
+            let record = TuningRecord { version: VERSION, wanted, at: 7, kernel: "6.1.0".into(), file, settings: settings.collect() };
             prop_assert_eq!(TuningRecord::read(&record.text()).expect("its own text"), record);
         }
     }
@@ -104,8 +83,14 @@ mod tests {
     #[test]
     fn what_is_cut_off_or_newer_is_refused() {
         let set = |key: &str| Setting { key: key.into(), before: "1\t2".into(), set: "3 4".into() };
-        let record =
-            TuningRecord::new("transfer".into(), 7, "6.1".into(), "#\n".into(), vec![set("a/b")]);
+        let record = TuningRecord {
+            version: VERSION,
+            wanted: "transfer".into(),
+            at: 7,
+            kernel: "6.1".into(),
+            file: "#\n".into(),
+            settings: vec![set("a/b")],
+        };
         let whole = record.text();
         let newer = whole.replace("version = 1", "version = 2");
         assert!(TuningRecord::read(&newer).expect_err("newer").to_string().contains("newer Quell"));

@@ -1,24 +1,25 @@
 //! What `quell tune` reports.
 
+use crate::conf::Override;
+use crate::cures::Cure;
 use crate::files::{self, Files, record_of_log};
 use crate::host::{Settings, settings_of};
 use crate::proof::Proof;
-use crate::{Folders, TuningError, routes};
+use crate::{CommandError, Folders, routes};
 use crate::{Proposal, Reach, SettingAction, Tuning, TuningRecord, dotted, same};
 use quell_act::{Log, RouteGoal, Standing};
 use serde::Serialize;
 
-/// A plan, line by line.
 #[derive(Debug, Serialize)]
 pub struct PlanReport<'a> {
     pub wanted: String,
     pub lines: Vec<PlanLine<'a>>,
     /// Whether all of it is set already.
     pub in_force: bool,
-    pub one_transfer_now: Option<ReachReport>,
-    pub one_transfer_then: Option<ReachReport>,
+    pub one_transfer_now: Option<Reach>,
+    pub one_transfer_then: Option<Reach>,
     pub routes: Vec<String>,
-    pub cures: Vec<CureReport<'a>>,
+    pub cures: &'a [Cure],
     pub remarks: &'a [String],
     pub proof: Option<&'a Proof>,
 }
@@ -35,20 +36,6 @@ pub struct PlanLine<'a> {
     pub source: &'a str,
 }
 
-#[derive(Debug, Clone, Copy, Serialize)]
-pub struct ReachReport {
-    pub bits_per_second: f64,
-    pub limited_by: &'static str,
-}
-
-#[derive(Debug, Serialize)]
-pub struct CureReport<'a> {
-    pub route: Option<String>,
-    pub socket: Option<&'a str>,
-    pub why: &'a str,
-    pub source: &'a str,
-}
-
 impl<'a> PlanReport<'a> {
     pub fn of(
         plan: &'a Tuning,
@@ -57,26 +44,14 @@ impl<'a> PlanReport<'a> {
         proof: Option<&'a Proof>,
     ) -> Self {
         let is_set = |(key, set): (&str, &str)| now.get(key).is_some_and(|now| same(now, set));
-        let reach = |reach: Option<Reach>| {
-            reach.map(|reach| ReachReport {
-                bits_per_second: reach.bits_per_second,
-                limited_by: reach.limit.words(),
-            })
-        };
-        let cures = plan.cures.iter().map(|cure| CureReport {
-            route: cure.route.as_ref().map(ToString::to_string),
-            socket: cure.socket,
-            why: &cure.why,
-            source: cure.source,
-        });
         PlanReport {
             wanted: plan.wish.words(),
             lines: plan.lines.iter().map(line).collect(),
             in_force: plan.settings().all(is_set),
-            one_transfer_now: reach(plan.reach_now),
-            one_transfer_then: reach(plan.reach_then),
+            one_transfer_now: plan.reach_now,
+            one_transfer_then: plan.reach_then,
             routes: routes::commands(routes),
-            cures: cures.collect(),
+            cures: &plan.cures,
             remarks: &plan.remarks,
             proof,
         }
@@ -102,7 +77,6 @@ fn line(line: &Proposal) -> PlanLine<'_> {
     }
 }
 
-/// A setting of a record.
 #[derive(Debug, Serialize)]
 pub struct SettingReport {
     pub key: String,
@@ -119,7 +93,6 @@ pub fn settings(record: &TuningRecord) -> Vec<SettingReport> {
     record.settings.iter().map(one).collect()
 }
 
-/// How things stand.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum StatusReport {
@@ -145,7 +118,7 @@ pub struct AppliedStatus {
     pub routes: Vec<RouteGoal>,
     /// How the file for the next boot stands.
     pub file: String,
-    pub overridden: Vec<Overriding>,
+    pub overridden: Vec<Override>,
     #[serde(skip)]
     pub waiting: bool,
 }
@@ -160,14 +133,6 @@ pub struct SettingStatus {
     pub state: &'static str,
 }
 
-/// A file that sets something else at boot, after ours.
-#[derive(Debug, Serialize)]
-pub struct Overriding {
-    pub key: String,
-    pub file: String,
-    pub value: String,
-}
-
 impl StatusReport {
     pub fn in_order(&self) -> bool {
         match self {
@@ -177,20 +142,7 @@ impl StatusReport {
     }
 }
 
-pub fn overriding(files: &Files, record: &TuningRecord) -> Vec<Overriding> {
-    let one = |other: crate::conf::Override| Overriding {
-        key: dotted(&other.key),
-        file: other.file,
-        value: other.value,
-    };
-    files.overridden(record).into_iter().map(one).collect()
-}
-
-/// How things stand.
-///
-/// # Errors
-/// The record or the log can't be read.
-pub fn status(folders: &Folders) -> Result<StatusReport, TuningError> {
+pub fn status(folders: &Folders) -> Result<StatusReport, CommandError> {
     let files = Files::of(folders);
     let log = files::log(folders)?;
     let standing = |log: &Log| log.standing_words(quell_sys::clock::monotonic_ns(), "quell tune");
@@ -226,7 +178,7 @@ pub fn status(folders: &Folders) -> Result<StatusReport, TuningError> {
     broken |= routes.iter().any(|route| route.route.is_none());
     let waiting = log.as_ref().is_some_and(|log| matches!(log.standing, Standing::Awaiting(_)));
     let (file, wrong) = boot_file(&files, &record, waiting);
-    let overridden = overriding(&files, &record);
+    let overridden = files.overridden(&record);
     broken |= wrong || !overridden.is_empty();
     Ok(StatusReport::Applied(Box::new(AppliedStatus {
         applied: true,

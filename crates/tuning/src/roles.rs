@@ -14,7 +14,6 @@ const LARGEST: u64 = i32::MAX as u64;
 const STREAM: &str = "net/core/stream.c; ESnet fasterdata, host tuning";
 const IP_SYSCTL: &str = "Linux, Documentation/networking/ip-sysctl.rst";
 
-/// Puts the lines of a role.
 pub(crate) fn lines(wish: &Wish, path: Option<&Path>, host: &HostFacts, sink: &mut Sink<'_>) {
     if let (Role::Transfer | Role::Measure, Some(path)) = (wish.role, path) {
         buffers(wish, path, host, sink);

@@ -7,28 +7,30 @@
 //! A prefix that has a route of its own keeps it: what the kernel shows of one is not all that it was made of (metric, protocol, nexthops),
 //! so that it could not be brought back as it was.
 
-use crate::TuningError;
+use crate::CommandError;
 use crate::{RouteCure, Tuning};
 use quell_act::{Log, OwnRoute, RouteGoal, own_routes};
 use quell_netlink::route::Route;
 use quell_netlink::{Prefix, Stack};
 
 /// A route of its own for each of these prefixes, by the way that packets there go now; none where the plan has no cure of a route.
-pub fn wanted(plan: &Tuning, prefixes: &[Prefix]) -> Result<Vec<RouteGoal>, TuningError> {
+pub fn wanted(plan: &Tuning, prefixes: &[Prefix]) -> Result<Vec<RouteGoal>, CommandError> {
     let cures: Vec<&RouteCure> = plan.cures.iter().filter_map(|cure| cure.route.as_ref()).collect();
     if cures.is_empty() || prefixes.is_empty() {
         return Ok(Vec::new());
     }
-    let mut stack = Stack::open().map_err(TuningError::system)?;
-    let (routes, links) =
-        (stack.routes().map_err(TuningError::system)?, stack.links().map_err(TuningError::system)?);
+    let mut stack = Stack::open().map_err(CommandError::system)?;
+    let (routes, links) = (
+        stack.routes().map_err(CommandError::system)?,
+        stack.links().map_err(CommandError::system)?,
+    );
     let one = |prefix: &Prefix| {
         let leads = |route: &&Route| route.to.holds(prefix.address());
         let best = routes.iter().filter(leads).max_by_key(|route| route.to.length());
         let device = best.and_then(|route| route.dev);
         let device = links.iter().find(|link| Some(link.index) == device);
         let (Some(route), Some(device)) = (best, device) else {
-            return Err(TuningError::usage(format!("this machine has no route to {prefix}")));
+            return Err(CommandError::usage(format!("this machine has no route to {prefix}")));
         };
         let mut own = OwnRoute {
             via: route.via,
@@ -61,16 +63,17 @@ pub fn commands(wanted: &[RouteGoal]) -> Vec<String> {
 }
 
 /// Refuses prefixes whose own route is not ours.
-pub fn refuse_others(wanted: &[RouteGoal], log: Option<&Log>) -> Result<(), TuningError> {
+pub fn refuse_others(wanted: &[RouteGoal], log: Option<&Log>) -> Result<(), CommandError> {
     if wanted.is_empty() {
         return Ok(());
     }
-    let routes = Stack::open().and_then(|mut stack| stack.routes()).map_err(TuningError::system)?;
+    let routes =
+        Stack::open().and_then(|mut stack| stack.routes()).map_err(CommandError::system)?;
     let ours = |to: &str| log.is_some_and(|log| log.origin().routes.iter().any(|r| r.to == to));
     for goal in wanted {
         let there = routes.iter().any(|route| route.to.to_string() == goal.to);
         if there && !ours(&goal.to) {
-            return Err(TuningError::system(format!(
+            return Err(CommandError::system(format!(
                 "{0} has a route of its own already, which could not be brought back as it was; nothing was changed. \
                  Name a part of it, or change it by hand: {1}",
                 goal.to,

@@ -4,7 +4,7 @@ use crate::files::{self, CHANGE, Files, record_of_log};
 use crate::host::{self, Settings};
 use crate::proof::DirectionMeasurement;
 use crate::routes;
-use crate::{Folders, TuningError};
+use crate::{CommandError, Folders};
 use crate::{HostFacts, Tuning, TuningRecord, Wish, dotted};
 pub use quell_act::Applied;
 use quell_act::{ApplyRequest, Goal, Kernel, Log, RouteGoal, own_watchdog};
@@ -13,7 +13,6 @@ use quell_sys::wall::realtime_ns;
 use quell_units::Span;
 use std::path::Path;
 
-/// What is wanted here, and what was applied before.
 pub struct Tuner {
     pub files: Files,
     pub host: HostFacts,
@@ -23,7 +22,6 @@ pub struct Tuner {
     folders: Folders,
 }
 
-/// What an `apply` is to do.
 pub struct Goals {
     goal: Goal,
     pub record: TuningRecord,
@@ -31,10 +29,7 @@ pub struct Goals {
 
 impl Tuner {
     /// Looks at this host and at what was applied to it, and plans.
-    ///
-    /// # Errors
-    /// The host can't be read, or the wish does not fit together.
-    pub fn new(wish: Wish, folders: &Folders) -> Result<Self, TuningError> {
+    pub fn new(wish: Wish, folders: &Folders) -> Result<Self, CommandError> {
         let host = host::this_host()?;
         let now = host.now.clone();
         let files = Files::of(folders);
@@ -44,16 +39,13 @@ impl Tuner {
             None => log.as_ref().and_then(record_of_log),
         };
         let host = host::before(host, earlier.as_ref());
-        let plan = Tuning::of(wish, &host).map_err(TuningError::usage)?;
+        let plan = Tuning::of(wish, &host).map_err(CommandError::usage)?;
         Ok(Tuner { files, host, plan, now, earlier, folders: folders.clone() })
     }
 
     /// Refuses what could be done by half only, or not at all, before anything is touched. `partly`: half is what is asked for; `keep`: for the next
     /// boot too.
-    ///
-    /// # Errors
-    /// Which setting or file is in the way.
-    pub fn refuse_half(&self, partly: bool, keep: bool) -> Result<(), TuningError> {
+    pub fn refuse_half(&self, partly: bool, keep: bool) -> Result<(), CommandError> {
         let (plan, why) = (&self.plan, &self.host.sealed);
         let line = |key| format!("  {}: {}", dotted(key), why.get(key).map_or("", |w| w));
         let sealed: Vec<String> = plan.sealed().map(|sealed| line(sealed.key)).collect();
@@ -64,7 +56,7 @@ impl Tuner {
                 true => "; --partly sets the others",
                 false => "; set them on the machine itself, outside of the container or namespace",
             };
-            return Err(TuningError::system(format!(
+            return Err(CommandError::system(format!(
                 "some settings can't be written here; nothing was changed{advice}:\n{}",
                 sealed.join("\n")
             )));
@@ -72,7 +64,7 @@ impl Tuner {
         for (key, _) in plan.settings() {
             use nix::unistd::{AccessFlags, access};
             access(&Path::new("/proc/sys").join(key), AccessFlags::W_OK).map_err(|errno| {
-                TuningError::system(format!(
+                CommandError::system(format!(
                     "{} can't be written: {}; nothing was changed. It needs root: sudo quell tune apply …",
                     dotted(key),
                     errno.desc()
@@ -83,18 +75,12 @@ impl Tuner {
     }
 
     /// Routes of their own for these prefixes, with the cures of the plan.
-    ///
-    /// # Errors
-    /// There is no way to a prefix.
-    pub fn routes(&self, prefixes: &[Prefix]) -> Result<Vec<RouteGoal>, TuningError> {
+    pub fn routes(&self, prefixes: &[Prefix]) -> Result<Vec<RouteGoal>, CommandError> {
         routes::wanted(&self.plan, prefixes)
     }
 
     /// The same, to be applied.
-    ///
-    /// # Errors
-    /// One has a route already that is not ours.
-    pub fn own_routes(&self, prefixes: &[Prefix]) -> Result<Vec<RouteGoal>, TuningError> {
+    pub fn own_routes(&self, prefixes: &[Prefix]) -> Result<Vec<RouteGoal>, CommandError> {
         let routes = self.routes(prefixes)?;
         routes::refuse_others(&routes, files::log(&self.folders)?.as_ref())?;
         Ok(routes)
@@ -109,15 +95,12 @@ impl Tuner {
     }
 
     /// Puts it in force. What is to be confirmed does not come back at boot.
-    ///
-    /// # Errors
-    /// Those of `quell_act::apply`.
     pub fn apply(
         &self,
         kernel: &mut Kernel,
         goals: &Goals,
         within: Option<Span>,
-    ) -> Result<Applied, TuningError> {
+    ) -> Result<Applied, CommandError> {
         let mut goal = goals.goal.clone();
         if within.is_some() {
             goal.files.clear();
@@ -130,19 +113,16 @@ impl Tuner {
 
     /// Measures as it is and set, in turn: up (true) and down. Each time that it is set it is a transaction of its own that nobody confirms:
     /// whatever happens to this process, it is taken back. `each` is how long one measurement takes at most.
-    ///
-    /// # Errors
-    /// Something is in force already, it could not be set or taken back, or `measure` failed.
     pub fn prove(
         &self,
         kernel: &mut Kernel,
         goals: &Goals,
         rounds: u32,
         each: Span,
-        measure: &mut dyn FnMut(bool) -> Result<f64, TuningError>,
-    ) -> Result<Vec<DirectionMeasurement>, TuningError> {
+        measure: &mut dyn FnMut(bool) -> Result<f64, CommandError>,
+    ) -> Result<Vec<DirectionMeasurement>, CommandError> {
         if self.earlier.is_some() {
-            return Err(TuningError::check(
+            return Err(CommandError::check(
                 "quell tune is in force already; to compare with what was before: quell tune revert first",
             ));
         }
@@ -155,7 +135,7 @@ impl Tuner {
             }
             let goal = Goal { files: Vec::new(), ..goals.goal.clone() };
             act(kernel, &self.folders, goal, &goals.record, Some(each))?;
-            let rates: Result<Vec<f64>, TuningError> =
+            let rates: Result<Vec<f64>, CommandError> =
                 ways.iter().map(|(up, _)| measure(*up)).collect();
             // Whether it was measured or not.
             let before = |log: Option<&Log>| Ok(self.files.before(&goals.record, log, &[]));
@@ -168,7 +148,6 @@ impl Tuner {
         Ok(ways.map(|(_, measured)| measured).to_vec())
     }
 
-    /// Whether there is anything to do.
     pub fn has_settings(&self) -> bool {
         self.plan.settings().next().is_some()
     }
@@ -180,7 +159,7 @@ fn act(
     goal: Goal,
     record: &TuningRecord,
     within: Option<Span>,
-) -> Result<Applied, TuningError> {
+) -> Result<Applied, CommandError> {
     let request = ApplyRequest {
         folder: &folders.state,
         device: CHANGE.to_owned(),
@@ -197,15 +176,12 @@ fn act(
     Ok(quell_act::apply(kernel, &request)?)
 }
 
-fn open() -> Result<Kernel, TuningError> {
-    Kernel::open().map_err(TuningError::system)
+fn open() -> Result<Kernel, CommandError> {
+    Kernel::open().map_err(CommandError::system)
 }
 
 /// Keeps what waits for it, for the next boot too. The steps.
-///
-/// # Errors
-/// Nothing waits, or a file can't be written.
-pub fn confirm(folders: &Folders) -> Result<Vec<String>, TuningError> {
+pub fn confirm(folders: &Folders) -> Result<Vec<String>, CommandError> {
     quell_act::confirm(&folders.state, Some(CHANGE), "quell tune confirm")?;
     let log = files::log(folders)?;
     let record = log.as_ref().and_then(record_of_log);
@@ -227,10 +203,7 @@ pub struct Reverted {
 }
 
 /// Brings back what was there before. What somebody else has changed since: `Some(true)` brings it back too, `Some(false)` leaves it.
-///
-/// # Errors
-/// Nothing is in force, or somebody changed something and nobody said what becomes of it.
-pub fn revert(folders: &Folders, changed_too: Option<bool>) -> Result<Reverted, TuningError> {
+pub fn revert(folders: &Folders, changed_too: Option<bool>) -> Result<Reverted, CommandError> {
     let files = Files::of(folders);
     let log = files::log(folders)?;
     let recorded = match files.recorded()? {
@@ -238,7 +211,7 @@ pub fn revert(folders: &Folders, changed_too: Option<bool>) -> Result<Reverted, 
         None => log.as_ref().and_then(record_of_log),
     };
     let Some(record) = recorded else {
-        return Err(TuningError::check("nothing of `quell tune` is in force"));
+        return Err(CommandError::check("nothing of `quell tune` is in force"));
     };
     let changed = files::changed(&record, &host::settings_of(&record));
     if !changed.is_empty() && changed_too.is_none() {
@@ -246,7 +219,7 @@ pub fn revert(folders: &Folders, changed_too: Option<bool>) -> Result<Reverted, 
             let set = record.settings.iter().find(|s| s.key == *key).map_or("", |s| s.set.as_str());
             format!("  {} = {value}, set to {set}", dotted(key))
         });
-        return Err(TuningError::check(format!(
+        return Err(CommandError::check(format!(
             "somebody has changed these since; nothing was changed now. --all brings them back too, --keep-changed leaves them:\n{}",
             lines.collect::<Vec<_>>().join("\n")
         )));
@@ -262,10 +235,7 @@ pub fn revert(folders: &Folders, changed_too: Option<bool>) -> Result<Reverted, 
 }
 
 /// Brings back what was there before an unfinished change: whether there was one, and the steps.
-///
-/// # Errors
-/// The kernel refused.
-pub fn recover(folders: &Folders) -> Result<(bool, Vec<String>), TuningError> {
+pub fn recover(folders: &Folders) -> Result<(bool, Vec<String>), CommandError> {
     let done = quell_act::recover(&mut open()?, &folders.state, "quell tune recover")?;
     let found = !done.is_empty();
     Ok((found, done.into_iter().flat_map(|(_, done)| done.steps).collect()))

@@ -7,6 +7,7 @@
 
 use crate::facts::{HostFacts, Release};
 use quell_units::{Rate, Span};
+use serde::Serialize;
 
 /// From here on each connection measures the fraction by itself ("tcp: get rid of sysctl_tcp_adv_win_scale"); it begins at a half
 /// (`TCP_DEFAULT_SCALING_RATIO`, include/net/tcp.h).
@@ -18,7 +19,6 @@ const LARGEST_WINDOW: u64 = 65_535 << 14;
 /// Bytes of bookkeeping of a segment that waits to be acknowledged: a kilobyte for headers, and the descriptor (`tcp_stream_alloc_skb`).
 const BOOKKEEPING: u64 = 1_280;
 
-/// A path.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Path {
     pub rate: Rate,
@@ -29,31 +29,12 @@ pub struct Path {
     pub overhead: u32,
 }
 
-/// What holds a transfer up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReachLimit {
-    Rate,
-    Receiver,
-    Sender,
-}
-
-impl ReachLimit {
-    pub fn words(self) -> &'static str {
-        match self {
-            ReachLimit::Rate => "the line",
-            ReachLimit::Receiver => "the receiver's buffer",
-            ReachLimit::Sender => "the sender's buffer",
-        }
-    }
-}
-
 /// What one transfer reaches: min(rate, window ÷ RTT).
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Reach {
     /// Payload, in bits a second.
     pub bits_per_second: f64,
-    /// What it is held up by.
-    pub limit: ReachLimit,
+    pub limited_by: &'static str,
 }
 
 impl Path {
@@ -99,13 +80,13 @@ impl Path {
         let line = self.rate.bps() as f64 * self.segment() as f64 / on_line;
         let by = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { f64::MAX };
         let all = [
-            (line, ReachLimit::Rate),
-            (by(window), ReachLimit::Receiver),
-            (by(sent), ReachLimit::Sender),
+            (line, "the line"),
+            (by(window), "the receiver's buffer"),
+            (by(sent), "the sender's buffer"),
         ];
-        let (bits_per_second, limit) =
-            all.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((line, ReachLimit::Rate));
-        Reach { bits_per_second, limit }
+        let (bits_per_second, limited_by) =
+            all.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((line, "the line"));
+        Reach { bits_per_second, limited_by }
     }
 }
 
@@ -120,7 +101,6 @@ fn receive_fraction(host: &HostFacts) -> (u64, u64) {
     }
 }
 
-/// The share in words, with its source.
 pub fn fraction_words(host: &HostFacts) -> String {
     let (of, share) = receive_fraction(host);
     match host.release >= MEASURED {
@@ -169,7 +149,7 @@ mod tests {
             [(2, 1500, 59.7), (4, 1500, 119.0), (2, 9000, 100.0), (4, 9000, 198.0)]
         {
             let reach = path("1Gbit", "100ms", mtu).reach(6 << 20, send << 20, &lab);
-            assert_eq!(reach.limit, ReachLimit::Sender);
+            assert_eq!(reach.limited_by, "the sender's buffer");
             let off = reach.bits_per_second / 1e6 / measured - 1.0;
             assert!(off.abs() < 0.03, "{send} MiB, MTU {mtu}: {reach:?}, measured {measured}");
         }
@@ -179,12 +159,12 @@ mod tests {
     fn the_least_of_the_three_holds_a_transfer_up() {
         let lab = host(Release::new(6, 1), 250_000);
         let path = path("1Gbit", "100ms", 1500);
-        let limit = |receive, send| path.reach(receive, send, &lab).limit;
-        assert_eq!(limit(1 << 20, 64 << 20), ReachLimit::Receiver);
-        assert_eq!(limit(64 << 20, 1 << 20), ReachLimit::Sender);
-        assert_eq!(limit(64 << 20, 64 << 20), ReachLimit::Rate);
+        let limit = |receive, send| path.reach(receive, send, &lab).limited_by;
+        assert_eq!(limit(1 << 20, 64 << 20), "the receiver's buffer");
+        assert_eq!(limit(64 << 20, 1 << 20), "the sender's buffer");
+        assert_eq!(limit(64 << 20, 64 << 20), "the line");
         let full = path.reach(path.receive_buffer(&lab), path.send_buffer(), &lab);
-        assert_eq!(full.limit, ReachLimit::Rate);
+        assert_eq!(full.limited_by, "the line");
         assert!((full.bits_per_second / 956.4e6 - 1.0).abs() < 1e-3, "{full:?}");
     }
 }

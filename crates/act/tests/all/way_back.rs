@@ -293,7 +293,7 @@ fn a_value_with_tabs_is_the_same_as_one_with_blanks() {
 }
 
 fn settings_step(value: &str) -> Change {
-    Change::Sysctl { key: "a/b".into(), value: value.into() }
+    Change::Sysctl(SysctlGoal { key: "a/b".into(), value: value.into() })
 }
 
 #[test]

@@ -240,20 +240,20 @@ impl Machine for Model {
                 let index = self.index(device)?;
                 self.now.queues.entry(index).or_default().carry_out(change);
             }
-            Change::Sysctl { key, value } => {
+            Change::Sysctl(SysctlGoal { key, value }) => {
                 self.now.sysctls.insert(key.clone(), value.clone());
             }
-            Change::Route { to, route: Some(route) } => {
+            Change::Route(RouteGoal { to, route: Some(route) }) => {
                 self.now.routes.insert(to.clone(), route.clone());
             }
-            Change::Route { to, route: None } => drop(self.now.routes.remove(to)),
-            Change::HostTable { device, there: true } => {
+            Change::Route(RouteGoal { to, route: None }) => drop(self.now.routes.remove(to)),
+            Change::HostTable(HostTableGoal { device, there: true }) => {
                 self.now.host_tables.insert(device.clone());
             }
-            Change::HostTable { device, there: false } => {
+            Change::HostTable(HostTableGoal { device, there: false }) => {
                 assert!(self.now.host_tables.remove(device), "it is there");
             }
-            Change::File { path, content } => {
+            Change::File(FileGoal { path, content }) => {
                 self.now.files.insert(PathBuf::from(path), content.clone());
             }
         }

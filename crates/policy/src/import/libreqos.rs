@@ -23,9 +23,6 @@ const COLUMNS: [&str; 8] = [
 ];
 
 /// Reads the circuits as subscribers. What the line carries stands in no such file.
-///
-/// # Errors
-/// The line that is none of such a file.
 pub fn libreqos(text: &str) -> Result<Imported, String> {
     let (subscribers, left_out) = circuits(&rows(text)?, &[])?;
     let policy = Some(PolicyName::Subscribers);

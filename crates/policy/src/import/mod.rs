@@ -18,10 +18,8 @@ pub use sqm::sqm;
 /// Subscribers as a table says them, and what of it is left out, a line each.
 pub type Listed = (Vec<TwoWaySubscriber>, Vec<String>);
 
-/// What was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Imported {
-    /// What is wanted of the line.
     pub wanted: LinePolicy,
     /// What the file says and this can't, a line each.
     pub left_out: Vec<String>,

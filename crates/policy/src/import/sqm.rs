@@ -12,7 +12,6 @@ use crate::{LinePolicy, LineType, PolicyName};
 use quell_units::Rate;
 use std::collections::BTreeMap;
 
-/// One `config queue`: its options.
 type Section = BTreeMap<String, String>;
 
 /// Options that say nothing of the queues.
@@ -26,7 +25,6 @@ const SILENT: [&str; 7] = [
     "linklayer_advanced",
 ];
 
-/// Options that are taken over.
 const TAKEN: [&str; 9] = [
     "upload",
     "download",
@@ -53,9 +51,6 @@ const OWN_WORDS: [(&str, &[&str]); 2] = [
 const ETHERNET: u16 = 14;
 
 /// Reads the queue of an interface; of the only one where none is named.
-///
-/// # Errors
-/// It is no such file, or has no such queue.
 pub fn sqm(text: &str, interface: Option<&str>) -> Result<Imported, String> {
     let sections = sections(text)?;
     let all = sections.iter().map(|s| s.get("interface").map_or("?", String::as_str));
@@ -190,7 +185,8 @@ fn line(
             Some(text.parse().map_err(|_| format!("option tcMPU '{text}' is no number"))?)
         }
     };
-    let all = LineType::ALL.into_iter().filter(|line| (line.is_atm(), line.is_ptm()) == (atm, ptm));
+    let all =
+        LineType::all().into_iter().filter(|line| (line.is_atm(), line.is_ptm()) == (atm, ptm));
     let fits = all.filter(|line| least.is_none_or(|least| line.least() == least));
     // The longest header that is no longer; the rest stands beside it.
     let best = fits.filter(|line| line.bytes() <= bytes).max_by_key(|line| line.bytes());

@@ -25,7 +25,7 @@ use quell_shaping::change::RateChange;
 use quell_shaping::prove::{DirectionProof, LoadResult};
 use quell_shaping::rates::Reading;
 use quell_shaping::{
-    ApplyOptions, LinePlan, ShapingError, daemon, lab, open, open_to_change, persist,
+    ApplyOptions, CommandError, LinePlan, daemon, lab, open, open_to_change, persist,
     policy_of_log, preview, prove, recipe, reconcile_again, status, text_of,
 };
 use quell_units::Span;
@@ -34,34 +34,35 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::process::ExitCode;
 
-impl From<ShapingError> for Failure {
-    fn from(error: ShapingError) -> Self {
+impl From<CommandError> for Failure {
+    fn from(error: CommandError) -> Self {
         match error {
-            ShapingError::Check(why) => Failure::check(why),
-            ShapingError::Usage(why) => Failure::usage(why),
-            ShapingError::Unusable(why) => Failure::unusable(why),
-            ShapingError::System(why) => Failure::system(why),
-            ShapingError::Act(error) => failure(error),
+            CommandError::Check(why) => Failure::check(why),
+            CommandError::Usage(why) => Failure::usage(why),
+            CommandError::Unusable(why) => Failure::unusable(why),
+            CommandError::System(why) => Failure::system(why),
+            CommandError::Act(error) => error.into(),
         }
     }
 }
 
-/// With which exit code a failure of a change is told.
-pub fn failure(error: ActError) -> Failure {
-    match error {
-        ActError::Foreign(_)
-        | ActError::NotAsLeft(_)
-        | ActError::OneWay(_)
-        | ActError::Changed
-        | ActError::Busy { .. }
-        | ActError::Unfinished { .. }
-        | ActError::Nothing(_) => Failure::check(error),
-        _ => Failure::system(error),
+impl From<ActError> for Failure {
+    fn from(error: ActError) -> Self {
+        match error {
+            ActError::Foreign(_)
+            | ActError::NotAsLeft(_)
+            | ActError::OneWay(_)
+            | ActError::Changed
+            | ActError::Busy { .. }
+            | ActError::Unfinished { .. }
+            | ActError::Nothing(_) => Failure::check(error),
+            _ => Failure::system(error),
+        }
     }
 }
 
 /// Prints a report: as JSON, or as text.
-fn print(
+pub fn print(
     report: &impl Serialize,
     json: Json,
     text: impl FnOnce() -> String,
@@ -160,8 +161,7 @@ pub fn confirm(args: &ConfirmArgs) -> Result<ExitCode, Failure> {
         Err(_) => name.clone(),
     };
     let device = args.device.as_ref().map(&mut known);
-    let kept = quell_act::confirm(&logs.folder, device.as_deref(), "quell shape confirm");
-    let kept = kept.map_err(failure)?;
+    let kept = quell_act::confirm(&logs.folder, device.as_deref(), "quell shape confirm")?;
     let stays = |device: &String| format!("{device}: what is in force stays\n");
     print(&json!({ "confirmed": kept }), args.json, || kept.iter().map(stays).collect())?;
     Ok(ExitCode::SUCCESS)
@@ -181,7 +181,7 @@ pub fn off(args: &OffArgs) -> Result<ExitCode, Failure> {
     let mut off = quell_act::off(&mut kernel, &request);
     // Nothing was done: what persists stays as well.
     if let Err(error @ ActError::NotAsLeft(_)) = off {
-        return Err(failure(error));
+        return Err(error.into());
     }
     if !args.for_now {
         let forgotten = persist::forget(&args.root.root, device)?;
@@ -192,7 +192,7 @@ pub fn off(args: &OffArgs) -> Result<ExitCode, Failure> {
             done.said.extend(forgotten);
         }
     }
-    let done = off.map_err(failure)?;
+    let done = off?;
     if let Some(path) = path {
         daemon::ended(&path);
     }
@@ -204,8 +204,7 @@ pub fn off(args: &OffArgs) -> Result<ExitCode, Failure> {
 pub fn recover(args: &RecoverArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open_to_change()?;
     let logs = args.state.logs();
-    let done = quell_act::recover(&mut kernel, &logs.folder, "quell shape recover");
-    let done = done.map_err(failure)?;
+    let done = quell_act::recover(&mut kernel, &logs.folder, "quell shape recover")?;
     for log in logs.all()? {
         reconcile_again(&mut kernel, log.path()).map_err(Failure::system)?;
     }
@@ -278,8 +277,7 @@ pub fn hold(args: &HoldArgs) -> Result<ExitCode, Failure> {
 
 pub fn guard(args: &WatchdogArgs) -> Result<ExitCode, Failure> {
     let mut kernel = open()?;
-    let watched = quell_act::watch(&args.log, (args.applier, args.at), args.limit, &mut kernel);
-    watched.map_err(failure)?;
+    quell_act::watch(&args.log, (args.applier, args.at), args.limit, &mut kernel)?;
     // It may have led back, or whoever applied may have died before all subscribers were entered.
     reconcile_again(&mut kernel, &args.log).map_err(Failure::system)?;
     Ok(ExitCode::SUCCESS)
@@ -338,18 +336,18 @@ pub fn prove(args: &ProveArgs) -> Result<ExitCode, Failure> {
             .reached(FlowError::is_nobody, |to| {
                 quell_flow::run(&FlowPlan { to, control: to, ..plan.clone() }, &stop, &mut tell)
             })
-            .map_err(ShapingError::system)?;
+            .map_err(CommandError::system)?;
         if let Some(broke) = &outcome.broke {
-            return Err(ShapingError::system(format!("the load broke off: {broke}")));
+            return Err(CommandError::system(format!("the load broke off: {broke}")));
         }
         if outcome.stopped {
-            return Err(ShapingError::check("stopped before it was over"));
+            return Err(CommandError::check("stopped before it was over"));
         }
         let findings = FlowReport::of(&outcome);
         let way = if up { &findings.up } else { &findings.down };
         let arrived = way.as_ref().and_then(|way| Some((way.received_bytes?, way.seconds?)));
         let (received_bytes, seconds) =
-            arrived.ok_or_else(|| ShapingError::system("how much arrived is unknown"))?;
+            arrived.ok_or_else(|| CommandError::system("how much arrived is unknown"))?;
         Ok(LoadResult {
             received_bytes,
             seconds,

@@ -6,7 +6,7 @@ use crate::options::{Guest, Json, SecretFile};
 use crate::shape::ConfirmWithin;
 use clap::Args;
 use quell_netlink::Prefix;
-use quell_tuning::{Folders, Role, TuningError, Wish};
+use quell_tuning::{CommandError, Folders, Role, Wish};
 use quell_units::{Bytes, Rate, Span};
 use std::path::PathBuf;
 
@@ -174,7 +174,7 @@ fn measured(host: &str) -> Result<Span, Failure> {
     let found = found(host)?;
     let stop = crate::interrupt::bell()?;
     quell_tuning::least_rtt(found.to, &stop).map_err(|error| match error {
-        TuningError::System(why) => Failure::system(why + &found.hint()),
+        CommandError::System(why) => Failure::system(why + &found.hint()),
         other => other.into(),
     })
 }

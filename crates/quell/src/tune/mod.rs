@@ -6,37 +6,16 @@ mod prove;
 mod text;
 
 use crate::failure::Failure;
-use crate::options::Json;
-use crate::shape::failure;
-use crate::text::{document, say};
+use crate::shape::print;
 pub use args::{ApplyArgs, PlanArgs, RevertArgs, StatusArgs};
 pub use explain::{ExplainArgs, explain};
 use quell_act::{Kernel, Patience};
+use quell_tuning::Tuner;
 use quell_tuning::dotted;
 use quell_tuning::report::{self, PlanReport};
-use quell_tuning::{Tuner, TuningError};
 use quell_units::Span;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::process::ExitCode;
-
-impl From<TuningError> for Failure {
-    fn from(error: TuningError) -> Self {
-        match error {
-            TuningError::Check(why) => Failure::check(why),
-            TuningError::Usage(why) => Failure::usage(why),
-            TuningError::System(why) => Failure::system(why),
-            TuningError::Act(error) => failure(error),
-        }
-    }
-}
-
-fn print(report: &Value, json: Json, text: impl FnOnce() -> String) {
-    if json.json {
-        println!("{}", document(report));
-    } else {
-        say(&text());
-    }
-}
 
 pub fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
     let tuner = Tuner::new(args.wish.wish()?, &args.folders.folders())?;
@@ -51,7 +30,7 @@ pub fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
     };
     let routes = tuner.routes(&args.to)?;
     let report = PlanReport::of(&tuner.plan, &tuner.now, &routes, proof.as_ref());
-    print(&json!(report), args.json, || text::plan(&report, args.all));
+    print(&report, args.json, || text::plan(&report, args.all))?;
     Ok(match proof {
         Some(proof) if !proof.helped() => ExitCode::from(1),
         _ => ExitCode::SUCCESS,
@@ -79,7 +58,7 @@ pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
     if let Some(proof) = proof.as_ref().filter(|proof| !proof.helped()) {
         let report = json!({ "kept": false, "proof": proof });
         let kept = "nothing was kept: all is as it was before\n";
-        print(&report, args.json, || text::proof(proof) + kept);
+        print(&report, args.json, || text::proof(proof) + kept)?;
         return Ok(ExitCode::from(1));
     }
     let goals = tuner.goals(routes, keep);
@@ -97,7 +76,7 @@ pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
     print(&report, args.json, || {
         let proof = proof.as_ref().map(|proof| text::proof(proof) + "\n").unwrap_or_default();
         proof + &text::applied(&goals.record.wanted, &applied.steps, &remarks)
-    });
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -119,7 +98,7 @@ fn remarks(
         _ => {}
     }
     said.extend(tuner.plan.remarks.iter().cloned());
-    let others = report::overriding(&tuner.files, record);
+    let others = tuner.files.overridden(record);
     said.extend(others.iter().map(|other| text::overriding(other) + ": it wins then"));
     said
 }
@@ -128,13 +107,13 @@ pub fn confirm(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let steps = quell_tuning::confirm(&args.folders.folders())?;
     print(&json!({ "confirmed": true, "steps": steps }), args.json, || {
         text::listed(&steps) + "what is in force stays\n"
-    });
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
 pub fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let status = report::status(&args.folders.folders())?;
-    print(&json!(status), args.json, || text::status(&status, &args.folders.words()));
+    print(&status, args.json, || text::status(&status, &args.folders.words()))?;
     Ok(if status.in_order() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
@@ -155,7 +134,7 @@ pub fn revert(args: &RevertArgs) -> Result<ExitCode, Failure> {
         left.iter().for_each(|key| text += &format!("  {key} is left as somebody set it\n"));
         text += &format!("{}: all is as it was before\n", reverted.wanted);
         text + &text::remarks(&done.said)
-    });
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -164,6 +143,6 @@ pub fn recover(args: &StatusArgs) -> Result<ExitCode, Failure> {
     print(&json!({ "recovered": found, "steps": steps }), args.json, || {
         let how = if found { "all is as it was before\n" } else { "nothing is unfinished\n" };
         text::listed(&steps) + how
-    });
+    })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -11,8 +11,9 @@ use quell_flow::{Amount, FlowError, FlowPlan, FlowReport, Senders};
 use quell_model::metric::Metric;
 use quell_report::analysis::Results;
 use quell_store::Run;
+use quell_sys::trusted::TemporaryFolder;
 use quell_tuning::proof::{self, DirectionMeasurement, LabProof, Proof};
-use quell_tuning::{Goals, Tuner, TuningError};
+use quell_tuning::{CommandError, Goals, Tuner};
 use quell_tuning::{HostFacts, Tuning};
 use quell_units::Span;
 
@@ -43,19 +44,19 @@ pub fn with_host(
             .reached(FlowError::is_nobody, |to| {
                 quell_flow::run(&FlowPlan { to, control: to, ..plan.clone() }, &stop, &mut |_| {})
             })
-            .map_err(TuningError::system)?;
+            .map_err(CommandError::system)?;
         if outcome.stopped {
-            return Err(TuningError::check("stopped before it was over; all is as it was before"));
+            return Err(CommandError::check("stopped before it was over; all is as it was before"));
         }
         if let Some(broke) = &outcome.broke {
-            return Err(TuningError::system(format!(
+            return Err(CommandError::system(format!(
                 "the test broke off: {broke}; all is as it was before"
             )));
         }
         let findings = FlowReport::of(&outcome);
         let way = if up { findings.up } else { findings.down };
         way.and_then(|way| way.bits_per_second).ok_or_else(|| {
-            TuningError::system("how much arrived is unknown; all is as it was before")
+            CommandError::system("how much arrived is unknown; all is as it was before")
         })
     };
     let each = Span::from_nanos(args.time.nanos().saturating_mul(4)) + BESIDE;
@@ -75,13 +76,13 @@ pub fn in_lab(plan: &Tuning, host: &HostFacts, args: &ProveArgs) -> Result<Proof
     let guest = Guest { memory, ..args.guest.clone() };
     let options = crate::run::guest_options(&guest, &[])?;
     let release = options.kernel.version.parse().map_err(Failure::system)?;
-    let base = std::env::temp_dir().join(format!("quell-tune-{}", std::process::id()));
-    let gone = Gone(base.clone());
+    // The run goes with it.
+    let folder = TemporaryFolder::new("quell-tune").map_err(Failure::system)?;
     // Each guest may have that much memory.
     let cpus = quell_sys::affinity::allowed_cpus().map_or(1, |c| c.len().max(1));
     let fit = usize::try_from((host.memory >> 20) / needed.max(1)).unwrap_or(1).max(1);
     let options = Options {
-        base,
+        base: folder.path().to_owned(),
         carrier: Carrier::Guest(options),
         jobs: cpus.min(fit),
         text,
@@ -107,7 +108,7 @@ pub fn in_lab(plan: &Tuning, host: &HostFacts, args: &ProveArgs) -> Result<Proof
         ours.filter_map(|(_, _, value)| value.map(|(bits, _)| bits)).collect()
     };
     let (now, then) = (of("now"), of("then"));
-    drop(gone);
+    drop(folder);
     if now.len() < 3 || then.len() < 3 {
         let why = finished.manifest.cells.iter().find_map(|cell| cell.reason.clone());
         return Err(Failure::system(format!(
@@ -125,13 +126,4 @@ pub fn in_lab(plan: &Tuning, host: &HostFacts, args: &ProveArgs) -> Result<Proof
         path.rate, path.rtt, args.rounds
     );
     Ok(Proof { place, ways: vec![DirectionMeasurement { way: "up", now, then, predicted }] })
-}
-
-/// Takes the run away.
-struct Gone(std::path::PathBuf);
-
-impl Drop for Gone {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

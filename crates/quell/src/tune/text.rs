@@ -1,8 +1,9 @@
 //! What `quell tune` prints for a person.
 
 use crate::text::{columns, lines};
+use quell_tuning::conf::Override;
 use quell_tuning::proof::{DirectionMeasurement, Proof, ProofVerdict};
-use quell_tuning::report::{AppliedStatus, Overriding, PlanLine, PlanReport, StatusReport};
+use quell_tuning::report::{AppliedStatus, PlanLine, PlanReport, StatusReport};
 use quell_units::fmt::rate;
 
 /// The plan: what would change and what that gives; with `all` every setting that was looked at, with its reason and source.
@@ -57,11 +58,12 @@ fn cures(plan: &PlanReport<'_>, all: bool) -> String {
     let mut text = String::new();
     if !plan.cures.is_empty() && (all || !plan.routes.is_empty()) {
         text += "for one route or one connection (apply --route PREFIX):\n";
-        for cure in &plan.cures {
-            let words: Vec<&str> = cure.route.as_deref().into_iter().chain(cure.socket).collect();
+        for cure in plan.cures {
+            let route = cure.route.as_ref().map(ToString::to_string);
+            let words: Vec<&str> = route.as_deref().into_iter().chain(cure.socket).collect();
             text += &format!("  {}\n", words.join(", or a program's "));
             if all {
-                text += &lines("    ", cure.why, columns());
+                text += &lines("    ", &cure.why, columns());
                 text += &lines("    ", &format!("source: {}", cure.source), columns());
             }
         }
@@ -140,8 +142,8 @@ fn measured(measured: &DirectionMeasurement) -> String {
 }
 
 /// That another file sets something else at boot.
-pub fn overriding(other: &Overriding) -> String {
-    let Overriding { key, file, value } = other;
+pub fn overriding(other: &Override) -> String {
+    let Override { key, file, value } = other;
     format!("{file} sets {key} to {value} at boot, after ours")
 }
 

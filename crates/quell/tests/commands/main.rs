@@ -25,6 +25,7 @@ mod strangers;
 mod subscribers;
 mod trace;
 mod tree;
+mod trusted_folders;
 mod tune;
 mod view;
 

@@ -45,7 +45,6 @@ pub struct EndedAttempt {
     /// The kernel's own measure from the SYN to its answer, in nanoseconds, exact to a microsecond. There is one for what is
     /// [`AttemptEnd::Open`] only.
     pub rtt_ns: Option<u64>,
-    /// How often the SYN was sent again.
     pub repeated: u32,
     /// When the first SYN was sent: nanoseconds of the monotonic clock.
     pub begun_ns: u64,

@@ -258,7 +258,6 @@ impl Trains {
         }
     }
 
-    /// How many trains it takes at a time.
     pub fn capacity(&self) -> usize {
         self.headers.len()
     }

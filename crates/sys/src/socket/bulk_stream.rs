@@ -69,7 +69,6 @@ impl PayloadFile {
         Ok(Self { file, length: bytes.len() })
     }
 
-    /// How many bytes it has.
     pub fn length(&self) -> usize {
         self.length
     }

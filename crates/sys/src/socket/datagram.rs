@@ -10,7 +10,6 @@ use nix::sys::socket::{MsgFlags, SockFlag, SockType, SockaddrLike, SockaddrStora
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-/// A UDP socket with kernel receive stamps.
 #[derive(Debug)]
 pub struct Udp {
     socket: UdpSocket,
@@ -85,7 +84,6 @@ impl Udp {
         Ok(Self { socket, ipv6: bind.is_ipv6() })
     }
 
-    /// The own address and port.
     pub fn local(&self) -> Result<SocketAddr, SysError> {
         self.socket.local_addr().map_err(|e| SysError::io("read a socket's own address", &e))
     }

@@ -118,7 +118,6 @@ impl EchoSocket {
         Ok(own.map_or(0, |own| own.port()))
     }
 
-    /// Whether it speaks ICMPv6.
     pub fn is_ipv6(&self) -> bool {
         self.ipv6
     }

@@ -36,7 +36,6 @@ pub struct PathError {
     pub from_path: bool,
     /// As much of the packet's payload as was quoted. For ICMP sockets it begins with the ICMP header.
     pub quoted: Vec<u8>,
-    /// What is known of the message that said so.
     pub report: IcmpReport,
 }
 
@@ -75,15 +74,12 @@ pub struct Departure {
     pub stamp_ns: u64,
 }
 
-/// What the kernel tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ErrorQueueEntry {
-    /// An error came back.
     Error(PathError),
     Sent(Departure),
 }
 
-/// Buffers for reading an error queue.
 pub struct ErrorQueue {
     bytes: Vec<u8>,
     control: [[u64; 64]; BATCH],

@@ -8,7 +8,6 @@ use nix::errno::Errno;
 /// Why a message did not get through.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExchangeError {
-    /// The other end closed the connection.
     #[error("the other end closed the connection")]
     Closed,
     #[error("the other end did not answer in time")]
@@ -44,7 +43,6 @@ impl<'a> Exchange<'a> {
         self.stream
     }
 
-    /// Another deadline from here on.
     pub fn until(&mut self, deadline_ns: Option<u64>) -> Result<(), SysError> {
         self.alarm.set(deadline_ns)
     }
@@ -101,7 +99,7 @@ fn broken(tried: &str, errno: Errno) -> ExchangeError {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub mod tests {
     use super::*;
     use crate::clock::monotonic_ns;
     use crate::socket::stream::{Connected, StreamOptions, accept, listen};

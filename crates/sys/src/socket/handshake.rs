@@ -14,7 +14,6 @@ const HALF_REPEAT_NS: u64 = 500_000_000;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Handshake {
-    /// How often it was sent again.
     pub repeated: u32,
     /// The kernel's own measure from the SYN to its answer, in nanoseconds, exact to a microsecond; none where the connection did not come about.
     pub rtt_ns: Option<u64>,

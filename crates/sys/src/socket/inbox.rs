@@ -9,7 +9,6 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// Room for the ancillary data of one datagram: stamp, TOS, TTL, destination.
 const CONTROL: usize = 256;
 
-/// What the kernel tells of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Arrival {
     /// Who sent it; none on sockets without addresses.
@@ -25,12 +24,10 @@ pub struct Arrival {
     /// The own address it was sent to, where asked for.
     pub to: Option<IpAddr>,
     pub interface: u32,
-    /// Its size in bytes.
     pub size: usize,
     pub length: usize,
 }
 
-/// Buffers for a number of datagrams.
 pub struct Inbox {
     bytes: Vec<u8>,
     each: usize,
@@ -60,7 +57,6 @@ impl Inbox {
         }
     }
 
-    /// How many datagrams it takes at a time.
     pub fn capacity(&self) -> usize {
         self.names.len()
     }

@@ -70,7 +70,6 @@ pub fn waiting(fd: BorrowedFd<'_>) -> u64 {
     if result == 0 { u64::try_from(bytes).unwrap_or(0) } else { 0 }
 }
 
-/// Reads an integer option.
 pub fn get(fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int) -> Result<i32, Errno> {
     let mut value = [0; 4];
     get_bytes(fd, level, name, &mut value)?;

@@ -28,7 +28,6 @@ pub enum PrefaceError {
     /// Nothing came, or the connection broke.
     #[error("{0}")]
     Exchange(#[from] ExchangeError),
-    /// The system would not let us.
     #[error("{0}")]
     System(#[from] SysError),
 }

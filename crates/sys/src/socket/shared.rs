@@ -19,7 +19,6 @@ use nix::unistd::{Uid, fchown};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsFd;
 
-/// The socket for whoever comes.
 #[derive(Debug)]
 pub struct SharedUdp {
     socket: Udp,
@@ -29,9 +28,7 @@ pub struct SharedUdp {
 /// A datagram that got into a peer's queue while that was being connected, and is somebody else's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stray {
-    /// What the kernel knows of it.
     pub arrival: super::inbox::Arrival,
-    /// Its bytes.
     pub bytes: Vec<u8>,
 }
 

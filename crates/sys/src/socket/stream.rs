@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Where the system lists its congestion controls.
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
-/// How a connection is set up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StreamOptions {
     /// TOS byte; TCP keeps the ECN bits for itself.
@@ -250,12 +249,10 @@ impl TcpSocket {
         let _ = kernel::shutdown(self.fd.as_raw_fd(), how);
     }
 
-    /// The own end, while there is one.
     pub fn local(&self) -> Option<SocketAddr> {
         ends::own(self.as_fd()).ok().flatten()
     }
 
-    /// The other end, while there is one.
     pub fn peer(&self) -> Option<SocketAddr> {
         ends::other(self.as_fd()).ok().flatten()
     }
