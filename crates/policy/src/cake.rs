@@ -3,10 +3,11 @@
 //! Up, hosts are told by source address; down, by destination address. Down, the shaper stands behind the bottleneck, so what it drops has
 //! used the line already (`ingress`); and tiers are not looked at, since senders far away set those.
 
+use crate::tier::FRAME;
 use crate::{PolicyError, Shaped, Tell, host_detection};
-use quell_tc::qdisc::{Cake, Diffserv, FlowIsolation};
+use quell_tc::qdisc::{AckFilter, Cake, Diffserv, FlowIsolation};
 use quell_tc::{Filter, Handle, Queue, Tree};
-use quell_units::{Rate, Span};
+use quell_units::{Bytes, Rate, Span};
 
 crate::line_type::counted! {
     pub struct CakePolicy {
@@ -20,12 +21,41 @@ crate::line_type::counted! {
         /// The usual round-trip time to the far end; 100 ms where absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub rtt: Option<Span>,
+        /// Acknowledgements are dropped where a later one of the same flow waits too.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub ack_filter: bool,
+        /// The DSCP is cleared once the tin is chosen.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub wash: bool,
     }
 }
 
+/// What the line carries in a second, in full packets as the kernel accounts for them, where that is less than CAKE takes by itself (4 MiB and
+/// more, `cake_reconfigure`, net/sched/sch_cake.c): of a slow line that would be the packets of half a minute.
+fn memory(rate: Rate) -> Option<Bytes> {
+    let packets = (rate.bytes_in(Span::from_secs(1)).get() / FRAME).max(LEAST_PACKETS);
+    let memory = packets.saturating_mul(ACCOUNTED);
+    (memory < USUAL_MEMORY).then_some(Bytes::new(memory))
+}
+
+/// Bytes that a full packet of a network card counts as: a page's half, and its description (`skb->truesize`).
+const ACCOUNTED: u64 = 2304;
+
+/// So many have room whatever the rate.
+const LEAST_PACKETS: u64 = 32;
+
+const USUAL_MEMORY: u64 = 4 << 20;
+
 impl CakePolicy {
     pub fn new(rate: Rate) -> Self {
-        CakePolicy { counting: rate.into(), nat: false, inside: false, rtt: None }
+        CakePolicy {
+            counting: rate.into(),
+            nat: false,
+            inside: false,
+            rtt: None,
+            ack_filter: false,
+            wash: false,
+        }
     }
 
     /// The plan for an interface. By marks CAKE tells nobody apart: it looks through the translation itself.
@@ -42,6 +72,9 @@ impl CakePolicy {
             }),
             nat: Some(self.nat || tell == Tell::Mark),
             ingress: Some(down),
+            ack_filter: self.ack_filter.then_some(AckFilter::On),
+            wash: self.wash.then_some(true),
+            memlimit: memory(self.counting.rate),
             ..Cake::default()
         };
         self.counting.tell_cake(&mut cake);

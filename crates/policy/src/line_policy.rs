@@ -68,6 +68,20 @@ pub struct LinePolicy {
     pub link: Option<LineType>,
     /// Bytes that each packet costs beyond its Ethernet frame, or beyond what `link` says.
     pub overhead: u16,
+    /// The least that a packet counts as, where it is another than `link` says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mpu: Option<u16>,
+    /// The usual round-trip time to the far end, for `cake`; 100 ms where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rtt: Option<Span>,
+    /// Whether `cake` drops acknowledgements of what comes, up, where a later one says the same.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ack_filter: bool,
+    /// Whether `cake` clears the DSCP of what leaves, and of what comes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub wash_up: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub wash_down: bool,
     /// Whether subscribers get their classes when they are there, and not before; where absent from [`LAZY_FROM`] subscribers on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lazy: Option<bool>,
@@ -282,8 +296,8 @@ impl LinePolicy {
         rate: Rate,
         device: DeviceTraits,
     ) -> Policy {
-        let (link, overhead, headless) = (self.link, self.overhead, device.headless);
-        let counting = Counting { rate, overhead, link, headless };
+        let &LinePolicy { link, overhead, mpu, rtt, .. } = self;
+        let counting = Counting { rate, overhead, link, mpu, headless: device.headless };
         match policy {
             PolicyName::HostFair => {
                 let found = self.found_hosts();
@@ -294,7 +308,10 @@ impl LinePolicy {
             PolicyName::Cake => {
                 let nat = device.tracked;
                 let inside = self.looks_inside();
-                Policy::Cake(CakePolicy { counting, nat, inside, ..CakePolicy::new(rate) })
+                let down = tell == Tell::Destination;
+                let ack_filter = self.ack_filter && !down;
+                let wash = if down { self.wash_down } else { self.wash_up };
+                Policy::Cake(CakePolicy { counting, nat, inside, rtt, ack_filter, wash })
             }
             PolicyName::Subscribers => {
                 let down = tell == Tell::Destination;

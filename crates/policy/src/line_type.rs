@@ -109,6 +109,9 @@ pub struct Counting {
     pub overhead: u16,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<LineType>,
+    /// The least that a packet counts as, where it is another than `link` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mpu: Option<u16>,
     /// The device gives packets no Ethernet header (PPP, tunnels, WireGuard).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub headless: bool,
@@ -123,7 +126,7 @@ pub(crate) const MOST_RATE: Rate = Rate::from_bps(1_000_000_000_000);
 impl From<Rate> for Counting {
     /// Of a line of which nothing else is known.
     fn from(rate: Rate) -> Self {
-        Counting { rate, overhead: 0, link: None, headless: false }
+        Counting { rate, overhead: 0, link: None, mpu: None, headless: false }
     }
 }
 
@@ -145,8 +148,13 @@ impl Counting {
         self.link.map_or(ETHERNET, |line| line.row().2).saturating_add(self.overhead)
     }
 
+    /// The least that a packet counts as, if there is such.
+    fn least(self) -> Option<u16> {
+        self.mpu.or(self.link.map(LineType::least)).filter(|mpu| *mpu > 0)
+    }
+
     fn is_plain(self) -> bool {
-        self.link.is_none() && self.overhead == 0
+        self.link.is_none() && self.overhead == 0 && self.mpu.is_none()
     }
 
     /// The rate at which HTB sends at most: it knows no 64/65 framing.
@@ -163,9 +171,8 @@ impl Counting {
         let counted = if self.headless { 0 } else { ETHERNET };
         let overhead = self.beyond_ip().saturating_sub(counted);
         class.overhead = (overhead > 0 && !(self.is_plain() && self.headless)).then_some(overhead);
-        let Some((.., mpu, framing)) = self.link.map(LineType::row) else { return };
-        class.mpu = (mpu > 0).then_some(mpu);
-        class.linklayer = (framing == Some(Framing::Atm)).then_some(LinkLayer::Atm);
+        class.mpu = self.least();
+        class.linklayer = self.link.is_some_and(LineType::is_atm).then_some(LinkLayer::Atm);
     }
 
     /// The same for a class that is below that of the line: HTB counts a packet in each class of its way by that class's own figures.
@@ -181,9 +188,8 @@ impl Counting {
             return;
         }
         cake.overhead = Some(i16::try_from(self.beyond_ip()).unwrap_or(i16::MAX).min(256));
-        let Some((.., mpu, framing)) = self.link.map(LineType::row) else { return };
-        cake.mpu = (mpu > 0).then_some(mpu);
-        cake.framing = framing;
+        cake.mpu = self.least().map(|mpu| mpu.min(256));
+        cake.framing = self.link.and_then(|line| line.row().4);
     }
 }
 
@@ -215,14 +221,17 @@ macro_rules! counted {
             #[serde(default)]
             link: Option<$crate::LineType>,
             #[serde(default)]
+            mpu: Option<u16>,
+            #[serde(default)]
             headless: bool,
             $( $(#[$field_meta])* $field: $kind, )*
         }
 
         impl From<PolicyText> for $name {
             fn from(written: PolicyText) -> Self {
-                let PolicyText { rate, overhead, link, headless, $( $field, )* } = written;
-                $name { counting: $crate::Counting { rate, overhead, link, headless }, $( $field, )* }
+                let PolicyText { rate, overhead, link, mpu, headless, $( $field, )* } = written;
+                let counting = $crate::Counting { rate, overhead, link, mpu, headless };
+                $name { counting, $( $field, )* }
             }
         }
     };

@@ -265,7 +265,7 @@ fn for_networkd(wish: &TargetQueues) -> Result<Recipe, CommandError> {
 }
 
 fn section(cake: &Cake) -> String {
-    let Cake { bandwidth, nat, framing, overhead, mpu, .. } = cake;
+    let Cake { bandwidth, nat, framing, overhead, mpu, rtt, ack_filter, wash, .. } = cake;
     let mut lines = vec!["[CAKE]".to_owned(), "Handle=1".to_owned()];
     lines.extend(bandwidth.map(|rate| format!("Bandwidth={}", bits(rate))));
     // What leaves has three tins, and is told by its source.
@@ -273,6 +273,9 @@ fn section(cake: &Cake) -> String {
     lines.extend(nat.map(|nat| format!("NAT={}", if nat { "yes" } else { "no" })));
     lines.extend(overhead.map(|bytes| format!("OverheadBytes={bytes}")));
     lines.extend(mpu.map(|bytes| format!("MPUBytes={bytes}")));
+    lines.extend(rtt.map(|rtt| format!("RTTSec={}us", rtt.nanos() / 1000)));
+    lines.extend(ack_filter.map(|_| "AckFilter=yes".to_owned()));
+    lines.extend(wash.map(|_| "Wash=yes".to_owned()));
     lines.extend(match framing {
         Some(Framing::Atm) => Some("CompensationMode=atm".to_owned()),
         Some(Framing::Ptm) => Some("CompensationMode=ptm".to_owned()),
@@ -372,8 +375,13 @@ fn kbit(way: &str, cake: Option<&Cake>, said: &mut Vec<String>) -> Result<String
 
 /// Words for CAKE that sqm has no option for.
 fn cake_words(usual: &str, cake: &Cake) -> String {
-    let ptm = if cake.framing == Some(Framing::Ptm) { " ptm" } else { "" };
-    format!("{usual}{ptm}")
+    let Cake { framing, rtt, ack_filter, wash, memlimit, .. } = cake;
+    let mut words = usual.to_owned();
+    words += if *framing == Some(Framing::Ptm) { " ptm" } else { "" };
+    words += &rtt.map(|rtt| format!(" rtt {rtt}")).unwrap_or_default();
+    words += if ack_filter.is_some() { " ack-filter" } else { "" };
+    words += if *wash == Some(true) { " wash" } else { "" };
+    words + &memlimit.map(|bytes| format!(" memlimit {}", bytes.get())).unwrap_or_default()
 }
 
 /// What a packet costs on the line, counted from the IP packet.

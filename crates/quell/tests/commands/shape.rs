@@ -221,8 +221,14 @@ fn on_a_full_disk_queues_still_go_off() {
             nix::sched::unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_FS).unwrap();
             let none = None::<&str>;
             mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
-            mount(Some("tmpfs"), &state, Some("tmpfs"), MsFlags::empty(), Some("size=64k"))
-                .unwrap();
+            mount(
+                Some("tmpfs"),
+                &state,
+                Some("tmpfs"),
+                MsFlags::empty(),
+                Some("size=64k,mode=700"),
+            )
+            .unwrap();
             let apply = [
                 "apply",
                 "--dev",
