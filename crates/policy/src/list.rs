@@ -25,7 +25,7 @@ pub fn read_list(text: &str, groups: &[&str]) -> Result<Listed, String> {
     let rows = rows(text)?;
     let (first, header) = rows.first().ok_or("nothing is in it")?;
     if header.iter().any(|title| title.trim().eq_ignore_ascii_case("Circuit ID")) {
-        return circuits(&rows, groups);
+        return circuits(&rows, Some(groups));
     }
     if let Some(other) = header.iter().find(|title| !COLUMNS.contains(&title.trim())) {
         let other = other.trim();

@@ -5,7 +5,7 @@
 //   address ─fib_lookup─┬─ a neighbour with a hardware address ─► that machine's, with all others of its addresses
 //                       ├─ on the link, but no such neighbour ──► a stranger's
 //                       ├─ refused, or on the line's own side ──► a stranger's
-//                       └─ behind a router, our own, no answer ─► told by the address itself
+//                       └─ behind a router, our own, no answer ─► told by the address itself; a stranger's if no host beyond the link can have it
 //
 // Whoever makes up addresses makes up no machines: all strangers are one host. The same in Rust is ../../tests/twin/whose.rs.
 
@@ -79,6 +79,15 @@ GLOBAL u32 quell_know(u64 high, u64 low, u64 number)
 	return 0;
 }
 
+// Multicast, broadcast, and what is good on one link alone (RFC 1112, 3927, 4291).
+INLINE int is_no_hosts(const struct address *a)
+{
+	if (!is_v4(a))
+		return a->high >> 56 == 0xff || a->high >> 54 == 0xfe80 >> 6;
+	u32 v4 = a->low;
+	return v4 >> 28 == 0xe || v4 >> 16 == 0xa9fe || v4 == ~0U;
+}
+
 INLINE u64 mac_number(const u8 *mac)
 {
 	u64 number = 0;
@@ -95,6 +104,7 @@ INLINE u64 whose(struct __sk_buff *skb, const struct address *a, int gets)
 	u32 on = FIELD(skb->ifindex), from = FIELD(skb->ingress_ifindex);
 	q.ifindex = from ? from : on;
 	int v4 = is_v4(a);
+	u64 by_address = is_no_hosts(a) ? STRANGER : BY_ADDRESS;
 	u64 high = v4 ? 0 : BE64(a->high), low = v4 ? 0 : BE64(a->low);
 	if (v4) {
 		*(u32 *)q.dst = BE32((u32)a->low);
@@ -107,7 +117,7 @@ INLINE u64 whose(struct __sk_buff *skb, const struct address *a, int gets)
 	if (answer >= BLACKHOLE && answer <= PROHIBITED)
 		return STRANGER;
 	if (answer != FOUND && answer != FOUND_BUT_TOO_LONG && answer != NO_NEIGHBOUR)
-		return BY_ADDRESS;
+		return by_address;
 	// A gateway stands in the address's place: the hosts behind a router are not one.
 	int same = v4 ? *(u32 *)q.dst == BE32((u32)a->low) : q.dst[0] == high && q.dst[1] == low;
 	if (same) {
@@ -122,5 +132,5 @@ INLINE u64 whose(struct __sk_buff *skb, const struct address *a, int gets)
 	// Its way leads over the line that is shaped: it is none of the hosts on this side. What comes is queued on an IFB, where `from` is the
 	// line; what leaves is queued on the line. Where both are one, hosts and line are on one interface.
 	u32 line = gets ? from : on, other = gets ? on : from;
-	return q.ifindex == line && line != other ? STRANGER : BY_ADDRESS;
+	return q.ifindex == line && line != other ? STRANGER : by_address;
 }

@@ -111,6 +111,9 @@ impl Router {
             (ip("2001:db8:1::1"), RouteAnswer::Beyond(wan)),
             (ip("10.8.0.1"), RouteAnswer::Refused),
             (ip("10.0.0.1"), RouteAnswer::Unknown),
+            (ip("224.0.0.251"), RouteAnswer::Unknown),
+            (ip("ff02::1:ff00:1"), RouteAnswer::Unknown),
+            (ip("fe80::7"), RouteAnswer::Unknown),
             (ip("fd00::1"), RouteAnswer::Unknown),
         ]);
         let tun = crate::tun::device("t0", crate::tun::Carries::Packets);
@@ -198,8 +201,19 @@ fn addresses_that_nobody_has_share_one_place_both_ways() {
             let strangers: BTreeSet<u32> = nobodys().map(&mut of).collect();
             assert_eq!(strangers.len(), 1, "{key:?}");
             let stranger = *strangers.first().expect("one");
-            // Asked for without an answer; nowhere; beyond the line.
-            for other in ["10.0.0.8", "fd00::8", "10.8.0.1", "198.51.100.1", "2001:db8:1::1"] {
+            // Asked for without an answer; nowhere; beyond the line; nobody's alone, or good on one link.
+            for other in [
+                "10.0.0.8",
+                "fd00::8",
+                "10.8.0.1",
+                "198.51.100.1",
+                "2001:db8:1::1",
+                "224.0.0.251",
+                "255.255.255.255",
+                "169.254.1.1",
+                "ff02::1:ff00:1",
+                "fe80::7",
+            ] {
                 assert_eq!(of(ip(other)), stranger, "{other}, {key:?}");
             }
             let machine = of(ip("10.0.0.7"));
@@ -211,7 +225,7 @@ fn addresses_that_nobody_has_share_one_place_both_ways() {
             let held = tables.hosts().unwrap();
             assert_eq!(held.iter().filter(|row| row.host == HostId::Strangers).count(), 1);
             assert_eq!(held.len(), 6, "{held:?}");
-            assert_eq!(tables.strangers(Span::from_secs(60)).unwrap(), 305);
+            assert_eq!(tables.strangers(Span::from_secs(60)).unwrap(), 310);
             assert_eq!(tables.sharing().unwrap(), 0);
             assert!(tables.addresses().unwrap().values().flatten().all(|a| *a != ip("10.0.0.8")));
             pair.wait(Span::from_secs(120));

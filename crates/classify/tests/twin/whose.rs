@@ -3,7 +3,7 @@
 use super::parse::Address;
 use quell_classify::Way;
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// What the kernel's routes and neighbours say of an address (`bpf_fib_lookup`): the twin has no kernel to ask, and is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -89,7 +89,19 @@ impl Owners {
             }
             RouteAnswer::NoNeighbour | RouteAnswer::Refused => Whose::Stranger,
             RouteAnswer::Beyond(interface) if interface == line && line != other => Whose::Stranger,
+            RouteAnswer::Beyond(_) | RouteAnswer::Unknown if is_no_hosts(address) => {
+                Whose::Stranger
+            }
             RouteAnswer::Beyond(_) | RouteAnswer::Unknown => Whose::ByAddress,
         }
+    }
+}
+
+/// Multicast, broadcast, and what is good on one link alone (RFC 1112, 3927, 4291).
+fn is_no_hosts(address: Address) -> bool {
+    let Address { high, low } = address;
+    match Ipv6Addr::from_bits((u128::from(high) << 64) | u128::from(low)).to_canonical() {
+        IpAddr::V4(v4) => v4.is_multicast() || v4.is_link_local() || v4.is_broadcast(),
+        IpAddr::V6(v6) => v6.is_multicast() || v6.is_unicast_link_local(),
     }
 }

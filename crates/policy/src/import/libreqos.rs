@@ -6,8 +6,9 @@
 
 use super::{Imported, Listed};
 use crate::csv::{CsvRow, rows};
-use crate::{Bounds, LinePolicy, PolicyName, PrefixText, TwoWaySubscriber};
+use crate::{Bounds, LinePolicy, PolicyName, PrefixText, TwoWayGroup, TwoWaySubscriber};
 use quell_units::Rate;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Columns that must be there, by their names in the first line.
@@ -22,15 +23,83 @@ const COLUMNS: [&str; 8] = [
     "Upload Max Mbps",
 ];
 
-/// Reads the circuits as subscribers. What the line carries stands in no such file.
-pub fn libreqos(text: &str) -> Result<Imported, String> {
-    let (subscribers, left_out) = circuits(&rows(text)?, &[])?;
+/// Reads the circuits as subscribers, and their parent nodes as groups, whose rates are in `network`: what is in network.json. What the line
+/// carries stands in no such file.
+pub fn libreqos(text: &str, network: Option<&str>) -> Result<Imported, String> {
+    let (subscribers, mut left_out) = circuits(&rows(text)?, None)?;
+    let mut nodes = BTreeMap::new();
+    if let Some(network) = network {
+        let top: Value =
+            serde_json::from_str(network).map_err(|why| format!("network.json: {why}"))?;
+        read_nodes(&top, None, &mut nodes)?;
+    }
+    let names: BTreeSet<&str> = subscribers.iter().filter_map(|one| one.group.as_deref()).collect();
+    let mut groups = Vec::new();
+    for name in names {
+        let members = subscribers.iter().filter(|one| one.group.as_deref() == Some(name));
+        let (up, down) = match nodes.get(name) {
+            Some(ParentNode { rates, within }) => {
+                if let Some(within) = within {
+                    left_out.push(format!(
+                        "that {name} shares what {within} has with others; its rates are at most those of {within}"
+                    ));
+                }
+                *rates
+            }
+            None => {
+                left_out.push(format!(
+                    "the rates of {name}, which are in network.json (--network FILE); those of its circuits together"
+                ));
+                let sum = |of: fn(&TwoWaySubscriber) -> Rate| {
+                    let bits = members.clone().map(|one| of(one).bps());
+                    Rate::from_bps(bits.fold(0, u64::saturating_add))
+                };
+                (sum(|one| one.up.ceiling), sum(|one| one.down.ceiling))
+            }
+        };
+        groups.push(TwoWayGroup { name: name.to_owned(), up, down });
+    }
     let policy = Some(PolicyName::Subscribers);
-    Ok(Imported { wanted: LinePolicy { policy, subscribers, ..LinePolicy::default() }, left_out })
+    let wanted = LinePolicy { policy, subscribers, groups, ..LinePolicy::default() };
+    Ok(Imported { wanted, left_out })
 }
 
-/// The same of a table; who is below a parent node that is one of `groups` is in that.
-pub(crate) fn circuits(all: &[CsvRow<'_>], groups: &[&str]) -> Result<Listed, String> {
+/// A node of network.json: what it may send and receive, no more than all that it is in; the node that it is in.
+struct ParentNode {
+    rates: (Rate, Rate),
+    within: Option<String>,
+}
+
+/// Nodes stand in each other, as `children`.
+fn read_nodes(
+    all: &Value,
+    within: Option<(&str, (Rate, Rate))>,
+    nodes: &mut BTreeMap<String, ParentNode>,
+) -> Result<(), String> {
+    for (name, node) in all.as_object().into_iter().flatten() {
+        let rate = |key: &str| {
+            let megabits = match node.get(key) {
+                Some(Value::String(text)) => megabits(text),
+                Some(number) => megabits(&number.to_string()),
+                None => None,
+            };
+            megabits.ok_or_else(|| format!("network.json: {name} has no rate `{key}` in Mbit/s"))
+        };
+        let (mut up, mut down) = (rate("uploadBandwidthMbps")?, rate("downloadBandwidthMbps")?);
+        if let Some((_, most)) = within {
+            (up, down) = (up.min(most.0), down.min(most.1));
+        }
+        if let Some(children) = node.get("children") {
+            read_nodes(children, Some((name, (up, down))), nodes)?;
+        }
+        let within = within.map(|(name, _)| name.to_owned());
+        nodes.insert(name.clone(), ParentNode { rates: (up, down), within });
+    }
+    Ok(())
+}
+
+/// The same of a table; who is below a parent node is in the group of that name, where there is one, or all are.
+pub(crate) fn circuits(all: &[CsvRow<'_>], groups: Option<&[&str]>) -> Result<Listed, String> {
     let ((first, header), rows) = all.split_first().ok_or("nothing is in it")?;
     let column = |name: &str| {
         let found = header.iter().position(|title| title.trim().eq_ignore_ascii_case(name));
@@ -63,7 +132,8 @@ pub(crate) fn circuits(all: &[CsvRow<'_>], groups: &[&str]) -> Result<Listed, St
         };
         let (up, down) = (bounds(up_min, up_max)?, bounds(down_min, down_max)?);
         let node = parent.map_or("", at);
-        let group = groups.contains(&node).then(|| node.to_owned());
+        let is_group = !node.is_empty() && groups.is_none_or(|groups| groups.contains(&node));
+        let group = is_group.then(|| node.to_owned());
         if group.is_none() && !node.is_empty() {
             nodes.insert(node.to_owned());
         }
@@ -118,7 +188,7 @@ Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,Download
 
     #[test]
     fn devices_of_a_circuit_are_one_subscriber() {
-        let read = libreqos(FILE).expect("circuits");
+        let read = libreqos(FILE, None).expect("circuits");
         let [ann, bob] = &read.wanted.subscribers[..] else { panic!("{read:?}") };
         assert_eq!((ann.name.as_str(), ann.prefixes.len()), ("9 Elm St., Town", 3));
         assert_eq!(bob.prefixes.len(), 2);
@@ -131,22 +201,48 @@ Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,Download
     #[test]
     fn a_quoted_cell_may_have_the_end_of_a_line_in_it() {
         let file = FILE.replace("9 Elm St., Town", "9 Elm St.\n\"\"Town\"\"").replace('\n', "\r\n");
-        let read = libreqos(&file).expect("circuits");
+        let read = libreqos(&file, None).expect("circuits");
         assert_eq!(read.wanted.subscribers[0].name, "9 Elm St.\r\n\"Town\"");
         assert_eq!(read.wanted.subscribers.len(), 2);
-        let said = libreqos(&file.replace("192.0.2.2,", "192.0.2.256,")).expect_err("no address");
+        let said =
+            libreqos(&file.replace("192.0.2.2,", "192.0.2.256,"), None).expect_err("no address");
         assert!(said.starts_with("line 5: "), "{said}");
     }
 
     #[test]
     fn a_wrong_line_is_told_by_its_number() {
-        let said = libreqos(&FILE.replace("192.0.2.2,", "192.0.2.256,")).expect_err("no address");
+        let said =
+            libreqos(&FILE.replace("192.0.2.2,", "192.0.2.256,"), None).expect_err("no address");
         assert!(said.starts_with("line 4: "), "{said}");
-        let said = libreqos(&FILE.replace("2.5,1.0,slow", "fast,1.0,slow")).expect_err("no rate");
+        let said =
+            libreqos(&FILE.replace("2.5,1.0,slow", "fast,1.0,slow"), None).expect_err("no rate");
         assert!(said.contains("`fast` is no rate"), "{said}");
-        assert!(libreqos("a,b\n1,2\n").expect_err("no header").contains("`Circuit ID`"));
-        assert!(libreqos("").is_err());
-        let said = libreqos(&FILE.replace("2,10 Elm St.,2", "2,\"10 Elm St.,2")).expect_err("open");
+        assert!(libreqos("a,b\n1,2\n", None).expect_err("no header").contains("`Circuit ID`"));
+        assert!(libreqos("", None).is_err());
+        let said =
+            libreqos(&FILE.replace("2,10 Elm St.,2", "2,\"10 Elm St.,2"), None).expect_err("open");
         assert_eq!(said, "line 4: a quote is not closed");
+    }
+
+    #[test]
+    fn parent_nodes_are_groups_with_what_they_and_all_above_them_have() {
+        let network = r#"{ "Site": { "downloadBandwidthMbps": 400, "uploadBandwidthMbps": 40.5, "children": {
+            "AP_A": { "downloadBandwidthMbps": 500, "uploadBandwidthMbps": "30", "type": "AP" } } } }"#;
+        for (network, rates, says) in [
+            (Some(network), (30_000_000, 400_000_000), "shares what Site has"),
+            (None, (21_000_000, 157_500_000), "--network"),
+        ] {
+            let read = libreqos(FILE, network).expect("circuits");
+            let [group] = &read.wanted.groups[..] else { panic!("{read:?}") };
+            assert_eq!(
+                (group.name.as_str(), group.up.bps(), group.down.bps()),
+                ("AP_A", rates.0, rates.1)
+            );
+            let of = |at: usize| read.wanted.subscribers[at].group.as_deref();
+            assert_eq!((of(0), of(1)), (Some("AP_A"), Some("AP_A")));
+            assert!(read.left_out.iter().any(|what| what.contains(says)), "{:?}", read.left_out);
+        }
+        let said = libreqos(FILE, Some("{\"AP_A\": {}}")).expect_err("no rates");
+        assert!(said.contains("AP_A has no rate `uploadBandwidthMbps`"), "{said}");
     }
 }

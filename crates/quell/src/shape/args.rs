@@ -331,6 +331,9 @@ pub struct ImportArgs {
     /// Only the queue of sqm for this interface
     #[arg(long = "dev", value_name = "DEV")]
     pub device: Option<String>,
+    /// LibreQoS' network.json, which has the rates of parent nodes; where absent the one beside the file, if there is one
+    #[arg(long, value_name = "FILE")]
+    pub network: Option<PathBuf>,
 }
 
 /// What is wanted of a line.

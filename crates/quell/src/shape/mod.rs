@@ -123,6 +123,7 @@ pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
     let report = json!({
         "device": device,
         "wanted": wanted,
+        "changed": !applied.steps.is_empty(),
         "steps": applied.steps,
         "remarks": applied.said,
         "confirm_within_s": within.map(Span::as_secs_f64),
@@ -456,11 +457,18 @@ pub fn recipe(args: &RecipeArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The text of LibreQoS' network.json.
+fn network(args: &ImportArgs) -> Result<Option<String>, Failure> {
+    let beside = args.file.with_file_name("network.json");
+    let file = args.network.clone().or(beside.exists().then_some(beside));
+    Ok(file.map(|file| text_of(&file)).transpose()?)
+}
+
 pub fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
     let text = text_of(&args.file)?;
     let imported = match args.format {
         ImportFormat::Sqm => sqm(&text, args.device.as_deref()),
-        ImportFormat::Libreqos => libreqos(&text),
+        ImportFormat::Libreqos => libreqos(&text, network(args)?.as_deref()),
     };
     let refused = |why: String| Failure::unusable(format!("{}: {why}", args.file.display()));
     let Imported { wanted, left_out } = imported.map_err(refused)?;

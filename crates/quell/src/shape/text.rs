@@ -29,7 +29,7 @@ pub fn plan(report: &PlanReport, steps: bool, tc: bool) -> String {
             false => format!("room for {up} hosts at a time up, {down} down\n"),
         };
     }
-    text.extend(report.remarks.iter().map(|remark| format!("{remark}\n")));
+    text.extend(report.remarks.iter().map(|remark| wrapped(remark)));
     if report.steps.is_empty() {
         return text + "all is as wanted\n";
     }
@@ -80,8 +80,13 @@ pub fn done(device: &str, done: &Applied, how: &str) -> String {
         count if count <= TAKEN => writeln!(text, "{device}: {how}, by {}", counted(count, "step")),
         count => writeln!(text, "{device}: {how}, by {count} steps (--json names them)"),
     };
-    done.said.iter().for_each(|remark| text += &format!("{remark}\n"));
+    text.extend(done.said.iter().map(|remark| wrapped(remark)));
     text
+}
+
+/// A remark in lines that fit everywhere.
+fn wrapped(remark: &str) -> String {
+    crate::text::lines("", remark, crate::text::columns().min(80))
 }
 
 /// How to look at it, and how to be rid of it.

@@ -67,6 +67,7 @@ pub fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
     let report = json!({
         "wanted": goals.record.wanted,
         "kept": true,
+        "changed": !applied.steps.is_empty(),
         "steps": applied.steps,
         "settings": report::settings(&goals.record),
         "remarks": remarks,
