@@ -139,7 +139,7 @@ fn what_went_out_to_flent_comes_back_the_same() {
         let all = rows.as_array().expect("rows");
         all.iter().find(|r| r["stream"] == stream).expect(stream).clone()
     };
-    let (first, second) = (rows("runs", &run), rows("second", "back"));
+    let (first, second) = (rows("runs", &run), rows("second", "last"));
     let (a, b) = (find(&first, "Ping (ms) ICMP"), find(&second, "Ping (ms) ICMP"));
     for key in ["sent", "received", "loss_ratio"] {
         assert_eq!(a[key], b[key], "{key}");

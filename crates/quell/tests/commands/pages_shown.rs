@@ -25,7 +25,11 @@ fn an_old_file_of_flents_is_shown_in_the_document_as_it_is_shown_here() {
     dir.write("home.flent.gz", include_bytes!("../../../foreign/tests/data/ping.flent.gz"));
     for command in ["data import home.flent.gz", "show home"] {
         let said = dir.quell(&command.split(' ').collect::<Vec<_>>()).fine();
-        assert_eq!(lines(&said), shown(FROM_FLENT, &format!("quell {command}")), "{command}");
+        // Where the document ends in an ellipsis, its beginning is shown.
+        let document = shown(FROM_FLENT, &format!("quell {command}"));
+        let (beginning, said) = (document.trim_end_matches("…\n"), lines(&said));
+        assert!(said.starts_with(beginning), "{command}: {said}");
+        assert!(beginning != document || said == document, "{command}: {said}");
     }
 }
 

@@ -215,20 +215,6 @@ fn a_client_whose_server_hangs_up_says_so() {
     assert_ne!(said.error, "");
 }
 
-#[test]
-fn a_server_that_reports_without_end_does_not_keep_its_client() {
-    let begun = Instant::now();
-    let said = against(&["-t", "1", "--no-latency"], |mut control, data| {
-        let report = [&b"R"[..], &parameters(r#"{"packets":5}"#)].concat().repeat(100);
-        // Until the client has had enough; in any case for no longer than the test may wait.
-        while begun.elapsed() < 2 * NEVER && control.write_all(&report).is_ok() {}
-        drop(data);
-    });
-    assert!(begun.elapsed() < NEVER, "{:?}", begun.elapsed());
-    let text = said.out + &said.error;
-    assert!(text.contains("it sends more than 2000 reports a second"), "{text}");
-}
-
 /// A program that goes with its test, whatever becomes of that.
 struct Ended(std::process::Child);
 
