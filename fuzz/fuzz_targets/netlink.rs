@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| quell_netlink::hostile::decode_as_everything(bytes.to_vec()));
+fuzz_target!(|bytes: &[u8]| quell_netlink::hostile_answers::decode_as_everything(bytes.to_vec()));

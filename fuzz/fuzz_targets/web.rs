@@ -7,10 +7,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quell_web::nq::NqConfig;
+use quell_web::well_known::NqConfig;
 use quell_web::sent::SentResult;
 use quell_web::url::Url;
-use quell_web::{head, nq, sent};
+use quell_web::{head, well_known, sent};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((which, bytes)) = bytes.split_first() else { return };
@@ -47,7 +47,7 @@ fn answer(bytes: &[u8]) {
 fn config(bytes: &[u8]) {
     match NqConfig::parse(bytes) {
         Ok(config) => {
-            assert!(bytes.len() <= nq::LONGEST);
+            assert!(bytes.len() <= well_known::LONGEST);
             assert_eq!(NqConfig::parse(config.json().as_bytes()).as_ref(), Ok(&config));
             assert_eq!(config.large.host, config.upload.host);
         }

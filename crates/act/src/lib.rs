@@ -17,9 +17,9 @@ mod goal;
 mod installed;
 mod kernel;
 mod lock;
-mod off;
 mod ownership;
 mod patience;
+mod removal;
 mod steps;
 mod transaction;
 mod trial;
@@ -36,8 +36,8 @@ pub use goal::{
 pub use installed::Installed;
 pub use kernel::{Kernel, own_routes};
 pub use lock::Lock;
-pub use off::{Leave, OffRequest, off, take_off};
 pub use patience::{Patience, is_over_ssh, patience};
+pub use removal::{Leave, OffRequest, off, take_off};
 pub use steps::{Change, DeviceTarget, LinkNow, Machine, Now, steps};
 pub use transaction::{
     ApplyRequest, Planned, RecipeChange, StartWatchdog, apply, confirm, plan, recover,

@@ -1,8 +1,8 @@
 //! An agent at the other end of two pipes, as the lab has it: tasks go in, events come out.
 
 use quell_experiment::agent;
+use quell_model::agent_message::AGENT_VERSION;
 use quell_model::frame::{Decoder, encode};
-use quell_model::said::AGENT_VERSION;
 use quell_model::task::{Direction, PingStream, TcpClient, UdpEcho, UdpSend};
 use quell_model::{Command, EchoStatus, Event, FlowSample, Outcome, Said, Side, Task, TaskKind};
 use quell_sys::clock::monotonic_ns;

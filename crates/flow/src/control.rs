@@ -1,7 +1,7 @@
 //! The control connection: what the two ends say to each other around a test.
 
 use crate::{FlowError, FlowPlan, Transport};
-use quell_load::look::{again, tcp_info};
+use quell_load::connection_sample::{again, tcp_info};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::secret::nonce;
 use quell_sys::socket::exchange::{Exchange, ExchangeError};

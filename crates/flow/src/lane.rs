@@ -5,8 +5,8 @@ use crate::{FlowError, FlowPlan, Transport};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, SockaddrStorage, getsockname, recv};
 use quell_load::bulk::{Copying, Gate, Limit, Open, Payload, UdpHeader, UdpReceiving};
+use quell_load::connection_sample;
 use quell_load::lane::{How, Lane, LaneCounts};
-use quell_load::look;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::bulk::prepare_receiving;
@@ -161,7 +161,8 @@ fn tcp(
     }
     let stream = reach(plan, stream, plan.to, stop)?;
     // The handshake counts as a byte on some kernels; then the cookie.
-    let handshake = look::tcp_info(&stream).and_then(|info| info.bytes_acked).unwrap_or(0);
+    let handshake =
+        connection_sample::tcp_info(&stream).and_then(|info| info.bytes_acked).unwrap_or(0);
     let mut acked_before = handshake + talk.cookie.bytes().len() as u64;
     let deadline = monotonic_ns() + crate::control::ANSWER_S * 1_000_000_000;
     let mut exchange = Exchange::new(&stream, Some(deadline), stop)?;
@@ -257,7 +258,8 @@ fn greet(
     stop: &Bell,
 ) -> Result<Greeted, FlowError> {
     let mut alarm = Alarm::new()?;
-    let round_trip_ns = look::tcp_info(talk).map_or(0, |info| u64::from(info.rtt) * 1000);
+    let round_trip_ns =
+        connection_sample::tcp_info(talk).map_or(0, |info| u64::from(info.rtt) * 1000);
     let begun = monotonic_ns();
     let end = begun.saturating_add(sign.within_ns).saturating_add(round_trip_ns.saturating_mul(4));
     let (mut next, mut every) = (begun, GREETING_NS);

@@ -6,7 +6,7 @@ use crate::measurement::{Interval, IntervalStream, ServerCounts, StreamMeasureme
 use crate::{Amount, FlowPlan, LaneCounts, Transport};
 use quell_host::cpu_time::CpuTimes;
 use quell_load::arrivals::Arrivals;
-use quell_load::look;
+use quell_load::connection_sample;
 use quell_load::own_queue::{OwnQueue, Standing};
 use quell_stats::LogHistogram;
 use quell_sys::socket::bulk::on_this_host;
@@ -307,7 +307,7 @@ impl<'a> StreamSampler<'a> {
                 congestion: lane.congestion(),
                 mss: lane.info().map(|info| info.snd_mss),
                 toil: lane.toil(),
-                buffers: look::buffers(lane.as_fd()),
+                buffers: connection_sample::buffers(lane.as_fd()),
             }
         });
         each.collect()

@@ -18,8 +18,8 @@ use crate::{Amount, FlowError, FlowPlan, Senders, Transport, own_results};
 use quell_host::cpu_time::CpuTimes;
 use quell_host::{counted, end};
 use quell_load::bulk::{Ended, Gate, Limit};
+use quell_load::connection_sample;
 use quell_load::lane::Lane;
-use quell_load::look;
 use quell_load::rest::{Awaited, Rest};
 use quell_model::EchoSample;
 use quell_sys::clock::monotonic_ns;
@@ -56,7 +56,7 @@ pub fn run(
 ) -> Result<FlowMeasurement, FlowError> {
     plan.check()?;
     let mut talk = ControlConnection::open(plan, stop)?;
-    let info = look::tcp_info(&talk.stream);
+    let info = connection_sample::tcp_info(&talk.stream);
     let mss = info.map(|info| info.snd_mss).filter(|mss| *mss > 0);
     let block = plan.block_size(mss);
     let plan = &plan.in_bytes(block);
@@ -393,7 +393,7 @@ impl Test<'_> {
     }
 
     fn round_trip_ns(&self, pings: &Mutex<Vec<EchoSample>>) -> u64 {
-        let words_us = look::tcp_info(&self.talk.stream).map_or(0, |info| info.rtt);
+        let words_us = connection_sample::tcp_info(&self.talk.stream).map_or(0, |info| info.rtt);
         let pings = pings.lock().unwrap_or_else(PoisonError::into_inner);
         latency::longest_ns(&pings).max(u64::from(words_us) * 1000)
     }

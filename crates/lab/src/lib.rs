@@ -15,7 +15,7 @@ pub mod cell;
 pub mod exec;
 pub mod facts;
 pub mod guest;
-pub mod host;
+pub mod kernel_lacks;
 pub mod line;
 pub mod supervise;
 pub mod topology;

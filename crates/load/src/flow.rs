@@ -7,7 +7,7 @@
 //! Looking costs the worker nothing; ticks are at round times of the measurement, the same for all flows.
 
 use crate::Emit;
-use crate::look::tcp_info;
+use crate::connection_sample::tcp_info;
 use nix::errno::Errno;
 use quell_model::{Event, Fact, FlowSample, Side, Subject, TcpState, Told, When};
 use quell_netlink::sock_diag::TcpInfo;

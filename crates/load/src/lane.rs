@@ -13,8 +13,8 @@ use crate::bulk::{
     Copying, Ended, Gate, Limit, Payload, Tally, TcpSending, UdpHeader, UdpReceiving, UdpSending,
     UdpTally, tcp_receive, tcp_send, udp_receive, udp_send,
 };
-use crate::look;
-use crate::toil::Toil;
+use crate::connection_sample;
+use crate::cpu_wanted::Toil;
 use quell_netlink::sock_diag::TcpInfo;
 use quell_stats::LogHistogram;
 use quell_sys::SysError;
@@ -223,7 +223,7 @@ impl Lane {
     pub fn mark(&self, t_ns: i64) -> LaneCounts {
         match (&self.socket, &self.moved) {
             (Socket::Tcp(stream), Moved::Bytes(tally)) => LaneCounts {
-                moment: look::moment(stream, t_ns, tally.bytes()),
+                moment: connection_sample::moment(stream, t_ns, tally.bytes()),
                 ..LaneCounts::default()
             },
             (_, Moved::Bytes(tally)) => LaneCounts {
@@ -323,16 +323,17 @@ impl Lane {
     }
 
     pub fn info(&self) -> Option<TcpInfo> {
-        look::tcp_info(self.stream()?)
+        connection_sample::tcp_info(self.stream()?)
     }
 
     /// Whether the other end has acknowledged everything; a connection that is gone will never.
     pub fn all_acknowledged(&self) -> bool {
-        self.stream().is_none_or(|stream| look::all_acknowledged(stream).unwrap_or(true))
+        self.stream()
+            .is_none_or(|stream| connection_sample::all_acknowledged(stream).unwrap_or(true))
     }
 
     pub fn congestion(&self) -> Option<String> {
-        look::congestion(self.stream()?.as_fd())
+        connection_sample::congestion(self.stream()?.as_fd())
     }
 
     /// Sends no more: the other end reads to the end of what was sent.

@@ -23,9 +23,10 @@
 pub mod arrivals;
 pub mod bulk;
 pub mod command;
+pub mod connection_sample;
+mod cpu_wanted;
 mod flow;
 pub mod lane;
-pub mod look;
 pub mod own_queue;
 pub mod rest;
 pub mod sample;
@@ -33,7 +34,6 @@ pub mod sink;
 mod sink_flow;
 pub mod tcp;
 mod tcp_worker;
-mod toil;
 pub mod udp;
 
 use quell_model::Event;

@@ -15,8 +15,8 @@
 //! A client whose connection gets no answer at all in its whole time is not a failure but a result: 0 bytes. It says so in a line of
 //! output.
 
+use crate::connection_sample::tcp_info;
 use crate::flow::{Ending, Flow, Reporter, toiled};
-use crate::look::tcp_info;
 use crate::tcp_worker::{receive, send};
 use crate::{Emit, LoadError};
 use nix::errno::Errno;

@@ -8,6 +8,7 @@
 //! Pure data: no I/O, no clock, no randomness. Times inside a run are nanoseconds of the monotonic clock, relative to the start
 //! of the measurement (negative while the loads warm up); wall time appears only in the manifest.
 
+pub mod agent_message;
 pub mod cell;
 pub mod event;
 pub mod fact;
@@ -17,9 +18,9 @@ pub mod measured_flow;
 pub mod metric;
 pub mod page;
 pub mod rows;
-pub mod said;
 pub mod task;
 
+pub use agent_message::Said;
 pub use cell::CellId;
 pub use event::{Event, Outcome};
 pub use fact::{Fact, Subject, Told, When};
@@ -27,5 +28,4 @@ pub use manifest::{Backend, CellRecord, CellStatus, KernelRecord, Manifest, Task
 pub use measured_flow::{MeasuredDatagrams, MeasuredFlow};
 pub use metric::Metric;
 pub use rows::{EchoSample, EchoStatus, FlowSample, QueueSample, Side, TcpState};
-pub use said::Said;
 pub use task::{Command, Task, TaskKind};

@@ -7,7 +7,7 @@
 //! There is one in a kernel, in its first network namespace, and it tells of packets of all namespaces. It needs CAP_NET_ADMIN there, and
 //! CAP_SYS_ADMIN to listen. What it was set to comes back when [`DropMonitor`] is dropped.
 
-use crate::core::{DecodeError, Ear, Message, NetlinkError, Protocol, Reply};
+use crate::core::{DecodeError, Message, MulticastGroup, NetlinkError, Protocol, Reply};
 use crate::generic::{self, Family};
 use nix::errno::Errno;
 
@@ -108,7 +108,7 @@ impl DroppedPacket {
 #[derive(Debug)]
 pub struct DropMonitor {
     family: Family,
-    ear: Ear,
+    group: MulticastGroup,
     /// How it told before; none where somebody else watches too, and it is theirs to stop.
     was: Option<u8>,
 }
@@ -119,7 +119,7 @@ impl DropMonitor {
     pub fn open() -> Result<Self, NetlinkError> {
         let mut family = Family::open("NET_DM")?;
         // The group had this number before it had a name.
-        let ear = Ear::open(Protocol::Generic, family.group("events").unwrap_or(1))?;
+        let group = MulticastGroup::open(Protocol::Generic, family.group("events").unwrap_or(1))?;
         let was = mode(&mut family)?;
         match configure(&mut family, EACH_PACKET, HEAD, QUEUE) {
             Ok(()) => {
@@ -129,11 +129,11 @@ impl DropMonitor {
                     let _ = configure(&mut family, was, 0, USUAL_QUEUE);
                     return Err(error);
                 }
-                Ok(Self { family, ear, was: Some(was) })
+                Ok(Self { family, group, was: Some(was) })
             }
             // It runs already: what it tells, it tells all.
             Err(error) if error.errno() == Some(Errno::EBUSY) && was == EACH_PACKET => {
-                Ok(Self { family, ear, was: None })
+                Ok(Self { family, group, was: None })
             }
             Err(error) => Err(error),
         }
@@ -146,7 +146,7 @@ impl DropMonitor {
         mut each: impl FnMut(DroppedPacket),
     ) -> Result<(), NetlinkError> {
         let number = self.family.number();
-        self.ear.hear(most, |reply| {
+        self.group.hear(most, |reply| {
             if reply.kind == number
                 && let Some(packet) = DroppedPacket::parse(reply)?
             {
@@ -168,7 +168,7 @@ impl DropMonitor {
             stats.nested().find(attr::DROPPED)?.map_or(Ok(0), |dropped| dropped.u64())
         };
         let missed = read().map_err(|why| NetlinkError::answer(message.tried(), why))?;
-        Ok((missed, self.ear.overflows()))
+        Ok((missed, self.group.overflows()))
     }
 }
 

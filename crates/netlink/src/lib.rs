@@ -39,7 +39,7 @@ pub mod tc;
 pub mod wireguard;
 
 #[cfg(any(test, feature = "hostile"))]
-pub mod hostile;
+pub mod hostile_answers;
 #[cfg(test)]
 mod tests;
 

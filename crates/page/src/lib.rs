@@ -32,7 +32,7 @@ mod profile;
 mod run;
 pub mod script;
 pub mod server;
-pub mod shown;
+pub mod server_key;
 pub mod site;
 pub mod task;
 pub mod waterfall;

@@ -2,7 +2,7 @@
 
 use crate::PageError;
 use crate::browser::{BrowserOptions, find};
-use crate::shown::shown_pin;
+use crate::server_key::shown_pin;
 use quell_model::page::HttpVersion;
 use quell_sys::clock::is_virtual;
 use quell_units::Span;

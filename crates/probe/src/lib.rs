@@ -23,7 +23,6 @@
 //! quickest reply could have answered by then is unfinished and counts not at all.
 
 mod clocks;
-mod departures;
 pub mod direction;
 pub mod ledger;
 pub mod listener;
@@ -36,6 +35,7 @@ mod presence;
 mod prober;
 pub mod reflector;
 mod retry;
+mod send_stamps;
 pub mod sessions;
 mod stream_socket;
 pub mod tcp;

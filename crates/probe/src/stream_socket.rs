@@ -6,7 +6,7 @@
 //!   Observed     what is the same for all of them: when packets really leave and come
 //! ```
 
-use crate::departures::Departures;
+use crate::send_stamps::Departures;
 use nix::errno::Errno;
 use quell_sys::clock::is_virtual;
 use quell_sys::socket::errors::{Departure, ErrorQueueEntry, Stage};

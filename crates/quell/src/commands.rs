@@ -2,9 +2,9 @@
 
 use crate::command::{Call, Command, Fails, Group, Prints, calls};
 use crate::completion::{self, CompletionsArgs, ValuesArgs};
-use crate::documents::{self, ManArgs};
 use crate::failure::Failure;
 use crate::flow::FlowArgs;
+use crate::man::{self, ManArgs};
 use crate::options::Json;
 use crate::{
     check, doctor, export, import, kernel, lab, open, page, path, ping, plot, rpm, rr, run, serve,
@@ -703,7 +703,7 @@ fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
 }
 
 fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
-    documents::man(args, COMMANDS)
+    man::man(args, COMMANDS)
 }
 
 fn version(_: &Nothing) -> Result<ExitCode, Failure> {

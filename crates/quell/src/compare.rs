@@ -1,7 +1,7 @@
 //! Runs, or scenarios of one, beside each other: for `quell show`, `quell open` and `quell plot`.
 
 use crate::failure::Failure;
-use crate::look::Part;
+use crate::figure_options::Part;
 use crate::options::Place;
 use crate::results;
 use clap::Args;

@@ -1,7 +1,7 @@
 //! What is kept and drawn of `quell ping` and `quell path`.
 
 use crate::failure::Failure;
-use crate::look::Format;
+use crate::figure_options::Format;
 use crate::options::Place;
 use crate::plot;
 use clap::Args;

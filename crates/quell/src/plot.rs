@@ -2,7 +2,7 @@
 
 use crate::compare::{self, Comparing};
 use crate::failure::Failure;
-use crate::look::{Format, Look, Period, USUAL_DPI, write_figure};
+use crate::figure_options::{Format, Look, Period, USUAL_DPI, write_figure};
 use crate::options::RunNames;
 use crate::results::{self, shown};
 use clap::Args;

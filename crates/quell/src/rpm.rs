@@ -135,10 +135,10 @@ fn server(text: &str, port: u16) -> Result<(String, u16, bool), Failure> {
             "`{text}` is no address; give HOST[:PORT], http://HOST[:PORT] or https://HOST[:PORT]"
         ))
     })?;
-    if url.path != "/" && url.path != quell_web::nq::PATH {
+    if url.path != "/" && url.path != quell_web::well_known::PATH {
         return Err(Failure::usage(format!(
             "`{text}`: the draft has its words at {}, so name the host alone",
-            quell_web::nq::PATH
+            quell_web::well_known::PATH
         )));
     }
     Ok((url.authority(), url.port, url.tls))

@@ -11,8 +11,8 @@ use quell_experiment::run::{Carrier, Finished, GuestKernel, GuestOptions, Option
 use quell_experiment::spec::{Experiment, WhoseKernel, load_file, set};
 use quell_experiment::{PrepareError, builtin, nearest, prepare, run_to_repeat, text_of};
 use quell_lab::cell::CellPlan;
-use quell_lab::host::congestion_asked;
 use quell_lab::kernel::{Series, congestion_controls};
+use quell_lab::kernel_lacks::congestion_asked;
 use quell_model::{KernelRecord, Manifest};
 use quell_policy::{LinePath, TypedLine};
 use quell_units::{Rate, Span};

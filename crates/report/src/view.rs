@@ -9,8 +9,8 @@
 //! Numbers are embedded as they are stored, in nanoseconds and bytes, and never rounded; only rates of flows are computed here.
 
 use crate::analysis::series::is_of_line;
+use crate::analysis::shared_line::Ways;
 use crate::analysis::timeline;
-use crate::analysis::way::Ways;
 use crate::insight::Pair;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -6,7 +6,7 @@ use crate::plan::RpmPlan;
 use crate::secure;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::Bell;
-use quell_web::nq::{self, NqConfig};
+use quell_web::well_known::{self, NqConfig};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ForeignProbe {
@@ -73,7 +73,7 @@ pub fn target(plan: &RpmPlan, stop: &Bell) -> Result<HttpTarget, RpmError> {
     let at = HttpTarget::named(plan)?;
     match ProbeRequest::of(&at, stop)?.answer? {
         (200, bytes) => at.with(NqConfig::parse(&bytes)?),
-        (status, bytes) => Err(http::refused(at.to, status, nq::PATH, &bytes)),
+        (status, bytes) => Err(http::refused(at.to, status, well_known::PATH, &bytes)),
     }
 }
 

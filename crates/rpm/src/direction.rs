@@ -8,7 +8,7 @@ use crate::plan::LoadDirection;
 use crate::secure::{self, ResponsePart};
 use crate::trail::{ProbeKind, Trail};
 use nix::errno::Errno;
-use quell_load::look::tcp_info;
+use quell_load::connection_sample::tcp_info;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::bulk_stream::{discard_some, send_some};
 use quell_sys::socket::option::set;

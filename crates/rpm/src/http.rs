@@ -11,8 +11,8 @@ use quell_sys::socket::stream::{Connected, StreamOptions, TcpSocket};
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
 use quell_tls::trust::TrustError;
 use quell_web::head::{self, Body};
-use quell_web::nq::{self, BadConfig, NqConfig};
 use quell_web::url::Url;
+use quell_web::well_known::{self, BadConfig, NqConfig};
 use quell_wire::auth::Secret;
 use quell_wire::text::printable;
 use rustls::ClientConfig;
@@ -118,7 +118,7 @@ impl HttpTarget {
     /// As the user named it, for its word of itself.
     pub fn named(plan: &RpmPlan) -> Result<Self, RpmError> {
         let scheme = if plan.tls { "https" } else { "http" };
-        let url = Url::parse(&format!("{scheme}://{}{}", plan.authority, nq::PATH))
+        let url = Url::parse(&format!("{scheme}://{}{}", plan.authority, well_known::PATH))
             .ok_or_else(|| RpmError::Unknown(printable(&plan.authority, 100)))?;
         let secured = plan.tls.then(|| Secured::of(plan, &url)).transpose()?;
         let (large, upload, secret) = (url.clone(), url.clone(), plan.secret.clone());
@@ -234,7 +234,7 @@ fn body(
         Some(Body::Bytes(length)) => usize::try_from(length).unwrap_or(usize::MAX),
         _ => usize::MAX,
     };
-    while bytes.len() < length.min(nq::LONGEST + 1) {
+    while bytes.len() < length.min(well_known::LONGEST + 1) {
         match more(stream, to, &mut bytes, &alarm, stop) {
             Ok(()) => {}
             // Without a length it ends with the connection.

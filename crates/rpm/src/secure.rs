@@ -20,8 +20,8 @@ use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::Bell;
 use quell_tls::drive::{Drive, DriveStep, Halt};
 use quell_tls::socket::{Beneath, RECORD, TlsSocket, second};
-use quell_web::nq;
 use quell_web::url::Url;
+use quell_web::well_known;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::pin::{Pin, pin};
@@ -154,7 +154,7 @@ impl PendingRequest {
                     Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
                     Poll::Ready(Some(Ok(bytes))) => {
                         let _ = body.flow_control().release_capacity(bytes.len());
-                        let room = (nq::LONGEST + 1).saturating_sub(self.words.len());
+                        let room = (well_known::LONGEST + 1).saturating_sub(self.words.len());
                         self.words.extend_from_slice(&bytes[..room.min(bytes.len())]);
                     }
                     Poll::Ready(None) => {
@@ -164,7 +164,7 @@ impl PendingRequest {
             }
             let whole = match &self.answer {
                 // All of it is there, or more than is looked at.
-                Waits::Body(body) => body.is_end_stream() || self.words.len() > nq::LONGEST,
+                Waits::Body(body) => body.is_end_stream() || self.words.len() > well_known::LONGEST,
                 Waits::Head(_) => false,
             };
             if whole {

@@ -16,7 +16,7 @@ use crate::waiting::{Opened, Streams};
 use nix::errno::Errno;
 use quell_host::end;
 use quell_load::bulk::Gate;
-use quell_load::look::tcp_info;
+use quell_load::connection_sample::tcp_info;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::exchange::{Exchange, ExchangeError};

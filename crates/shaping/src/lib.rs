@@ -11,11 +11,11 @@
 mod apply;
 pub mod change;
 mod choice;
+mod class_report;
 pub mod daemon;
 mod interface;
 mod kernel;
 pub mod lab;
-mod line_classes;
 mod line_plan;
 pub mod persist;
 pub mod prove;
@@ -28,8 +28,8 @@ mod undo_logs;
 
 pub use apply::{ApplyOptions, PlanReport, apply, command_of, preview, reconcile_again};
 pub use choice::choose_with_cake;
+pub use class_report::{HostSlots, LineClass, classes_by_name, hosts_by_class};
 pub use interface::{ifb_of, mac_of};
-pub use line_classes::{HostSlots, LineClass, classes_by_name, hosts_by_class};
 pub use line_plan::{
     LinePlan, lacking_here, plan_again, plan_line, policy_of_file, policy_of_log, text_of,
     traits_of, trees, with_list,

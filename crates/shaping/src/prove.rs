@@ -8,8 +8,8 @@
 //! A verdict needs evidence: more arrived than the rate allows, or more than was counted where it must pass; a queue that had to drop, or in
 //! which something waited whenever it was looked at.
 
+use crate::class_report::{self, HostSlots, roots};
 use crate::interface::ways_around;
-use crate::line_classes::{self, HostSlots, roots};
 use crate::{CommandError, UndoLogs, ifb_of, open, policy_of_log};
 use quell_act::{Kernel, Log, Machine, Now};
 use quell_tc::observed::{Snapshot, Stats};
@@ -105,7 +105,7 @@ pub fn prove(
         let Some(rate) = rate else { continue };
         let before = counters(&mut kernel, &log)?;
         let now = queues(&mut kernel, &log)?;
-        let had = snapshot(&log, &now, &queue).and_then(line_classes::places);
+        let had = snapshot(&log, &now, &queue).and_then(class_report::places);
         let (mut looks, mut blind) = (BacklogSamples::default(), None);
         let mut look = || match counters(&mut kernel, &log) {
             Ok(all) => {
@@ -140,7 +140,7 @@ pub fn prove(
         let kinds = here.into_iter().flat_map(|here| &here.qdiscs);
         let plain = without_aqm(kinds.map(|qdisc| qdisc.kind.as_str()));
         checks.push(of_waiting(rate, &checks[1], &result, plain));
-        let has = here.and_then(line_classes::places);
+        let has = here.and_then(class_report::places);
         checks.extend(has.map(|has| of_places(had.as_ref(), &has)));
         let LoadResult { idle, loaded, .. } = result;
         let proof = DirectionProof { way, queue, rate_bps: rate.bps(), checks, idle, loaded };

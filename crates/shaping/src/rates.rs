@@ -6,7 +6,7 @@
 //!   reading ─┘
 //! ```
 
-use crate::line_classes::{self, HostSlots, LineClass, roots};
+use crate::class_report::{self, HostSlots, LineClass, roots};
 use crate::{CommandError, UndoLogs};
 use quell_act::{Kernel, Log, Machine};
 use quell_sys::clock::monotonic_ns;
@@ -124,9 +124,9 @@ impl Reading {
         for log in logs.all()?.into_iter().filter(meant) {
             let now = kernel.read(&(&log.begun.before).into()).map_err(CommandError::system)?;
             let queue = |(device, snapshot, root): (String, _, _)| {
-                let mut classes = vec![line_classes::whole(snapshot, root)];
-                classes.extend(line_classes::parts(&log, snapshot, root));
-                let hosts = line_classes::places(snapshot);
+                let mut classes = vec![class_report::whole(snapshot, root)];
+                classes.extend(class_report::parts(&log, snapshot, root));
+                let hosts = class_report::places(snapshot);
                 ReadQueue { device, kind: root.kind.clone(), classes, hosts }
             };
             let queues = roots(&log, &now).into_iter().map(queue).collect();

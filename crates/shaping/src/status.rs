@@ -1,6 +1,6 @@
 //! How what was applied stands, whether the machine is still so, and what passed through its queues.
 
-use crate::line_classes::{self, HostSlots, LineClass, roots};
+use crate::class_report::{self, HostSlots, LineClass, roots};
 use crate::subscriber_classes::SubscriberClasses;
 use crate::{CommandError, UndoLogs, daemon, open, plan_again, reconcile};
 use quell_act::{Kernel, Lock, Log, Machine, Now, Planned, Standing};
@@ -71,7 +71,7 @@ fn entry(
     let now = kernel.read(&(&log.begun.before).into()).map_err(CommandError::system)?;
     let (mut differs, subscribers) = differs(log, logs, kernel);
     let roots = roots(log, &now);
-    if let Some((name, ..)) = roots.iter().find(|root| line_classes::is_of_another_version(root.1))
+    if let Some((name, ..)) = roots.iter().find(|root| class_report::is_of_another_version(root.1))
     {
         differs = Some(format!(
             "another version of Quell made the classifier of {name}, so that off comes before apply"
@@ -108,8 +108,8 @@ fn entry(
             dropped_packets: drops,
             backlog_packets,
             backlog_bytes,
-            hosts: line_classes::places(snapshot),
-            parts: line_classes::parts(log, snapshot, root),
+            hosts: class_report::places(snapshot),
+            parts: class_report::parts(log, snapshot, root),
         }
     });
     Ok(StatusEntry {

@@ -11,7 +11,7 @@
 
 use crate::beta;
 use crate::interval::Interval;
-use crate::pooled::PooledQuantile;
+use crate::quantile_interval::PooledQuantile;
 use crate::sample::{mean_of, sd};
 
 /// A figure, and between what the truth lies as far as anybody can tell.

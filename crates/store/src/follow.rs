@@ -9,7 +9,7 @@
 //! Nothing is looked at again and again: [`Follower`] is readable when there is something to read. What has no end yet, as the part of a frame at the end
 //! of a journal, waits. A folder may be a stranger's: what can't be read is an error, as it is for [`Run::read`].
 
-use crate::data::CellData;
+use crate::cell_data::CellData;
 use crate::error::StoreError;
 use crate::journal::JournalReader;
 use crate::layout::{self, JOURNALS};

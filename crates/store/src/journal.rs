@@ -1,6 +1,6 @@
 //! Journals: a cell's events as frames, appended while it runs, and read back as far as they go.
 
-use crate::data::CellData;
+use crate::cell_data::CellData;
 use crate::error::StoreError;
 use crate::files;
 use quell_model::{

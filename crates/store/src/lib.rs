@@ -22,9 +22,9 @@
 //!
 //! [`follow`] reads a run on its way through them, as it grows.
 
+mod cell_data;
 mod columns;
 mod csv;
-mod data;
 mod error;
 mod files;
 mod follow;
@@ -39,9 +39,9 @@ mod table;
 mod tables;
 mod writer;
 
+pub use cell_data::{CellData, EchoSeries, FlowSeries, OutputLine, QueuePoint, QueueSeries};
 pub use columns::{ColumnMeaning, Table};
 pub use csv::csv;
-pub use data::{CellData, EchoSeries, FlowSeries, OutputLine, QueuePoint, QueueSeries};
 pub use error::StoreError;
 pub use files::{append_output, write_output};
 pub use follow::{Follower, Standing, follow};

@@ -1,6 +1,6 @@
 //! `outputs.jsonl` and `facts.jsonl`: one JSON object a line, with the cell in front.
 
-use crate::data::CellData;
+use crate::cell_data::CellData;
 use crate::error::StoreError;
 use crate::files::{AtomicFile, Checksum};
 use quell_model::CellId;

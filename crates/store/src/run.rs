@@ -1,6 +1,6 @@
 //! Reading a run, finished or not.
 
-use crate::data::CellData;
+use crate::cell_data::CellData;
 use crate::error::StoreError;
 use crate::layout::{self, JOURNALS, TABLES};
 use crate::stored::{FileRecord, Files};

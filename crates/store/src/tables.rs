@@ -1,7 +1,7 @@
 //! The three tables: their columns, and their rows as [`CellData`].
 
+use crate::cell_data::{CellData, QueuePoint};
 use crate::columns::Table;
-use crate::data::{CellData, QueuePoint};
 use crate::error::StoreError;
 use crate::table::{self, ColumnValue, RowBatch, TableColumn, TableWriter, Texts};
 use quell_model::{CellId, EchoSample, EchoStatus, FlowSample, Side, TcpState};

@@ -3,7 +3,7 @@
 //! The packets of a long journal go to their table without being held in memory: of a window of them, sorted by time, the older half is written, again and
 //! again. Rows of several streams follow each other by time there, and not by stream as in other runs; what is read from the table is the same.
 
-use crate::data::{CellData, echo_order};
+use crate::cell_data::{CellData, echo_order};
 use crate::error::StoreError;
 use crate::files::{self, Checksum};
 use crate::journal::{self, Course, Journal, JournalWriter};

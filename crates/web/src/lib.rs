@@ -13,9 +13,9 @@
 
 pub mod head;
 pub mod keys;
-pub mod nq;
 pub mod origin;
 pub mod page;
 pub mod rpm;
 pub mod sent;
 pub mod url;
+pub mod well_known;

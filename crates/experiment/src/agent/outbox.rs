@@ -1,6 +1,6 @@
 //! What tasks have to say, until the main thread hands it on: one buffer, one writer, few system calls.
 
-use quell_model::said::AGENT_VERSION;
+use quell_model::agent_message::AGENT_VERSION;
 use quell_model::{Event, Said, frame};
 use quell_sys::SysError;
 use quell_sys::backlog::Backlog;

@@ -27,7 +27,7 @@ pub fn host_lacks() -> Result<(), String> {
     apart(false)?;
     let plans: Vec<CellPlan> =
         serde_json::from_reader(std::io::stdin()).map_err(|e| e.to_string())?;
-    let lacking = quell_lab::host::lacking(&plans).map_err(|e| e.to_string())?;
+    let lacking = quell_lab::kernel_lacks::lacking(&plans).map_err(|e| e.to_string())?;
     println!("{}", serde_json::to_string(&lacking).map_err(|e| e.to_string())?);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::topology::{Interface, Network};
 use quell_classify::ClassifyError;
-use quell_netlink::core::{Ear, Protocol};
+use quell_netlink::core::{MulticastGroup, Protocol};
 use quell_netlink::tc::ApplyError;
 use quell_netlink::{LinkName, NetlinkError, Stack};
 use quell_sys::SysError;
@@ -45,8 +45,9 @@ pub(super) fn wait_for_carriers(
     let refused =
         |error: NetlinkError| BuildError::Netlink { node: place.into(), error: error.into() };
     // It listens before it looks, so that no change falls between.
-    let open = || Ok((Ear::open(Protocol::Route, nix::libc::RTNLGRP_LINK)?, Stack::open()?));
-    let (mut ear, mut stack) = space.visit(open)?.map_err(refused)?;
+    let open =
+        || Ok((MulticastGroup::open(Protocol::Route, nix::libc::RTNLGRP_LINK)?, Stack::open()?));
+    let (mut group, mut stack) = space.visit(open)?.map_err(refused)?;
     let mut alarm = Alarm::new()?;
     alarm.set(Some(give_up))?;
     loop {
@@ -54,7 +55,7 @@ pub(super) fn wait_for_carriers(
         let Some(link) = links.iter().find(|l| ours(&l.name) && !l.can_carry()) else {
             return Ok(());
         };
-        let mut fds = [readable(&ear), readable(&alarm)];
+        let mut fds = [readable(&group), readable(&alarm)];
         wait::wait(&mut fds)?;
         let [told, late] = fds.each_ref().map(came);
         if late && !told {
@@ -64,7 +65,7 @@ pub(super) fn wait_for_carriers(
             )));
         }
         // What it says is not taken in: all links are looked at anew. What is left wakes the next wait at once.
-        ear.hear(1000, |_| Ok(())).map_err(refused)?;
+        group.hear(1000, |_| Ok(())).map_err(refused)?;
     }
 }
 

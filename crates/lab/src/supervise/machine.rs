@@ -8,7 +8,7 @@
 //! An agent that dies, or says what can't be, takes its own tasks along, and nobody else's. A message that comes twice counts once.
 
 use super::link::Came;
-use quell_model::said::AGENT_VERSION;
+use quell_model::agent_message::AGENT_VERSION;
 use quell_model::{Command, Event, Outcome, Said, Task};
 use quell_units::Span;
 use std::collections::{BTreeSet, VecDeque};

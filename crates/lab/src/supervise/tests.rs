@@ -8,7 +8,7 @@
 use super::link::Came;
 use super::machine::PATIENCE_NS;
 use super::*;
-use quell_model::said::AGENT_VERSION;
+use quell_model::agent_message::AGENT_VERSION;
 use quell_model::{Outcome, Said, TaskKind, frame::Decoder};
 use quell_stats::rng::Rng;
 use quell_store::{JournalFile, WholeFrames};

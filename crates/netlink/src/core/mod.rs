@@ -7,15 +7,15 @@
 //! Answers are read by an [`AttrReader`], which believes no length that it has not checked.
 
 mod attr;
-mod ear;
 mod error;
 mod message;
+mod multicast_group;
 mod socket;
 #[cfg(test)]
 mod tests;
 
 pub use attr::{Attr, AttrReader, AttrWriter};
-pub use ear::Ear;
 pub use error::{Cause, DecodeError, NetlinkError, Offender};
 pub use message::{Message, Reply, flags};
+pub use multicast_group::MulticastGroup;
 pub use socket::{Protocol, Socket};

@@ -9,7 +9,7 @@
 //! measured told what it found ([`MeasuredFlow`]), that is the result, and the reports are only its course.
 
 use super::counters::{CounterReading, Counters};
-use super::way::{Carried, Counts, Ways};
+use super::shared_line::{Carried, Counts, Ways};
 use super::window::window_ns;
 use quell_model::{CellRecord, CellStatus, FlowSample, MeasuredFlow, Side, Subject, Told};
 use quell_stats::Batch;

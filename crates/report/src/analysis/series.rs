@@ -3,10 +3,10 @@
 use super::counters::Counters;
 use super::echo::{self, Counts, EchoFold, Transit};
 use super::one_way::Clocks;
+use super::shared_line::Ways;
+use super::stream_facts::Facts;
 use super::timeline::{self, LineChange};
-use super::told::Facts;
 use super::waiting;
-use super::way::Ways;
 use super::window::window_ns;
 use quell_model::{CellId, CellRecord, EchoSample, EchoStatus, FlowSample, Side, TcpState};
 use quell_stats::ecdf::ecdf;

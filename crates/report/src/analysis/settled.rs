@@ -6,7 +6,7 @@
 //!    settled: counts   │  answered so far, lost perhaps: does not count
 //! ```
 
-use super::told::Facts;
+use super::stream_facts::Facts;
 use super::{EchoFold, EchoResult};
 use quell_model::{CellRecord, CellStatus, EchoSample, Told};
 use quell_store::EchoSeries;

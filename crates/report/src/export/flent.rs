@@ -10,7 +10,7 @@
 //! without a flow.
 
 use crate::analysis::counters::Counters;
-use crate::analysis::way::Ways;
+use crate::analysis::shared_line::Ways;
 use crate::analysis::window_ns;
 use flate2::{Compression, GzBuilder};
 use quell_model::{CellRecord, EchoSample, EchoStatus, Manifest, Side};

@@ -5,8 +5,8 @@ use crate::congestion::CongestionHelper;
 use nix::errno::Errno;
 use nix::sys::resource::{UsageWho, getrusage};
 use quell_load::bulk::{Copying, Gate, Limit, Payload, UdpHeader, UdpReceiving};
+use quell_load::connection_sample;
 use quell_load::lane::{How, Lane, LaneCounts};
-use quell_load::look;
 use quell_stats::log_histogram::highest;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
@@ -216,7 +216,7 @@ impl ServedLane {
     }
 
     pub fn part(&self, counted: &LaneCounts, moments: Vec<Moment>) -> PartStream {
-        let (send_buffer, receive_buffer) = look::buffers(self.as_fd());
+        let (send_buffer, receive_buffer) = connection_sample::buffers(self.as_fd());
         // The end of each class that has some, and how many.
         let gaps = self.gaps().map_or_else(Vec::new, |gaps| {
             gaps.counts().map(|(class, n)| (highest(class).saturating_add(1), n)).collect()

@@ -9,7 +9,7 @@ use super::talk::ControlConnection;
 use crate::hub::{Accepted, Hub, Pass};
 use crate::limits::{PACE, TEST, Throttle};
 use quell_load::bulk::Gate;
-use quell_load::look::tcp_info;
+use quell_load::connection_sample::tcp_info;
 use quell_load::rest::{Awaited, Rest};
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;

@@ -7,7 +7,7 @@
 use super::plan::{Break, Unfit};
 use crate::limits::{Limits, TEST};
 use nix::errno::Errno;
-use quell_load::look::tcp_info;
+use quell_load::connection_sample::tcp_info;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::exchange::Exchange;

@@ -26,7 +26,7 @@ use quell_sys::memory;
 use quell_tls::drive::{Drive, DriveStep, Halt};
 use quell_tls::socket::{Beneath, RECORD, TlsSocket, second};
 use quell_web::head::{Body, HttpMethod, Request};
-use quell_web::nq;
+use quell_web::well_known;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::OnceLock;
@@ -334,7 +334,7 @@ impl<'x, 'h: 'x> Http2Connection<'_, 'x, 'h> {
             self.answer(context, say(&mut respond, &WebAnswer::text(400, why)));
             return Ok(());
         };
-        if asked.path != nq::PATH && !asked.path.starts_with("/nq/") {
+        if asked.path != well_known::PATH && !asked.path.starts_with("/nq/") {
             let why = "over TLS there is the test of responsiveness alone; the page is at http://";
             self.answer(context, say(&mut respond, &WebAnswer::text(404, why)));
             return Ok(());

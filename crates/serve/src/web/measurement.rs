@@ -8,7 +8,7 @@
 use crate::event::{ServeEvent, Test as TestEvent, TestResult, reason};
 use crate::hub::{Hub, Pass};
 use crate::limits::{Full, Rates, Throttle, WEB, client, lock};
-use quell_load::look::tcp_info;
+use quell_load::connection_sample::tcp_info;
 use quell_netlink::sock_diag::TcpInfo;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::stream::TcpSocket;

@@ -7,10 +7,10 @@ use crate::limits::WEB;
 use quell_sys::SysError;
 use quell_sys::wall::realtime_ns;
 use quell_web::head::{Body, HttpMethod, Request};
-use quell_web::nq::{self, NqConfig};
 use quell_web::origin::{self, Foreign};
 use quell_web::page;
 use quell_web::sent::SentResult;
+use quell_web::well_known::{self, NqConfig};
 use quell_wire::auth::address;
 use serde::Deserialize;
 use serde_json::json;
@@ -84,7 +84,7 @@ pub fn route<'h>(
     if let Some(rest) = path.strip_prefix("/nq/") {
         return draft(web, guest, request, rest);
     }
-    if path == nq::PATH {
+    if path == well_known::PATH {
         let ip = guest.peer.ip();
         let may =
             trusted || request.key.as_deref().is_some_and(|k| web.keys.is_good(ip, now_s(), k));

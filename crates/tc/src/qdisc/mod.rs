@@ -3,12 +3,13 @@
 //! An option that is not given is not sent, and the kernel's default holds. Names are `tc`'s, with
 //! underscores where `tc` has none. A kind is one table of its options (see `table.rs`) and what is its own.
 
-mod aqm;
 mod cake;
-mod fair;
+mod fq_codel;
 mod netem;
+mod pie;
 mod plain;
 mod red;
+mod round_robin;
 mod sfq;
 pub(crate) mod shaping;
 
@@ -17,12 +18,13 @@ use std::ops::RangeInclusive;
 use quell_units::Rate;
 use serde_json::{Map, Value};
 
-pub use aqm::{Codel, FqCodel, FqPie, Pie};
 pub use cake::{AckFilter, Cake, Diffserv, FlowIsolation, Framing};
-pub use fair::{Drr, Ets, Fq};
+pub use fq_codel::{Codel, FqCodel};
 pub use netem::{GilbertElliott, Netem, Slot};
+pub use pie::{FqPie, Pie};
 pub use plain::{Bfifo, Mq, Noqueue, Pfifo, PfifoFast, Prio};
 pub use red::Red;
+pub use round_robin::{Drr, Ets, Fq};
 pub use sfq::Sfq;
 pub use shaping::{Hfsc, Htb, LinkLayer, Tbf};
 

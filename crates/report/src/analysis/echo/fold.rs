@@ -12,9 +12,9 @@
 use super::orders::{Keep, Orders};
 use super::result::{Counts, EchoResult, Transit, Way};
 use crate::analysis::flow::BATCHES;
-use crate::analysis::late::{self, Lateness};
+use crate::analysis::lateness::{self, Lateness};
 use crate::analysis::one_way::Clocks;
-use crate::analysis::told::Facts;
+use crate::analysis::stream_facts::Facts;
 use quell_model::{EchoSample, EchoStatus, Told};
 use quell_stats::{Batch, Running};
 use quell_store::EchoSeries;
@@ -132,14 +132,14 @@ impl EchoFold {
                 self.counts.lose(status);
                 let place = self.fates.as_ref().map_or(0, Vec::len);
                 self.sent(sample, PacketFate::Lost);
-                let late = late::latest_ns(sample);
+                let late = lateness::latest_ns(sample);
                 self.given_up.insert(sample.seq, GivenUp { status, late, place });
                 if self.given_up.len() > GIVEN_UP {
                     self.given_up.pop_first();
                 }
             }
         }
-        self.lateness.take(late::latest_ns(sample));
+        self.lateness.take(lateness::latest_ns(sample));
         if sample.status.is_answered() {
             self.seen.take(sample.seen_late_ns);
         }

@@ -1,6 +1,6 @@
 //! What one echo stream showed: counts, loss, order, delays and their variation.
 
-use crate::analysis::late::Lateness;
+use crate::analysis::lateness::Lateness;
 use crate::analysis::one_way::Clocks;
 use quell_model::{EchoSample, EchoStatus};
 use quell_stats::Batch;

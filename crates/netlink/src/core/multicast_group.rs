@@ -14,13 +14,13 @@ const LARGEST: usize = 128 * 1024;
 
 /// A member of a group. What comes while nobody listens waits in the kernel, as far as there is room.
 #[derive(Debug)]
-pub struct Ear {
+pub struct MulticastGroup {
     socket: Socket,
     buffer: Vec<u8>,
     overflows: u64,
 }
 
-impl Ear {
+impl MulticastGroup {
     /// Joins a group, in the calling thread's network namespace. Errors with `EPERM` where that needs rights.
     pub fn open(protocol: Protocol, group: u32) -> Result<Self, NetlinkError> {
         let socket = Socket::open(protocol)?;
@@ -76,7 +76,7 @@ impl Ear {
     }
 }
 
-impl AsFd for Ear {
+impl AsFd for MulticastGroup {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -103,14 +103,14 @@ mod tests {
     #[test]
     fn who_listens_without_a_word_said_hears_nothing() {
         // Links: anybody may listen.
-        let mut ear = Ear::open(Protocol::Route, 1).unwrap();
-        ear.hear(10, |_| Ok(())).unwrap();
-        assert_eq!(ear.overflows(), 0);
+        let mut group = MulticastGroup::open(Protocol::Route, 1).unwrap();
+        group.hear(10, |_| Ok(())).unwrap();
+        assert_eq!(group.overflows(), 0);
     }
 
     #[test]
     fn a_group_that_is_not_there_is_refused() {
-        let error = Ear::open(Protocol::Route, 100_000).unwrap_err();
+        let error = MulticastGroup::open(Protocol::Route, 100_000).unwrap_err();
         assert!(error.to_string().contains("group 100000"), "{error}");
     }
 }

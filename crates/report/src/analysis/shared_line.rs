@@ -3,7 +3,7 @@
 //! A **way** is the narrowest line on a stream's path in one direction, as `dsl up`. All streams that cross it compete for it, whatever
 //! they are: TCP, datagrams in one direction, packets that are answered; also those that have a narrower line elsewhere.
 
-use super::told::Facts;
+use super::stream_facts::Facts;
 use quell_model::{EchoSample, EchoStatus, Side, Told};
 use quell_store::{CellData, EchoSeries};
 use std::borrow::Cow;
