@@ -176,12 +176,13 @@ fn line(event: &ServeEvent, how: Printing) -> String {
     let mut text = event.to_string();
     let ServeEvent::Started { address, pages, .. } = event else { return text };
     if address.ip().is_loopback() {
-        text += match how.web {
-            true => {
-                "\nonly this machine can reach it; for the phones of your home: quell serve --web --home"
-            }
+        text += &match how.web {
+            true => format!(
+                "\nHere open http://{address}/\nonly this machine can reach it; for the phones of your home: quell serve --web --home"
+            ),
             false => {
                 "\nonly this machine can reach it; --bind ADDRESS serves others, --home your home"
+                    .to_owned()
             }
         };
     }
@@ -252,6 +253,7 @@ mod tests {
         let text = line(&started("0.0.0.0:5201", &["http://192.0.2.7:5201/"]), how);
         assert!(text.ends_with("\nOn the phone open http://192.0.2.7:5201/"), "{text}");
         let text = line(&started("127.0.0.1:5201", &[]), how);
+        assert!(text.contains("\nHere open http://127.0.0.1:5201/\n"), "{text}");
         assert!(text.ends_with("quell serve --web --home"), "{text}");
     }
 }
