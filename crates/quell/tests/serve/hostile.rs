@@ -1,6 +1,6 @@
 //! `quell serve` against clients that vanish, wait, lie and forge: it gives little, ends them, and serves on.
 
-use crate::server::{NEVER, Served, byte, cookie_of, in_time, parameters, rest};
+use crate::server::{Served, byte, cookie_of, in_time, parameters, rest};
 use crate::support::{Said, program, said};
 use nix::fcntl::{FcntlArg, fcntl};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use proptest::test_runner::{Config, TestRunner};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const UDP: &str =
     r#"{"udp":true,"time":1,"parallel":1,"reverse":true,"len":1000,"bandwidth":1000000}"#;
