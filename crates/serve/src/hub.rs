@@ -73,6 +73,8 @@ pub struct Hub<'a> {
     half_open: AtomicUsize,
     quiet: Mutex<Quiet>,
     waiting: Mutex<HashMap<Cookie, Arc<Waiting>>>,
+    /// A test has its streams, or gave up.
+    waited: Condvar,
     sessions: AtomicU64,
     one_off: bool,
     /// The first one is over: nothing new is taken.
@@ -105,6 +107,7 @@ impl<'a> Hub<'a> {
             half_open: AtomicUsize::new(0),
             quiet: Mutex::new(Quiet::new(monotonic_ns())),
             waiting: Mutex::default(),
+            waited: Condvar::new(),
             sessions: AtomicU64::new(0),
             one_off,
             over: AtomicBool::new(false),
@@ -246,8 +249,11 @@ impl<'a> Hub<'a> {
         Some(Room { trains: &self.trains })
     }
 
-    /// Ends what threads are blocked in: connections that don't hear the bell.
+    /// Ends what threads are blocked in: connections that don't hear the bell, and waiting for another's streams.
     pub fn abort_all(&self) {
+        // Under the lock, so that nobody is between looking at the bell and waiting.
+        drop(lock(&self.waiting));
+        self.waited.notify_all();
         let clients = lock(&self.clients);
         self.left.notify_all();
         clients.handles().filter(|handle| !handle.hears).for_each(Handle::send_away);
@@ -286,8 +292,8 @@ impl<'a> Hub<'a> {
         }
     }
 
-    /// Enters a test that waits for so many streams, until the entry is dropped. None when another test has this cookie, or is being given its UDP
-    /// streams, as an iperf3 of the same address: a hello without a token does not say of which test it is.
+    /// Enters a test that waits for so many streams, until the entry is dropped. None when another test has this cookie. Of one address one iperf3
+    /// at a time is given its UDP streams, and others wait for it: a hello without a token does not say of which test it is.
     pub fn expect(
         &self,
         cookie: Cookie,
@@ -298,11 +304,23 @@ impl<'a> Hub<'a> {
         let waiting = Arc::new(Waiting::new(ip, streams, wanted)?);
         let mut all = lock(&self.waiting);
         let is_same = |w: &Arc<Waiting>| (w.ip, w.streams) == (ip, Streams::Udp(None));
-        if all.contains_key(&cookie) || streams == Streams::Udp(None) && all.values().any(is_same) {
+        let deadline_ns = monotonic_ns().saturating_add(self.limits.handshake_ns);
+        while !all.contains_key(&cookie)
+            && streams == Streams::Udp(None)
+            && all.values().any(is_same)
+        {
+            let left = deadline_ns.saturating_sub(monotonic_ns());
+            if left == 0 || self.stop.rings() {
+                return Ok(None);
+            }
+            let waited = self.waited.wait_timeout(all, Duration::from_nanos(left));
+            all = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if all.contains_key(&cookie) {
             return Ok(None);
         }
         all.insert(cookie, Arc::clone(&waiting));
-        Ok(Some(Entry { all: &self.waiting, cookie, waiting }))
+        Ok(Some(Entry { all: &self.waiting, waited: &self.waited, cookie, waiting }))
     }
 
     /// The test of this cookie that waits for connections. Errors where it waits for none from this address.
@@ -406,6 +424,7 @@ impl Drop for Room<'_> {
 #[derive(Debug)]
 pub struct Entry<'a> {
     all: &'a Mutex<HashMap<Cookie, Arc<Waiting>>>,
+    waited: &'a Condvar,
     cookie: Cookie,
     pub waiting: Arc<Waiting>,
 }
@@ -413,6 +432,7 @@ pub struct Entry<'a> {
 impl Drop for Entry<'_> {
     fn drop(&mut self) {
         lock(self.all).remove(&self.cookie);
+        self.waited.notify_all();
     }
 }
 
@@ -460,9 +480,24 @@ mod tests {
     }
 
     #[test]
-    fn a_test_with_a_token_gets_the_streams_that_have_it_and_nobody_elses() {
+    fn an_iperf3_waits_until_another_of_its_address_has_its_streams() {
         let stop = Bell::new().unwrap();
         let hub = Hub::new(Limits::default(), None, false, &stop, &|_| {});
+        let expect = |n: u8| hub.expect(Cookie::from_random(&[n; 36]), IP, Streams::Udp(None), 1);
+        let first = expect(1).unwrap().unwrap();
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| expect(2).unwrap().is_some());
+            drop(first);
+            assert!(second.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn a_test_with_a_token_gets_the_streams_that_have_it_and_nobody_elses() {
+        let stop = Bell::new().unwrap();
+        // Nobody waits for another's streams here.
+        let limits = Limits { handshake_ns: 0, ..Limits::default() };
+        let hub = Hub::new(limits, None, false, &stop, &|_| {});
         let (ours, theirs) = (HelloToken::new([1; 16]), HelloToken::new([2; 16]));
         let elsewhere = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 2));
         let expect = |n: u8, streams| {

@@ -35,9 +35,9 @@ fn pings_that_a_server_leaves_unanswered_beyond_its_rate_are_told_as_that() {
     let pings = "ping {b} -m udp -i 5ms -s 200 -c 400";
     let limited = said(clean, "--max-rate 400kbit", pings);
     let limited = limited.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(limited.contains("the server left unanswered"), "{limited}");
+    assert!(limited.contains("the server left them unanswered"), "{limited}");
     assert!(limited.contains("loss at least 0.0 %, at most"), "{limited}");
-    assert!(limited.contains("were lost on no way"), "{limited}");
+    assert!(limited.contains("So the number of lost packets is not known exactly."), "{limited}");
     let free = said(clean, "", pings);
     assert!(!free.contains("unanswered"), "{free}");
     let lossy = said("both = { delay = \"5ms\", loss = \"5%\" }", "", pings);
