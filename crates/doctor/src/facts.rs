@@ -82,10 +82,14 @@ impl CounterReading {
     /// As evidence: since the start and, where it moved, while we watched.
     pub fn evidence(self, name: &str, source: &str) -> Vec<Evidence> {
         let mut all = vec![Evidence::amount(name, self.total, "since the start", source)];
-        if self.watched > 0 {
-            all.push(Evidence::amount("of these", self.watched, "while watching", source));
-        }
+        all.extend(self.new_evidence(source));
         all
+    }
+
+    /// What moved while we watched; none where nothing did.
+    pub fn new_evidence(self, source: &str) -> Option<Evidence> {
+        let new = || Evidence::amount("of these", self.watched, "while watching", source);
+        (self.watched > 0).then(new)
     }
 }
 

@@ -7,7 +7,7 @@
 //!   tc -s qdisc ──► hierarchy ──────────► queues ────┘
 //! ```
 //!
-//! netstat and nstat leave out most counters that are zero: of a group that is there, what is not there is zero.
+//! A counter that is not there is unknown: netstat and nstat leave out most that are zero, and people cut out others.
 
 use crate::counters::COUNTERS;
 use quell_hierarchy::stripped;
@@ -48,8 +48,8 @@ struct Twice {
 
 #[derive(Debug, Default)]
 struct Gathered {
-    /// By group, how often its counters were told, and whether those that are zero were left out.
-    groups: BTreeMap<String, (u32, bool)>,
+    /// How often each group's counters were told.
+    groups: BTreeMap<String, u32>,
     counters: BTreeMap<String, Twice>,
     softnet: Vec<Vec<String>>,
     links: Vec<Link>,
@@ -105,7 +105,7 @@ impl Gathered {
             ["Ip", "Icmp", "IcmpMsg", "Tcp", "Udp", "UdpLite", "TcpExt", "IpExt", "MPTcpExt"];
         let words: Vec<&str> = line.split_whitespace().collect();
         if let Some(group) = line.strip_suffix(':').filter(|group| GROUPS.contains(group)) {
-            self.begin(group, true);
+            self.begin(group);
             return Section::Netstat(group.to_owned());
         }
         // The file itself: names over values.
@@ -114,7 +114,7 @@ impl Gathered {
             && let Some(values) = next.strip_prefix(group).and_then(|rest| rest.strip_prefix(": "))
             && values.split_whitespace().all(|value| value.parse::<i64>().is_ok())
         {
-            self.begin(group, false);
+            self.begin(group);
             for (name, value) in names.split_whitespace().zip(values.split_whitespace()) {
                 self.counter(&format!("{group}.{name}"), value.parse().ok());
             }
@@ -122,8 +122,8 @@ impl Gathered {
         }
         if line == "#kernel" || line == "#extended" {
             // Of its groups each is told whole.
-            GROUPS.iter().for_each(|group| self.begin(group, true));
-            self.begin("", true);
+            GROUPS.iter().for_each(|group| self.begin(group));
+            self.begin("");
             return Section::Nstat;
         }
         if let Some(link) = link(line) {
@@ -171,16 +171,14 @@ impl Gathered {
         }
     }
 
-    fn begin(&mut self, group: &str, leaves_out_zeros: bool) {
-        let (count, sparse) = self.groups.entry(group.to_owned()).or_default();
-        *count += 1;
-        *sparse = leaves_out_zeros;
+    fn begin(&mut self, group: &str) {
+        *self.groups.entry(group.to_owned()).or_default() += 1;
     }
 
     fn counter(&mut self, name: &str, value: Option<u64>) {
         let Some(value) = value else { return };
         let group = name.split_once('.').map_or("", |(group, _)| group);
-        let section = self.groups.get(group).map_or(0, |(count, _)| *count);
+        let section = self.groups.get(group).copied().unwrap_or(0);
         let one = (section, value);
         let known = self.counters.entry(name.to_owned()).or_insert(Twice { first: one, last: one });
         known.last = one;
@@ -267,7 +265,7 @@ impl Gathered {
                 self.conntrack_full
             ));
         }
-        let is_twice = self.groups.values().any(|(count, _)| *count > 1)
+        let is_twice = self.groups.values().any(|count| *count > 1)
             || self.softnet.len() > 1
             || self
                 .links
@@ -314,24 +312,14 @@ impl Gathered {
         }
     }
 
-    /// Counters as they were first or last; what a group leaves out is zero.
+    /// Counters as they were first or last.
     fn counters(&self, before: bool) -> BTreeMap<String, u64> {
-        let sections = |name: &str| {
-            self.groups.get(name.split_once('.').map_or("", |(group, _)| group)).copied()
-        };
         let one = |(name, twice): (&String, &Twice)| {
             let (section, value) = if before { twice.first } else { twice.last };
-            // It was left out of an earlier section, being zero.
-            let is_later = before && section > 1;
-            (name.clone(), if is_later { 0 } else { value })
+            // What is first told later was unknown before.
+            (!before || section <= 1).then(|| (name.clone(), value))
         };
-        let mut all: BTreeMap<String, u64> = self.counters.iter().map(one).collect();
-        for name in COUNTERS.iter().flat_map(|(_, names)| *names).chain(ALSO_READ) {
-            if sections(name).is_some_and(|(_, sparse)| sparse) {
-                all.entry((*name).to_owned()).or_insert(0);
-            }
-        }
-        all
+        self.counters.iter().filter_map(one).collect()
     }
 
     fn devices(&self, before: bool) -> BTreeMap<String, Device> {
@@ -584,7 +572,17 @@ const PHRASES: [(&str, &str, &str); 44] = [
 /// Queues of devices as `tc` told of them; none where it told of none.
 fn queues(lines: &[String]) -> Option<Vec<QueueCounters>> {
     let (mut text, mut is_queue) = (String::new(), false);
+    let (mut limits, mut queue) = (BTreeMap::new(), None);
     for line in lines {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let ["qdisc", _, handle, "dev", device, ..] = words[..] {
+            queue = Some((device.to_owned(), handle.to_owned()));
+        }
+        let limit = words.iter().position(|word| *word == "drop_overlimit");
+        let count = limit.and_then(|at| words.get(at + 1)?.parse::<u64>().ok());
+        if let (Some(queue), Some(count)) = (&queue, count) {
+            limits.insert(queue.clone(), count);
+        }
         is_queue =
             line.trim_start().starts_with("qdisc ") || is_queue && line.starts_with([' ', '\t']);
         text += if is_queue { line.as_str() } else { "" };
@@ -605,6 +603,7 @@ fn queues(lines: &[String]) -> Option<Vec<QueueCounters>> {
                 backlog_packets: counters.backlog_packets,
                 backlog_bytes: counters.backlog_bytes,
                 marks: counters.marks,
+                limit_drops: limits.get(&(device.name.clone(), node.handle.to_string())).copied(),
                 options: None,
                 troubles: Vec::new(),
             });
@@ -616,6 +615,8 @@ fn queues(lines: &[String]) -> Option<Vec<QueueCounters>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{ConnectionLooks, Facts, examine, named};
+    use quell_finding::{Evidence, Finding, Value};
 
     fn told(text: &str) -> (Option<Snapshot>, Snapshot, PostedText) {
         read(&[text.to_owned()]).expect("something is known")
@@ -634,9 +635,8 @@ mod tests {
         assert_eq!(counter("TcpExt.ListenOverflows"), Ok(139));
         assert_eq!(counter("TcpExt.TCPSACKReorder"), Ok(3558));
         assert_eq!(counter("TcpExt.TCPTimeouts"), Ok(37));
-        // netstat leaves out what is zero; of a group that is not there nothing is known.
-        assert_eq!(counter("TcpExt.TCPBacklogDrop"), Ok(0));
-        assert!(counter("Udp.RcvbufErrors").is_err() && before.is_none());
+        // What is not there was zero, or cut out.
+        assert!(counter("TcpExt.TCPBacklogDrop").is_err() && before.is_none());
         assert_eq!(now.uptime(), Ok(10.0 * 86_400.0 + 3.0 * 3600.0 + 4.0 * 60.0));
         assert_eq!((&posted.found[..], posted.remarks.len()), (&["counters"][..], 0));
         assert!(posted.missing.contains(&"ip -s -s link"), "{posted:?}");
@@ -660,7 +660,7 @@ mod tests {
             (before.counter("Ip6InReceives"), now.counter("Udp.RcvbufErrors")),
             (Ok(9), Ok(5))
         );
-        assert_eq!(before.counter("TcpExt.ListenOverflows"), Ok(0), "it was left out, being zero");
+        assert!(before.counter("TcpExt.ListenOverflows").is_err(), "it is not there");
         let dropped =
             |of: &Snapshot| of.softnet().map(|cpus| cpus.iter().map(|c| c.dropped).sum::<u64>());
         assert_eq!((dropped(&before), dropped(&now)), (Ok(1), Ok(12)));
@@ -699,6 +699,73 @@ mod tests {
         assert_eq!(now.texts.setting("net/ipv4/tcp_sack"), Ok("0"));
         assert!(posted.remarks.iter().any(|said| said.contains("1 times")), "{posted:?}");
         assert!(posted.remarks.iter().any(|said| said.contains("taken for an hour")), "{posted:?}");
+    }
+
+    fn found(checks: &[&str], texts: &[&str]) -> Vec<Finding> {
+        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+        let (before, now, _) = read(&texts).expect("something is known");
+        let (looks, owners) = (ConnectionLooks::default(), BTreeMap::new());
+        let facts = Facts {
+            before: before.as_ref(),
+            now: &now,
+            looks: &looks,
+            owners: &owners,
+            quiet_switches: None,
+            peer: None,
+        };
+        let checks = checks.iter().filter_map(|name| named(name));
+        examine(&facts, checks).iter().flat_map(|v| v.outcome.findings().to_vec()).collect()
+    }
+
+    #[test]
+    fn a_share_of_what_was_sent_again_is_of_what_the_text_has() {
+        let sent = |segments: u64, again: u64| {
+            format!(
+                "It is slow.\nTcp:\n  {segments} segments sent out\n  {again} segments retransmitted\n"
+            )
+        };
+        let timers = "TcpExt:\n  TCPTimeouts: 91234\n";
+        let all = format!("{timers}  TCPLossProbes: 1\n  TCPOrigDataSent: 24110000\n");
+        let big = sent(80_000_000, 2_411_000);
+        let without_base = format!("Tcp:\n  2411000 segments retransmitted\n{timers}");
+        for (texts, share, sure) in [
+            (&[&big, timers][..], Some(3.0), false),
+            (&[&big, &all], Some(10.0), true),
+            (&[&sent(1_000_000, 90_000)], Some(9.0), false),
+            // Of two readings, that of what moved: 100,000 of 300,000.
+            (&[&sent(1_000_000, 10_000), &sent(1_300_000, 110_000)], Some(33.3), false),
+            (&[&without_base], None, true),
+        ] {
+            let found = found(&["fast-retransmit", "retransmission-timeout"], texts);
+            let Some(share) = share else {
+                assert_eq!(found, []);
+                continue;
+            };
+            let evidence = &found[0].evidence;
+            let is_it = |seen: &Evidence| match seen.value {
+                Value::Number(value) => seen.name == "share" && (value - share).abs() < 0.1,
+                _ => false,
+            };
+            assert!(evidence.iter().any(is_it) && found[0].sure == sure, "{found:#?}");
+            assert!(evidence.iter().all(|seen| seen.value != Value::Count(0)), "{found:#?}");
+        }
+    }
+
+    #[test]
+    fn of_one_text_nothing_is_new_and_a_limit_that_was_reached_is_told() {
+        let link = "2: eth0: <UP> mtu 1500 qdisc fq_codel state UP\n    RX: bytes packets errors dropped missed mcast\n    \
+                    1000 100 70 0 0 0\n";
+        let errors = found(&["device-errors"], &[link]);
+        let source = |seen: &Evidence| (seen.unit.to_string(), seen.source.clone());
+        let told = ("since the start".to_owned(), "ip -s -s link".to_owned());
+        assert!(errors[0].evidence.iter().map(source).all(|seen| seen == told), "{errors:#?}");
+        let queue = "qdisc fq_codel 0: dev eth0 root refcnt 2 limit 10240p flows 1024 quantum 1514 target 5ms interval 100ms memory_limit 32Mb ecn\n \
+                     Sent 123456 bytes 1000 pkt (dropped 900000, overlimits 0 requeues 3)\n backlog 3028000b 2000p requeues 3\n  \
+                     maxpacket 1514 drop_overlimit 900000 new_flow_count 5 ecn_mark 0\n";
+        let limit = found(&["queue-drops"], &[queue]);
+        assert_eq!(limit[0].evidence[0].value, Value::Count(900_000), "{limit:#?}");
+        let unreached = queue.replace("drop_overlimit 900000", "drop_overlimit 0");
+        assert_eq!(found(&["queue-drops"], &[&unreached]), []);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use quell_sys::input;
 use quell_sys::wait::{Alarm, readable, wait};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// Times between looks at the connections, in milliseconds: uneven, so that what repeats itself is not always met at the same point.
@@ -84,6 +85,12 @@ pub fn run(plan: &DoctorPlan, sink: &mut dyn DoctorProgress) -> Result<Report, D
     let checks = examine(&facts, plan.checks.iter().copied());
     let mut findings = findings(&checks);
     worst_first(&mut findings);
+    if posted.is_some() {
+        // Nobody watched.
+        let seen = findings.iter_mut().flat_map(|finding| &mut finding.evidence);
+        seen.filter(|seen| seen.unit == "while watching")
+            .for_each(|seen| seen.unit = "between the readings".into());
+    }
     Ok(Report { seconds: seen.seconds, findings, checks, during, peer, posted })
 }
 
@@ -142,7 +149,11 @@ fn keep(seen: &Examination, file: &Path) -> Result<(), DoctorError> {
 fn read(files: &[PathBuf]) -> Result<(Examination, Option<PostedText>), DoctorError> {
     let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     let text = |file: &PathBuf| {
-        let bytes = input::bytes(file, LARGEST);
+        let mut stdin = Vec::new();
+        let bytes = match file.as_os_str() == "-" {
+            true => io::stdin().take(LARGEST).read_to_end(&mut stdin).map(|_| stdin),
+            false => input::bytes(file, LARGEST),
+        };
         let bytes = bytes.map_err(|e| DoctorError::Unusable(format!("{}: {e}", file.display())))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     };

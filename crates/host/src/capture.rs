@@ -192,6 +192,7 @@ fn queues(devices: &BTreeMap<String, Device>) -> Reading<Vec<QueueCounters>> {
             backlog_packets: queue.stats.backlog_packets.into(),
             backlog_bytes: queue.stats.backlog_bytes.into(),
             marks: queue.extra.as_ref().map(|extra| extra.ecn_marks()),
+            limit_drops: None,
             options: queue.options.as_ref().map(|options| options.fields()),
             kind: queue.kind,
             troubles,

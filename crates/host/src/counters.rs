@@ -87,7 +87,7 @@ impl Snapshot {
         let file = file_of(name);
         let text = self.texts.get(file)?;
         let counters = if name.contains('.') { pairs(text) } else { lines(text) };
-        counters.get(name).copied().ok_or_else(|| format!("{file} of this kernel has no {name}"))
+        counters.get(name).copied().ok_or_else(|| format!("{file} has no {name}"))
     }
 
     /// A figure of `/proc/net/sockstat`, as "TCP.mem" (in pages).

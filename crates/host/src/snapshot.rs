@@ -46,6 +46,9 @@ pub struct QueueCounters {
     pub backlog_bytes: u64,
     /// Packets that it marked instead of dropping; none for kinds that never mark.
     pub marks: Option<u64>,
+    /// Packets that it dropped since it held as many as it may (`drop_overlimit` of fq_codel); none where that is not told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_drops: Option<u64>,
     /// Its options, by tc's words; none for kinds that Quell does not know.
     pub options: Option<serde_json::Map<String, serde_json::Value>>,
     /// Of a root queue with classes, what will go wrong in them, as `quell tree` says it.

@@ -27,7 +27,7 @@ fn look(facts: &Facts<'_>) -> CheckResult {
             return None;
         }
         let mut finding = CHECK.finding(&device.link.name, CHECK.title);
-        finding.evidence = moved.evidence("carrier_changes", "rtnetlink");
+        finding.evidence = moved.evidence("carrier_changes", "ip -s -s link");
         Some(finding)
     })
 }

@@ -23,12 +23,14 @@ fn look(facts: &Facts<'_>) -> CheckResult {
         if !facts.is_over(moved, Threshold { least: 1, per_hour: 2.0 }) {
             return None;
         }
+        let damaged = device.link.stats.rx_crc_errors;
         let mut finding = CHECK
             .finding(&device.link.name, CHECK.title)
-            .saw(Evidence::count("rx_crc_errors", device.link.stats.rx_crc_errors, "rtnetlink"));
+            .saw(Evidence::amount("rx_crc_errors", damaged, "since the start", "ip -s -s link"));
         if let Some(uncorrectable) = device.hardware.uncorrectable {
             finding = finding.saw(Evidence::amount("uncorrectable", uncorrectable, "blocks", "ethtool"));
         }
-        Some(finding.saw(Evidence::amount("new", moved.watched, "while watching", "rtnetlink")))
+        finding.evidence.extend(moved.new_evidence("ip -s -s link"));
+        Some(finding)
     })
 }

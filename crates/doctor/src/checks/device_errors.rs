@@ -27,11 +27,11 @@ fn look(facts: &Facts<'_>) -> CheckResult {
             return None;
         }
         let stats = &device.link.stats;
-        let finding = CHECK
+        let mut finding = CHECK
             .finding(&device.link.name, CHECK.title)
-            .saw(Evidence::count("rx_errors", stats.rx_errors, "rtnetlink"))
-            .saw(Evidence::count("tx_errors", stats.tx_errors, "rtnetlink"))
-            .saw(Evidence::amount("of these", moved.watched, "while watching", "rtnetlink"));
+            .saw(Evidence::amount("rx_errors", stats.rx_errors, "since the start", "ip -s -s link"))
+            .saw(Evidence::amount("tx_errors", stats.tx_errors, "since the start", "ip -s -s link"));
+        finding.evidence.extend(moved.new_evidence("ip -s -s link"));
         Some(finding)
     })
 }

@@ -32,8 +32,8 @@ fn look(facts: &Facts<'_>) -> CheckResult {
             }
             let finding = CHECK
                 .finding(&device.link.name, CHECK.title)
-                .saw(Evidence::count(name, dropped, "rtnetlink"))
-                .saw(Evidence::amount("beside", passed, "packets", "rtnetlink"))
+                .saw(Evidence::count(name, dropped, "ip -s -s link"))
+                .saw(Evidence::amount("beside", passed, "packets", "ip -s -s link"))
                 .saw(Evidence::number("share", share, "%", "calculated"));
             findings.push(finding);
         }

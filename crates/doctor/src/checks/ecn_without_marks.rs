@@ -41,7 +41,7 @@ fn look(facts: &Facts<'_>) -> CheckResult {
     let finding = CHECK
         .finding(&first.device, CHECK.title)
         .saw(Evidence::count("tcp_ecn", 1, "/proc/sys/net/ipv4"))
-        .saw(Evidence::text("queue", &first.kind, "rtnetlink"))
+        .saw(Evidence::text("queue", &first.kind, "tc -s qdisc"))
         .cure(Remedy::Queue { device: first.device.clone(), queue: "fq_codel".to_owned() });
     outcome(&CHECK, [finding])
 }

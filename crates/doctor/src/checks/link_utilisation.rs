@@ -33,7 +33,7 @@ fn look(facts: &Facts<'_>) -> CheckResult {
             }
             let finding = CHECK
                 .finding(&device.link.name, CHECK.title)
-                .saw(Evidence::number(way, rate, "Mbit/s", "rtnetlink"))
+                .saw(Evidence::number(way, rate, "Mbit/s", "ip -s -s link"))
                 .saw(Evidence::amount("speed", speed.into(), "Mbit/s", "ethtool"));
             findings.push(finding);
         }

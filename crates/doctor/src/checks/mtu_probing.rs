@@ -21,7 +21,7 @@ fn look(facts: &Facts<'_>) -> CheckResult {
     let finding = match (probing, jumbo) {
         (0, Some((device, _))) => CHECK
             .finding(&device.link.name, CHECK.title)
-            .saw(Evidence::amount("MTU", device.link.mtu.into(), "bytes", "rtnetlink")),
+            .saw(Evidence::amount("MTU", device.link.mtu.into(), "bytes", "ip -s -s link")),
         (2, _) => CHECK.finding("this host", "path MTU is probed on every connection"),
         _ => return Ok(CheckOutcome::Fine),
     };

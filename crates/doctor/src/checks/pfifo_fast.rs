@@ -25,8 +25,8 @@ fn look(facts: &Facts<'_>) -> CheckResult {
         let waits = queue.backlog_packets > 0 || queue.drops > 0;
         let mut finding = CHECK
             .finding(&queue.device, CHECK.title)
-            .saw(Evidence::amount("waiting", queue.backlog_packets, "packets", "rtnetlink"))
-            .saw(Evidence::amount("dropped", queue.drops, "packets", "rtnetlink"));
+            .saw(Evidence::amount("waiting", queue.backlog_packets, "packets", "tc -s qdisc"))
+            .saw(Evidence::amount("dropped", queue.drops, "packets", "tc -s qdisc"));
         if !waits {
             finding.severity = Severity::Note;
         }

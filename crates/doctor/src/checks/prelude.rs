@@ -8,6 +8,7 @@ pub(super) use crate::peer::{BothEnds, PacketSizes, StampFlow};
 pub(super) use quell_cause::{Cause, ConnectionFacts, LossFacts};
 pub(super) use quell_finding::{Evidence, Finding, Remedy, Severity};
 pub(super) use quell_host::Device;
+use quell_host::counters::file_of;
 
 pub(super) type CheckResult = Result<CheckOutcome, String>;
 
@@ -146,11 +147,26 @@ pub(super) fn round_trips(c: &Connection<'_>, _: &ConnectionFacts) -> Vec<Eviden
     ]
 }
 
+/// Whether a counter is known now and, where something was read before, then too.
+fn is_known(facts: &Facts<'_>, counter: &str) -> bool {
+    facts.now.counter(counter).is_ok()
+        && facts.before.is_none_or(|before| before.counter(counter).is_ok())
+}
+
+/// Segments that were sent for the first time, and the counter's name: without pure acknowledgements, where that is known.
+pub(super) fn segments_sent(facts: &Facts<'_>) -> Result<(&'static str, CounterReading), String> {
+    let known = ["TcpExt.TCPOrigDataSent", "Tcp.OutSegs"].into_iter();
+    match known.into_iter().find(|counter| is_known(facts, counter)) {
+        Some(counter) => Ok((counter, facts.counter(counter)?)),
+        None => Err("share unknown: neither TCPOrigDataSent nor OutSegs is there".to_owned()),
+    }
+}
+
 /// What this host had to send again, where this check's cause explains that.
 pub(super) fn sent_again(facts: &Facts<'_>, check: &Check) -> CheckResult {
     let again = facts.counter("Tcp.RetransSegs")?;
-    let sent = facts.counter("TcpExt.TCPOrigDataSent")?;
-    let timeouts = facts.counter("TcpExt.TCPTimeouts")?;
+    let (base, sent) = segments_sent(facts)?;
+    let timeouts = facts.counter("TcpExt.TCPTimeouts").unwrap_or_default();
     let probes = facts.counter("TcpExt.TCPLossProbes").unwrap_or_default();
     let syns = facts.counter("TcpExt.TCPSynRetrans").unwrap_or_default();
     // What came twice was not lost (RFC 2883).
@@ -161,18 +177,30 @@ pub(super) fn sent_again(facts: &Facts<'_>, check: &Check) -> CheckResult {
         timers: of(timeouts).saturating_sub(of(syns)) + of(probes),
     };
     let all = loss(|c| c.total);
-    let cause = loss(|c| c.watched).cause().or_else(|| all.cause());
+    let watched = loss(|c| c.watched);
+    let (cause, share) = match watched.cause() {
+        Some(cause) => (Some(cause), percent(watched.again, watched.sent)),
+        None => (all.cause(), percent(all.again, all.sent)),
+    };
     let Some(cause) = cause.filter(|cause| Some(*cause) == check.cause()) else {
         return Ok(CheckOutcome::Fine);
     };
     let mut finding = cause.finding("this host", "this end", "the other end");
     // That much is more than an accident of one connection.
     finding.severity = Severity::Warning;
-    finding.evidence = again.evidence("RetransSegs", "/proc/net/snmp");
-    let finding = finding
-        .saw(Evidence::count("TCPOrigDataSent", sent.total, "/proc/net/netstat"))
-        .saw(Evidence::number("share", percent(all.again, all.sent), "%", "calculated"))
-        .saw(Evidence::count("TCPTimeouts", timeouts.total, "/proc/net/netstat"))
-        .saw(Evidence::count("TCPLossProbes", probes.total, "/proc/net/netstat"));
+    let timers = ["TcpExt.TCPTimeouts", "TcpExt.TCPLossProbes"];
+    if cause == Cause::FastRetransmit && !timers.iter().all(|timer| is_known(facts, timer)) {
+        finding.sure = false;
+        finding.says =
+            "packets were lost and sent again; by a timer or at once is unknown".to_owned();
+    }
+    finding.evidence = facts.counters(&["Tcp.RetransSegs", base])?.1;
+    finding.evidence.push(Evidence::number("share", share, "%", "calculated"));
+    for timer in timers {
+        if let Ok(count) = facts.counter(timer) {
+            let name = timer.trim_start_matches("TcpExt.");
+            finding.evidence.push(Evidence::count(name, count.total, file_of(timer)));
+        }
+    }
     Ok(CheckOutcome::Found(vec![finding]))
 }

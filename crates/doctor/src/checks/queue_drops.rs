@@ -5,7 +5,7 @@ pub(super) const CHECK: Check = Check {
     group: CheckGroup::Saturation,
     title: "a queue here was full and dropped packets",
     evidence: "drops of each queue (rtnetlink)",
-    rule: "any while watching; since the start 10, and one in 1000; not of queues that drop by design",
+    rule: "any while watching; since the start 10, and one in 1000; not of queues that drop by design; their limit reached is a note",
     severity: Severity::Warning,
     why: "this host sends faster than its link takes it",
     remedies: &["a queue that tells senders early and shares fairly: fq_codel or cake; or pacing: fq"],
@@ -30,12 +30,23 @@ fn look(facts: &Facts<'_>) -> CheckResult {
             continue;
         }
         let mut finding = CHECK.finding(format!("{}, queue {}", queue.device, queue.kind), CHECK.title);
-        finding.evidence = moved.evidence("dropped", "rtnetlink");
-        finding = finding.saw(Evidence::amount("passed", queue.packets, "packets", "rtnetlink"));
+        finding.evidence = moved.evidence("dropped", "tc -s qdisc");
+        finding = finding.saw(Evidence::amount("passed", queue.packets, "packets", "tc -s qdisc"));
         findings.push(finding.cure(Remedy::Queue {
             device: queue.device.clone(),
             queue: "fq_codel".to_owned(),
         }));
+    }
+    // One that tells senders early has a limit too; what it drops there it did not tell early enough.
+    for queue in queues {
+        let Some(drops) = queue.limit_drops.filter(|drops| *drops > 0) else { continue };
+        let subject = format!("{}, queue {}", queue.device, queue.kind);
+        let mut finding = CHECK.finding(subject, "a queue reached its limit and dropped packets");
+        finding.severity = Severity::Note;
+        finding.remedies = vec![Remedy::advice("see who sends faster than this queue tells it to: `quell tree`")];
+        let waiting = Evidence::amount("waiting", queue.backlog_packets, "packets", "tc -s qdisc");
+        let limit = Evidence::amount("drop_overlimit", drops, "since the start", "tc -s qdisc");
+        findings.push(finding.saw(limit).saw(waiting));
     }
     outcome(&CHECK, findings)
 }

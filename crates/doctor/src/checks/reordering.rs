@@ -14,14 +14,16 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(facts: &Facts<'_>) -> CheckResult {
-    let sent = facts.counter("TcpExt.TCPOrigDataSent")?;
+    let (base, sent) = segments_sent(facts)?;
     let limit = Threshold { least: 11, per_hour: 60.0 };
     let counters = ["TcpExt.TCPSACKReorder", "TcpExt.TCPTSReorder", "TcpExt.TCPRenoReorder"];
     let (moved, _) = facts.counters(&counters)?;
     if percent(moved.total, sent.total) < 0.1 && percent(moved.watched, sent.watched) < 0.1 {
         return Ok(CheckOutcome::Fine);
     }
-    rising(facts, &CHECK, &counters, limit, |finding, _| {
-        finding.saw(Evidence::count("TCPOrigDataSent", sent.total, "/proc/net/netstat"))
+    let base = facts.counters(&[base])?.1;
+    rising(facts, &CHECK, &counters, limit, |mut finding, _| {
+        finding.evidence.extend(base);
+        finding
     })
 }

@@ -15,7 +15,9 @@ pub(super) const CHECK: Check = Check {
 
 fn look(facts: &Facts<'_>) -> CheckResult {
     let sockets = facts.now.sockets().map_or(&[][..], |sockets| &sockets.udp);
-    let worst = sockets.iter().max_by_key(|s| s.memory.map_or(0, |m| m.drops));
+    // The counters are the machine's; a program is named where its own socket dropped.
+    let dropped = sockets.iter().filter(|socket| socket.memory.is_some_and(|m| m.drops > 0));
+    let worst = dropped.max_by_key(|socket| socket.memory.map_or(0, |m| m.drops));
     let counters = ["Udp.RcvbufErrors", "Udp6RcvbufErrors"];
     let limit = Threshold { least: 11, per_hour: 60.0 };
     rising(facts, &CHECK, &counters, limit, |mut finding, _| {

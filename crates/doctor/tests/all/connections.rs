@@ -222,6 +222,19 @@ fn connections_that_found_no_room_in_the_table_are_told() {
 }
 
 #[test]
+fn a_program_is_named_where_its_own_socket_dropped_packets() {
+    let socket = |drops| {
+        let mut snapshot = host();
+        text(&mut snapshot, "/proc/net/snmp", "Udp: 0 0", "Udp: 900 0");
+        let mut socket = connection(1);
+        socket.memory.as_mut().unwrap().drops = drops;
+        snapshot.sockets.as_mut().unwrap().udp = vec![socket];
+        only("udp-receive-buffer", None, &snapshot).subject
+    };
+    assert_eq!((socket(0).as_str(), socket(7).as_str()), ("this host", "UDP at 192.0.2.1:40000"));
+}
+
+#[test]
 fn a_queue_that_stands_is_ones_own_or_the_paths() {
     let waits = with(connection(1), |info| {
         (info.rtt, info.min_rtt, info.unacked) = (180_000, Some(20_000), 40);
@@ -239,6 +252,7 @@ fn a_queue_that_stands_is_ones_own_or_the_paths() {
             backlog_packets: packets,
             backlog_bytes: packets * 1500,
             marks: None,
+            limit_drops: None,
             options: None,
             troubles: Vec::new(),
         }]);

@@ -49,8 +49,8 @@ pub struct DoctorArgs {
     /// Keep what was read in a file
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub record: Option<PathBuf>,
-    /// Judge files instead of this host: what --record saved; or what netstat -s, nstat, ip -s link, tc -s qdisc, ethtool -S, sysctl -a, dmesg print. The
-    /// same twice, or two files: what moved between
+    /// Judge files instead of this host (- is standard input): what --record saved; or what netstat -s, nstat, ip -s -s link, tc -s qdisc, ethtool -S,
+    /// sysctl -a, dmesg print. The same twice, or two files: what moved between
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub from: Vec<PathBuf>,
     #[command(flatten)]

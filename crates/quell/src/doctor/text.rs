@@ -60,7 +60,7 @@ pub(super) fn report(report: &Report, args: &DoctorArgs, width: usize) -> Vec<St
 fn answer(report: &Report) -> String {
     let count = |severity| report.findings.iter().filter(|f| f.severity == severity).count();
     let words = match (count(Severity::Serious), count(Severity::Warning)) {
-        (0, 0) => return "Nothing is wrong that can be seen from here.".to_owned(),
+        (0, 0) => return nothing_wrong(&report.checks),
         (0, n) => plural(n, "warning"),
         (n, 0) => format!("{n} serious"),
         (n, m) => format!("{n} serious, {}", plural(m, "warning")),
@@ -68,6 +68,27 @@ fn answer(report: &Report) -> String {
     // The worst comes first.
     let worst = report.findings.first().map(|worst| format!("{}: {}", worst.subject, worst.says));
     format!("{words}. The worst: {}.", worst.unwrap_or_default())
+}
+
+/// Where most checks could not look, of how many that can be said.
+fn nothing_wrong(checks: &[CheckVerdict]) -> String {
+    let of = |is: fn(&CheckOutcome) -> bool| checks.iter().filter(|v| is(&v.outcome)).count();
+    let blind = of(|outcome| matches!(outcome, CheckOutcome::CouldNotLook(_)));
+    let idle = of(|outcome| matches!(outcome, CheckOutcome::NotApplicable(_)));
+    let all = checks.len();
+    match all - blind - idle {
+        _ if blind * 2 <= all => "Nothing is wrong that can be seen from here.".to_owned(),
+        0 => format!(
+            "Too little was given to judge: none of {} could be made.",
+            plural(all, "check")
+        ),
+        made => {
+            format!(
+                "Nothing is wrong in the {} of {all} that could be made.",
+                plural(made, "check")
+            )
+        }
+    }
 }
 
 /// How many notes there are, and what the other checks came to.
@@ -87,7 +108,12 @@ fn counts(report: &Report, args: &DoctorArgs) -> String {
         Some(_) => String::new(),
         None => format!("; {:.1} s", report.seconds),
     };
-    words + &format!("Of {all} checks {fine} are fine, {idle} not applicable here{took}.")
+    let are = if fine == 1 { "is" } else { "are" };
+    words
+        + &format!(
+            "Of {} {fine} {are} fine, {idle} not applicable here{took}.",
+            plural(all, "check")
+        )
 }
 
 fn plural(count: usize, word: &str) -> String {

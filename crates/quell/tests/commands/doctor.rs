@@ -180,11 +180,18 @@ fn what_people_post_is_examined_and_what_is_missing_is_named() {
     assert_eq!(said.code, Some(0), "{}", said.error);
     says(
         &said.out,
-        &["Nothing is wrong", "taken for an hour", "Could not look: 1 check", "ip -s -s link"],
+        &["none of 3 checks could be made", "taken for an hour", "Could not look: 3 checks"],
     );
     let said = folder.quell(&["doctor", "--from", "mail.txt"]);
     assert_eq!(said.code, Some(1), "{}", said.error);
     says(&said.out, &["The worst: this host: connections came faster", "ListenOverflows 3450"]);
+    folder.write("cut.txt", "Tcp:\n  1000000 segments sent out\n  0 segments retransmitted\n");
+    let said =
+        folder.quell(&["doctor", "--from", "cut.txt", "--only", "fast-retransmit,paws,syn-queue"]);
+    says(
+        &said.out,
+        &["Nothing is wrong in the 1 check of 3 that could be made", "Of 3 checks 1 is fine"],
+    );
     folder.write("later.txt", POSTED.replace("3450", "3500"));
     let said = folder.quell(&["doctor", "--json", "--from", "mail.txt", "later.txt"]);
     let json = examined(&said);
