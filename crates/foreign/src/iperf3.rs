@@ -267,6 +267,10 @@ impl Iperf3Streams {
         if omitted > 0 {
             imported.left_out.push(format!("{omitted} intervals that iperf3 omitted (-O)."));
         }
+        let repeated: usize = self.lanes.iter().map(|lane| lane.repeated).sum();
+        if repeated > 0 {
+            imported.left_out.push(format!("{repeated} intervals that the file tells twice."));
+        }
         if !jitters.is_empty() {
             imported.left_out.push(format!(
                 "Jitter, of which iperf3 tells no packets: {} ms at the end.",
@@ -328,6 +332,8 @@ struct Iperf3Counts {
     /// What its receiver got, in which seconds; of datagrams with an omitted time, what became of those that count: the intervals cut that time
     /// elsewhere than the end does.
     measured: Option<MeasuredFlow>,
+    /// Intervals that the file tells again, as a server does whose client went.
+    repeated: usize,
     /// Intervals were omitted before its first.
     begins_anew: bool,
 }
@@ -346,6 +352,7 @@ impl Iperf3Counts {
             is_untold: false,
             is_cut: false,
             measured: None,
+            repeated: 0,
             begins_anew: false,
         }
     }
@@ -370,6 +377,14 @@ impl Iperf3Counts {
             self.is_untold |= setup.is_udp;
             return;
         };
+        let told = |s: f64| from_s(s).unwrap_or(0);
+        if let [.., before, last] = &self.here[..]
+            && part.end > part.start
+            && (before.t_ns, last.t_ns) == (told(part.start), told(part.end))
+        {
+            self.repeated += 1;
+            return;
+        }
         // Where the omitted time ends iperf3 counts its seconds anew; the last interval of that time it does not mark.
         let begins = from_s(part.start).unwrap_or(0).saturating_add(RESTART_NS);
         if self.here.last().is_some_and(|last| begins < last.t_ns) {

@@ -113,7 +113,9 @@ impl PingText {
             return self.has_header || self.is_something();
         }
         let is_known = |host: &&str| self.host.as_deref() == Some(host);
+        // Without a header the host is the replies', which may have another name than what was asked.
         let is_other = at > 0
+            && (self.has_header || self.transmitted.is_some())
             && rest.starts_with(&["ping", "statistics"])
             && self.host.is_some()
             && !is_known(&words[at - 1])
@@ -285,6 +287,11 @@ impl PingText {
         if received.unwrap_or(0) > answered as u64 {
             imported.notes.push("Which packets were lost is unknown: the text counts answers that it does not list.".into());
         }
+        if let Some(more) = self.received.filter(|more| *more > sent) {
+            imported
+                .left_out
+                .push(format!("received is unknown: {more} of {sent} packets can't be."));
+        }
         if self.impossible > 0 {
             imported.left_out.push(format!("{} round trips that can't be.", self.impossible));
         }
@@ -304,5 +311,6 @@ fn is_reply(words: &[&str]) -> bool {
 
 /// A host or address without the punctuation around it.
 fn bare(word: &str) -> &str {
+    let word = word.trim_end_matches(':');
     word.trim_matches(|c: char| !c.is_alphanumeric() && c != ':' && c != '%').trim_end_matches(':')
 }

@@ -91,26 +91,29 @@ fn sent_s(reply: &PingReply) -> Option<f64> {
     Some(reply.printed_s? - reply.rtt_ms? / 1e3)
 }
 
-/// Numbers of the replies from 0. `ping` counts from 1, and from 0 in BusyBox, BSD and old versions; a number beyond 16 bits begins anew.
+/// Numbers of the replies from 0. `ping` counts from 1, and from 0 in BusyBox, BSD and old versions; a number beyond 16 bits begins anew. Where the
+/// lines show that and no summary counts that far, the head may be cut off: numbers then begin with the first that is listed.
 fn numbers(replies: &[PingReply], counts: &PacketCounts) -> Vec<u64> {
-    let wraps = counts.sent >= WRAP;
-    let looked_at = if wraps { 1 } else { usize::MAX };
-    let first = match counts.is_excerpt {
-        true => replies.iter().map(|r| r.seq).min().unwrap_or(0),
-        false => u64::from(!replies.iter().take(looked_at).any(|r| r.seq == 0)),
-    };
+    // Replies may overtake each other, but not by half of all numbers.
+    let is_anew = |seq: u64, last: u64| last < WRAP && seq + WRAP / 2 < last;
+    let is_crossed = replies.windows(2).any(|two| is_anew(two[1].seq, two[0].seq));
+    let wraps = counts.sent >= WRAP || is_crossed;
     let (mut begun, mut last) = (0, 0);
     let number = |seq: u64| {
         if wraps && seq < WRAP {
-            // Replies may overtake each other, but not by half of all numbers.
-            if seq + WRAP / 2 < last {
+            if is_anew(seq, last) {
                 begun += WRAP;
             }
             last = seq;
         }
-        (begun + seq).saturating_sub(first)
+        begun + seq
     };
-    replies.iter().map(|r| r.seq).map(number).collect()
+    let numbers: Vec<u64> = replies.iter().map(|r| r.seq).map(number).collect();
+    let first = match counts.is_excerpt || is_crossed && counts.sent < WRAP {
+        true => numbers.iter().min().copied().unwrap_or(0),
+        false => u64::from(!numbers.contains(&0)),
+    };
+    numbers.into_iter().map(|number| number.saturating_sub(first)).collect()
 }
 
 #[cfg(test)]
@@ -135,6 +138,12 @@ mod tests {
         let wanted = "0:21 ok, 1:20 ok, 2:lost, 3:22 ok, 3:30 duplicate, 4:lost, 5:lost";
         assert_eq!(told(&replies, 6), wanted);
         assert_eq!(told(&[(0, 1.0), (2, 3.0)], 3), "0:1 ok, 1:lost, 2:3 ok", "of an old ping");
+    }
+
+    #[test]
+    fn without_head_and_summary_the_lines_show_where_numbers_begin_anew() {
+        let replies = [65_534, 65_535, 0, 1].map(|seq| (seq, 5.0));
+        assert_eq!(told(&replies, 0), "0:5 ok, 1:5 ok, 2:5 ok, 3:5 ok");
     }
 
     #[test]

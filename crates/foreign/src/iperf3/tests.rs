@@ -74,3 +74,24 @@ fn datagrams_that_came_in_the_omitted_time_do_not_count() {
         [(0, 0, 0), (1000, 507, 507), (2000, 1007, 1007), (3000, 1505, 1505)]
     );
 }
+
+/// As iperf3 3.12's server wrote of a client that went: the last interval once more.
+#[test]
+fn an_interval_that_is_told_again_does_not_begin_anew() {
+    let part = |start: u64| {
+        format!(
+            r#"{{"streams":[{{"socket":5,"start":{start},"end":{},"bytes":1000,"sender":false}}]}}"#,
+            start + 1
+        )
+    };
+    let text = format!(
+        r#"{{"start":{{"accepted_connection":{{}}}},"intervals":[{},{},{}],"error":"the client has terminated"}}"#,
+        part(0),
+        part(1),
+        part(1)
+    );
+    let imported = read(&text).unwrap();
+    let flow: Vec<_> = imported.streams[0].flow.iter().map(|s| s.bytes).collect();
+    assert_eq!(flow, [0, 1000, 2000]);
+    assert_eq!(imported.left_out, ["1 intervals that the file tells twice."]);
+}

@@ -229,3 +229,16 @@ fn what_mtr_can_not_have_counted_is_unknown() {
         odd[0].left_out
     );
 }
+
+#[test]
+fn a_ping_without_its_head_is_one_test_and_counts_that_can_not_be_are_named() {
+    let cut = "64 bytes from host.example.net (192.0.2.9): icmp_seq=6 ttl=50 time=23.1 ms\n\n\
+        --- example.net ping statistics ---\n6 packets transmitted, 4 received, 33% packet loss\n";
+    assert_eq!(quell_foreign::read(cut.as_bytes(), None).map(|tests| tests.len()), Ok(1));
+    let more = "PING example.com (192.0.2.7): 56 data bytes\n\
+        64 bytes from 192.0.2.7: icmp_seq=1 ttl=64 time=5.0 ms\n\
+        5 packets transmitted, 7 received, -40% packet loss\n";
+    let tests = quell_foreign::read(more.as_bytes(), None).expect("it is read");
+    assert_eq!(tests[0].left_out, ["received is unknown: 7 of 5 packets can't be."]);
+    assert!(tests[0].about.contains(&("address", "192.0.2.7".to_owned())), "{:?}", tests[0].about);
+}
