@@ -138,7 +138,9 @@ pub(crate) fn stream_delays(stream: String, repeats: &[&EchoSeries]) -> StreamDe
     let dots = dots(&points);
     let answers = sample.as_ref().map_or(0, Sample::count);
     let unsure = repeats.iter().flat_map(|s| &s.samples).filter(is_unsure).count();
-    let (lost, all) = (counted.len() - answers, ((counted.len() + unsure) as f64).max(1.0));
+    // An answer whose time nobody told is no loss.
+    let lost = counted.iter().filter(|s| !s.status.is_answered()).count();
+    let all = ((counted.len() + unsure) as f64).max(1.0);
     let figures = sample.as_ref().map(Sample::summary);
     let mdev = |sd: f64| sd * ((answers as f64 - 1.0) / answers as f64).sqrt();
     StreamDelays {

@@ -588,6 +588,16 @@ fn partly_unsure(answered: usize) -> Run {
     ])
 }
 
+/// As of a summary of ping or a report of mtr, which count answers and have no packets.
+#[test]
+fn answers_without_times_are_not_drawn_as_lost() {
+    let untimed = |p: quell_model::EchoSample| quell_model::EchoSample { rtt_ns: None, ..p };
+    let delays: Vec<_> = (0..100).map(|n| (n >= 3).then_some((10.0, 1.0))).collect();
+    let samples = pings(&delays).into_iter().map(untimed).collect();
+    let svg = picture_of(&run(vec![("mtr", "mtr", 0, echo("hop", samples))]), "rtt-averages");
+    assert!(svg.contains(">3.00\u{202f}%<") && !svg.contains(">100\u{202f}%<"), "{svg}");
+}
+
 #[test]
 fn averages_of_times_of_which_only_bounds_are_known_are_marked_as_bounds() {
     let svg = |run| picture_of(&run, "rtt-averages");
