@@ -46,6 +46,17 @@ pub fn headline(
     let parts: Vec<String> =
         ways.iter().filter_map(|(way, name)| Some(part(way.as_ref()?, name))).collect();
     let mut text = format!("You get {}", parts.join(" and "));
+    let held: Vec<String> = ways
+        .iter()
+        .filter_map(|(way, name)| {
+            let holder = way.as_ref()?.buffer_that_holds(name)?;
+            let what = if parts.len() > 1 { *name } else { "it" };
+            Some(format!("{holder} holds {what}"))
+        })
+        .collect();
+    if !held.is_empty() {
+        text += &format!(": {}", held.join(", "));
+    }
     for (way, name) in ways {
         if let Some(datagrams) = way.as_ref().and_then(|w| w.datagrams.as_ref()) {
             let name =
@@ -53,8 +64,9 @@ pub fn headline(
             text += &format!("; {}{name}", datagram_loss(datagrams));
         }
     }
-    // Where there is a grade, its sentence has said it.
-    if let (Some(idle), Some(loaded), None) = (findings.idle, findings.loaded, &findings.grade) {
+    // Where there is a grade, its sentence has said it; a line that was not filled adds nothing.
+    let is_said = findings.grade.is_some() || findings.not_filled.is_some();
+    if let (Some(idle), Some(loaded), false) = (findings.idle, findings.loaded, is_said) {
         text += &match findings.added_ms {
             Some(added) => ping_beside(findings, idle.p50_ms, loaded.p50_ms, added),
             None => format!(

@@ -10,7 +10,7 @@ use quell_finding::Finding;
 use quell_grade::{Assessment, LoadedDelay};
 use quell_load::own_queue::Standing;
 use quell_model::{EchoSample, EchoStatus, MeasuredDatagrams, MeasuredFlow};
-use quell_stats::LogHistogram;
+use quell_stats::{Interval, LogHistogram};
 use quell_wire::iperf3::{HostCounters, Moment, Part, PartStream, StreamResult};
 use serde::Serialize;
 
@@ -26,8 +26,10 @@ pub struct FlowReport {
     /// not.
     pub added_up_ms: Option<f64>,
     pub added_down_ms: Option<f64>,
-    /// How well a call, a game and a page work beside it; none of too few pings.
+    /// How well a call, a game and a page work beside it; none of too few pings, or beside a line that was not filled.
     pub grade: Option<Assessment>,
+    /// What kept every sender from filling the line, as `this host's send buffer`.
+    pub not_filled: Option<String>,
     pub bdp: Option<Bdp>,
     pub here: HostReport,
     pub there: Option<HostReport>,
@@ -77,8 +79,13 @@ impl FlowReport {
         }
     }
 
-    /// What is said first: how well the line works beside the load, with its grade, and the headline; a sentence each.
+    /// What is said first, a sentence each: how well the line works beside the load, with its grade, and the headline. Of a line that was not filled the
+    /// headline, and that there is no grade.
     pub fn opening(&self, headline: String) -> Vec<String> {
+        if let Some(holder) = &self.not_filled {
+            let no_grade = format!("No grade: the line was not filled ({holder}).");
+            return vec![headline, no_grade];
+        }
         self.grade.iter().map(Assessment::said).chain([headline]).collect()
     }
 
@@ -137,6 +144,31 @@ impl DirectionReport {
             Cause::RateLimit,
         ];
         self.cause.is_some_and(|cause| ends.contains(&cause))
+    }
+
+    /// What kept its sender from filling the line, as `this host's send buffer`; `name` is that of the direction.
+    fn unfilled_by(&self, name: &str, is_asked: bool) -> Option<String> {
+        let (sender, receiver) =
+            if name == "up" { ("this host", "the server") } else { ("the server", "this host") };
+        // What nothing was lost of, as it was asked for.
+        let is_whole =
+            self.datagrams.as_ref().is_none_or(|d| d.lost == 0 && d.unseen == 0 && d.arrived > 0);
+        match self.cause {
+            Some(Cause::SendBuffer) => Some(format!("{sender}'s send buffer")),
+            Some(Cause::ReceiverWindow) => Some(format!("{receiver}'s receive window")),
+            Some(Cause::SenderIdle) => Some(format!("{sender} had nothing to send")),
+            Some(Cause::RateLimit) | None if is_asked && is_whole => {
+                Some("the rate asked for".into())
+            }
+            Some(Cause::RateLimit) => Some("the rate that the server allows".into()),
+            _ => None,
+        }
+    }
+
+    /// Which end's buffer holds its sender, as `this host's send buffer`.
+    pub fn buffer_that_holds(&self, name: &str) -> Option<String> {
+        let is_buffer = matches!(self.cause, Some(Cause::SendBuffer | Cause::ReceiverWindow));
+        self.unfilled_by(name, false).filter(|_| is_buffer)
     }
 
     /// What its sender waited for, with the facts; `name` is that of the direction.
@@ -313,7 +345,11 @@ impl FlowReport {
             counted: results.quell.as_ref().and_then(moved),
         };
         let ways: Vec<&DirectionReport> = up.iter().chain(&down).collect();
-        let grade = assessment(outcome, &ways, idle.as_ref(), loaded.as_ref());
+        let not_filled = not_filled(outcome, up.as_ref(), down.as_ref());
+        let grade = match not_filled {
+            Some(_) => None,
+            None => assessment(outcome, &ways, idle.as_ref(), loaded.as_ref()),
+        };
         Self {
             bdp: Bdp::of(outcome, up.as_ref(), down.as_ref(), idle.as_ref()),
             up,
@@ -321,6 +357,7 @@ impl FlowReport {
             idle,
             loaded,
             grade,
+            not_filled,
             added_ms: added(|spread| Some(spread.p50_ms)),
             added_up_ms: added(|spread| spread.up_ms),
             added_down_ms: added(|spread| spread.down_ms),
@@ -329,6 +366,21 @@ impl FlowReport {
             doubts: outcome.doubts.clone(),
         }
     }
+}
+
+/// What kept every sender from filling the line: a rate, its program or a buffer; none where one may have filled it.
+fn not_filled(
+    outcome: &FlowMeasurement,
+    up: Option<&DirectionReport>,
+    down: Option<&DirectionReport>,
+) -> Option<String> {
+    let is_asked = outcome.plan.rate.or(outcome.plan.pacing).is_some();
+    let ways = [("up", up), ("down", down)].into_iter().filter_map(|(name, w)| Some((name, w?)));
+    let holders: Option<Vec<String>> =
+        ways.map(|(name, way)| way.unfilled_by(name, is_asked)).collect();
+    let mut holders = holders?;
+    holders.dedup();
+    Some(holders.join("; "))
 }
 
 fn assessment(
@@ -357,11 +409,13 @@ fn assessment(
         [] => format!("beside a full {what}"),
         rates => format!("beside {a} {what} of {}", rates.join(" and ")),
     };
+    let (lost, sent) = (loaded.lost as f64, (loaded.answered() + loaded.lost).max(1) as f64);
     Assessment::of(&LoadedDelay {
         idle_ms: idle.p50_ms,
         p50_ms: loaded.p50_ms,
         p95_ms: loaded.p95_ms,
-        loss: loaded.lost as f64 / (loaded.answered() + loaded.lost).max(1) as f64,
+        loss: lost / sent,
+        least_loss: Interval::least_loss(lost, sent),
         jitter_ms: loaded.jitter_ms,
         samples: loaded.answered(),
         load,
@@ -755,6 +809,35 @@ mod tests {
         };
         assert_eq!(added(15), None, "15 of 100");
         assert_eq!(added(51), Some(1325.0));
+    }
+
+    #[test]
+    fn a_line_that_was_not_filled_has_no_grade_and_says_what_held_it() {
+        let way = |cause| DirectionReport { cause, ..DirectionReport::default() };
+        for (cause, is_asked, holder) in [
+            (Some(Cause::SendBuffer), false, Some("this host's send buffer")),
+            (Some(Cause::ReceiverWindow), false, Some("the server's receive window")),
+            (Some(Cause::SenderIdle), false, Some("this host had nothing to send")),
+            (Some(Cause::RateLimit), true, Some("the rate asked for")),
+            (None, true, Some("the rate asked for")),
+            (None, false, None),
+            (Some(Cause::PathQueue), true, None),
+        ] {
+            assert_eq!(way(cause).unfilled_by("up", is_asked).as_deref(), holder, "{cause:?}");
+        }
+        let plan = crate::FlowPlan::new("there", ([127, 0, 0, 1], 5201).into());
+        let mut outcome = FlowMeasurement::example(plan, vec![], None);
+        let both = |outcome: &_, causes: [Cause; 2]| {
+            let [up, down] = causes.map(|cause| way(Some(cause)));
+            not_filled(outcome, Some(&up), Some(&down))
+        };
+        assert_eq!(both(&outcome, [Cause::SendBuffer, Cause::PathQueue]), None, "down is full");
+        outcome.plan.rate = Some(10);
+        let found = both(&outcome, [Cause::RateLimit; 2]);
+        assert_eq!(found.as_deref(), Some("the rate asked for"));
+        let report = FlowReport { not_filled: found, ..FlowReport::of(&outcome) };
+        let said = "No grade: the line was not filled (the rate asked for).";
+        assert_eq!(report.opening("You get it.".into()), ["You get it.", said]);
     }
 
     #[test]

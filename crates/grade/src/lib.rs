@@ -75,6 +75,8 @@ pub struct LoadedDelay {
     pub p95_ms: f64,
     /// Part that had no answer, 0 to 1.
     pub loss: f64,
+    /// The lower end of its interval, which decides: one packet of fifty is no verdict.
+    pub least_loss: f64,
     /// Mean difference between one round trip and the next, where it is known.
     pub jitter_ms: Option<f64>,
     pub samples: usize,
@@ -117,14 +119,14 @@ pub struct Assessment {
 impl Assessment {
     /// None of too few answers.
     pub fn of(measured: &LoadedDelay) -> Option<Self> {
-        let LoadedDelay { idle_ms, p50_ms, p95_ms, loss, samples, .. } = *measured;
+        let LoadedDelay { idle_ms, p50_ms, p95_ms, loss, least_loss, samples, .. } = *measured;
         if samples < LEAST_SAMPLES {
             return None;
         }
         let added_ms = (p95_ms - idle_ms).max(0.0);
         let uses = REQUIREMENTS.map(|use_of| UseResult {
             of: use_of.of,
-            outcome: use_of.outcome(added_ms, loss),
+            outcome: use_of.outcome(added_ms, least_loss),
             cost_ms: match use_of.of {
                 Use::Page => (p50_ms - idle_ms).max(0.0) * PAGE_ROUND_TRIPS,
                 Use::Call | Use::Game => added_ms,
@@ -278,6 +280,7 @@ mod tests {
             p50_ms: 20.0 + added_ms / 2.0,
             p95_ms: 20.0 + added_ms,
             loss,
+            least_loss: loss,
             jitter_ms: Some(1.0),
             samples: 180,
             load: "beside a full upload".into(),
@@ -345,6 +348,17 @@ mod tests {
             let got = of(added_ms, loss);
             assert_eq!((got.grade, &*got.sentence), (grade, says), "{added_ms} ms, {loss}");
         }
+    }
+
+    #[test]
+    fn a_loss_that_may_be_chance_takes_no_grade() {
+        // Of 1 of 50, 20 of 1000 and 25 of 50, with the lower ends of Clopper and Pearson.
+        let graded = |loss: f64, least_loss: f64| {
+            Assessment::of(&LoadedDelay { least_loss, ..measured(5.0, loss) }).unwrap()
+        };
+        assert_eq!(graded(0.02, 0.0005).grade, Grade::A);
+        assert!(graded(0.02, 0.0005).sentence.contains("2.0 % lost"), "it is told all the same");
+        assert_eq!([graded(0.02, 0.0123).grade, graded(0.5, 0.355).grade], [Grade::C, Grade::F]);
     }
 
     #[test]

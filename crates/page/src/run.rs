@@ -118,6 +118,7 @@ fn grade(pages: &[PageSeries]) -> Option<Assessment> {
         p95_ms: idle_ms + added.quantile(0.95)?,
         // A handshake that was lost comes a second later.
         loss: 0.0,
+        least_loss: 0.0,
         jitter_ms: None,
         samples: added.count(),
         load: "beside the page's own load".into(),

@@ -10,6 +10,7 @@ use quell_grade::{Assessment, LoadedDelay};
 use quell_model::{EchoSample, Told};
 use quell_probe::numbered::Numbered;
 use quell_report::analysis::EchoFold;
+use quell_stats::Interval;
 use std::collections::{BTreeMap, VecDeque};
 
 const BUCKETS: usize = 500;
@@ -61,14 +62,15 @@ impl Tally {
         let rtt = way
             .delays_ms
             .filter(|_| way.delays_at_most_ms.is_none_or(|most| most.p95.is_finite()))?;
+        let least = counts.loss_range().map(|(least, _)| least);
+        let loss = counts.loss_ratio().or(least).unwrap_or(0.0);
+        let sent = counts.sent as f64;
         Assessment::of(&LoadedDelay {
             idle_ms: rtt.min,
             p50_ms: rtt.p50,
             p95_ms: rtt.p95,
-            loss: counts
-                .loss_ratio()
-                .or(counts.loss_range().map(|(least, _)| least))
-                .unwrap_or(0.0),
+            loss,
+            least_loss: Interval::least_loss(loss * sent, sent),
             jitter_ms: way.jitter_ms,
             samples: rtt.n,
             load: String::new(),

@@ -8,10 +8,9 @@ use crate::results;
 use crate::text::say;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
-use quell_rpm::{Figures, LoadDirection, RpmError, RpmPlan, RpmReport, measure};
+use quell_rpm::{Figures, LoadDirection, RpmError, RpmPlan, RpmReport, measure, sure};
 use quell_store::End;
 use quell_tls::trust::{Trust, certificates};
-use quell_web::rpm::{Confidence, word};
 use quell_web::url::Url;
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -168,14 +167,6 @@ fn meanwhile(way: LoadDirection, now: &Figures) -> String {
     )
 }
 
-fn sure(confidence: Confidence) -> &'static str {
-    match confidence {
-        Confidence::High => "stable",
-        Confidence::Medium => "not stable in the time there was",
-        Confidence::Low => "too short to say",
-    }
-}
-
 fn text(plan: &RpmPlan, outcome: &RpmReport) -> String {
     let over = match outcome.idle_tls_ms {
         Some(_) => "over TLS and HTTP/2",
@@ -191,13 +182,8 @@ fn text(plan: &RpmPlan, outcome: &RpmReport) -> String {
         tls(outcome.idle_tls_ms),
         outcome.idle_http_ms
     );
-    if let Some(rpm) = outcome.rpm() {
-        let most = if outcome.is_at_most() { "at most " } else { "" };
-        let _ = writeln!(
-            out,
-            "{most}{rpm:.0} round trips a minute while the line is full: {}.\n",
-            word(rpm)
-        );
+    if let Some(headline) = outcome.headline() {
+        let _ = writeln!(out, "{headline}\n");
     }
     for (way, figures) in [(LoadDirection::Down, &outcome.down), (LoadDirection::Up, &outcome.up)] {
         let Some(figures) = figures else { continue };

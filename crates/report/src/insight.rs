@@ -11,8 +11,9 @@ use crate::analysis::{LoadsRow, Results, StreamResult, Summary, SummaryRow};
 use quell_grade::{Assessment, Grade, LEAST_SAMPLES, LoadedDelay, REQUIREMENTS};
 use quell_model::manifest::ExpectationRecord;
 use quell_model::{CellId, Manifest, Metric};
-use quell_stats::Sample;
+use quell_stats::{Batch, Interval, Sample};
 use quell_units::fmt::{plural, short};
+use std::collections::BTreeMap;
 
 /// Two scenarios that belong together: a line as it is, and the same with something done about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,15 +114,13 @@ fn grade(results: &Results, scenario: &str) -> Option<Result<Grade, usize>> {
     };
     let idle = Sample::new(pings("unloaded")?)?;
     let loaded = Sample::new(pings(scenario)?)?;
-    let is_probe = |r: &&StreamResult| r.stream == r.cell.probe || r.cell.probe == CellId::TOGETHER;
-    let probes = results.rows.iter().filter(is_probe);
-    let lost = probes.filter(|r| r.cell.scenario == scenario && r.echo().is_some());
-    let loss = lost.filter_map(StreamResult::loss_ratio).fold(0.0, f64::max);
+    let Loss { value: loss, least: least_loss } = Loss::of(results, scenario).unwrap_or_default();
     let measured = LoadedDelay {
         idle_ms: idle.quantile(0.5)?,
         p50_ms: loaded.quantile(0.5)?,
         p95_ms: loaded.quantile(0.95)?,
         loss,
+        least_loss,
         jitter_ms: None,
         samples: loaded.count(),
         load: String::new(),
@@ -130,9 +129,40 @@ fn grade(results: &Results, scenario: &str) -> Option<Result<Grade, usize>> {
     };
     // Of what is lost the few that came say nothing.
     let [call, ..] = REQUIREMENTS;
-    let broken = (loss >= call.loss[1]).then_some(Grade::F);
+    let broken = (least_loss >= call.loss[1]).then_some(Grade::F);
     let grade = Assessment::of(&measured).map(|assessment| assessment.grade).or(broken);
     Some(grade.ok_or(measured.samples))
+}
+
+/// Of the packets of a probe, 0 to 1.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Loss {
+    value: f64,
+    /// The lower end of its interval, on which the grade rests.
+    least: f64,
+}
+
+impl Loss {
+    /// Of the probe that lost most for certain.
+    fn of(results: &Results, scenario: &str) -> Option<Self> {
+        let is_probe =
+            |r: &&StreamResult| r.stream == r.cell.probe || r.cell.probe == CellId::TOGETHER;
+        let rows = results.rows.iter().filter(is_probe);
+        let mut streams: BTreeMap<&str, Vec<&StreamResult>> = BTreeMap::new();
+        for row in rows.filter(|r| r.cell.scenario == scenario && r.echo().is_some()) {
+            streams.entry(&row.stream).or_default().push(row);
+        }
+        let of = |repeats: Vec<&StreamResult>| {
+            let ratios: Vec<f64> = repeats.iter().filter_map(|r| r.loss_ratio()).collect();
+            let value = Sample::new(ratios)?.mean();
+            let batches: Vec<Vec<Batch>> = repeats.iter().map(|r| r.batches().0.to_vec()).collect();
+            Some(Self { value, least: Interval::of_loss(&batches)?.low })
+        };
+        let rank = |loss: &Self| (loss.least, loss.value);
+        let more = |a: &Self, b: &Self| rank(a).partial_cmp(&rank(b));
+        let all = streams.into_values().filter_map(of);
+        all.max_by(|a, b| more(a, b).unwrap_or(std::cmp::Ordering::Equal))
+    }
 }
 
 /// Figures before and after.
@@ -141,12 +171,12 @@ struct PairChange {
     name: String,
     /// Median round trip in milliseconds.
     ping_ms: Option<(f64, f64)>,
-    /// Loss, 0 to 1, of a stream of packets as a call has it, else of pings.
+    /// Loss, 0 to 1, of the probe that decides the grade.
     loss: Option<(f64, f64)>,
     /// Until a page was there, in milliseconds; none where no page came.
     page_ms: Option<(Option<f64>, Option<f64>)>,
     /// Goodput in Mbit/s the way of the load: of the probe, or of the load itself where no probe goes that way.
-    goodput_mbps: Option<(f64, f64)>,
+    goodput_mbps: Option<Goodput>,
     /// How well it works, or of how few answers nobody can say.
     grade: Option<Result<(Grade, Grade), usize>>,
 }
@@ -164,16 +194,15 @@ impl PairChange {
                 Some((of(a)?, of(b)?))
             })
         };
-        let is_call = |r: &SummaryRow| r.jitter_up_ms.is_some();
         let is_page = |r: &SummaryRow| r.page_load_ms.is_some();
         let page = |rows: &[&SummaryRow]| rows.iter().find_map(|r| Some(r.page_load_ms?.value));
         // A stream of echoes measures it best; a call's own will do.
         let ping = |r: &SummaryRow| Some(r.rtt_p50_ms?.value);
-        let loss = |r: &SummaryRow| Some(r.loss?.value);
+        let loss = |scenario: &str| Some(Loss::of(results, scenario)?.value);
         Self {
             name: pair.in_words(),
             ping_ms: both(|r| r.jitter_up_ms.is_none(), ping).or_else(|| both(|_| true, ping)),
-            loss: both(is_call, loss).or_else(|| both(|r| r.rtt_p50_ms.is_some(), loss)),
+            loss: loss(&pair.before).zip(loss(&pair.after)),
             page_ms: after.iter().any(|r| is_page(r)).then(|| (page(&before), page(&after))),
             goodput_mbps: goodput(summary, pair),
             grade: grade(results, &pair.before)
@@ -205,7 +234,8 @@ impl PairChange {
             (None, Some(after)) => format!("a page never → {} ms", short(after)),
             _ => "no page came".to_owned(),
         });
-        let goodput = self.goodput_mbps.map(|pair| format!("goodput {}", change(pair, "Mbit/s")));
+        let goodput =
+            self.goodput_mbps.map(|(of, pair)| format!("{of} {}", change(pair, "Mbit/s")));
         let figures: Vec<String> = [ping, loss, page, goodput].into_iter().flatten().collect();
         let grade = self.grade.map(|grade| match grade {
             Ok((before, after)) => format!("; grade {before:?} → {after:?}"),
@@ -219,10 +249,13 @@ impl PairChange {
     }
 }
 
-/// Goodput before and after, of the first probe that goes the way of the load; else of what the load carried beside the first probe.
-fn goodput(summary: &Summary, pair: &Pair) -> Option<(f64, f64)> {
+/// Whose it is, and before and after.
+type Goodput = (&'static str, (f64, f64));
+
+/// Goodput before and after, of the first probe that goes the way of the load; else of what the loads carried, as the table has it.
+fn goodput(summary: &Summary, pair: &Pair) -> Option<Goodput> {
     let loads = |scenario: &str| -> Vec<&LoadsRow> {
-        summary.loads.iter().filter(|load| load.scenario == scenario).collect()
+        summary.loads_shown().filter(|load| load.scenario == scenario).collect()
     };
     let (before, after) = (loads(&pair.before), loads(&pair.after));
     let goes_so = |r: &SummaryRow| {
@@ -235,15 +268,12 @@ fn goodput(summary: &Summary, pair: &Pair) -> Option<(f64, f64)> {
     let shaped = probes(&pair.after);
     let of_a_probe = probes(&pair.before).into_iter().find_map(|a| {
         let b = shaped.iter().find(|b| (&b.stream, &b.probe) == (&a.stream, &a.probe))?;
-        Some((a.goodput_mbps?.value, b.goodput_mbps?.value))
+        Some(("goodput", (a.goodput_mbps?.value, b.goodput_mbps?.value)))
     });
     of_a_probe.or_else(|| {
-        let [load] = before.iter().filter(|l| l.probe == before[0].probe).collect::<Vec<_>>()[..]
-        else {
-            return None;
-        };
-        let same = after.iter().find(|l| (&l.probe, &l.way) == (&load.probe, &load.way))?;
-        Some((load.carried_mbps.value, same.carried_mbps.value))
+        let [load] = before[..] else { return None };
+        let same = after.iter().find(|l| l.way == load.way)?;
+        Some(("the loads' goodput", (load.carried_mbps.value, same.carried_mbps.value)))
     })
 }
 
@@ -324,7 +354,8 @@ mod tests {
         assert_eq!(bulk.sentence().as_deref(), Some("bulk: ping 449 → 20 ms."));
         let pages = PairChange { page_ms: Some((None, Some(380.5))), ..change("bulk") };
         assert_eq!(pages.sentence().as_deref(), Some("bulk: a page never → 380 ms."));
-        let upload = PairChange { goodput_mbps: Some((0.6, 1.2)), ..change("evening") };
+        let upload =
+            PairChange { goodput_mbps: Some(("goodput", (0.6, 1.2))), ..change("evening") };
         let wanted = "evening: goodput 0.6 → 1.2 Mbit/s.";
         assert_eq!(upload.sentence().as_deref(), Some(wanted));
         assert_eq!(change("evening").sentence(), None);
@@ -356,19 +387,26 @@ mod tests {
             goodput_mbps: Some(exactly(mbps)),
             ..SummaryRow::default()
         };
-        let load = |scenario: &str, way: &str, mbps| LoadsRow {
+        let load = |probe: &str, scenario: &str, way: &str, mbps| LoadsRow {
             scenario: scenario.into(),
-            probe: "udp".into(),
+            probe: probe.into(),
             way: Some(way.into()),
             carried_mbps: exactly(mbps),
         };
-        for (name, way, wanted) in
-            [("download", "dsl down", (47.0, 45.0)), ("bulk", "dsl up", (8.6, 8.0))]
-        {
+        for (name, way, wanted) in [
+            ("download", "dsl down", ("the loads' goodput", (47.0, 45.0))),
+            ("bulk", "dsl up", ("goodput", (8.6, 8.0))),
+        ] {
             let shaped = format!("{name}-shaped");
             let summary = Summary {
                 rows: vec![row(name, 8.6), row(&shaped, 8.0)],
-                loads: vec![load(name, way, 47.0), load(&shaped, way, 45.0)],
+                loads: vec![
+                    // Beside a ping it is another measurement, which the table does not show.
+                    load("ping", name, way, 41.0),
+                    load("tcp", name, way, 47.0),
+                    load("ping", &shaped, way, 44.0),
+                    load("tcp", &shaped, way, 45.0),
+                ],
             };
             let pair = Pair { before: name.into(), after: shaped };
             assert_eq!(goodput(&summary, &pair), Some(wanted), "{name}");

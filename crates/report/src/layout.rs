@@ -347,15 +347,14 @@ fn by_scenario(manifest: &Manifest, summary: &Summary, sources: &Sources) -> Tab
         );
     }
     // What loads carried beside the probe that measures goodput.
-    let beside = [From::Flow, From::Loss].into_iter().find_map(|from| sources.of_kind(from));
-    let loads = || summary.loads.iter().filter(|l| Some(&l.probe) == beside);
-    let mut ways: Vec<Option<&str>> = loads().map(|l| l.way.as_deref()).collect();
+    let mut ways: Vec<Option<&str>> = summary.loads_shown().map(|l| l.way.as_deref()).collect();
     ways.sort_unstable();
     ways.dedup();
     for way in ways {
         let of = way.map_or("", direction).to_owned();
         let carried = |scenario: &&str| {
-            let load = loads().find(|l| l.scenario == **scenario && l.way.as_deref() == way)?;
+            let mut loads = summary.loads_shown();
+            let load = loads.find(|l| l.scenario == **scenario && l.way.as_deref() == way)?;
             let estimate = load.carried_mbps;
             let digits = digits("Mbit/s", &estimate);
             Some(TableFigure { digits, estimate, at_most: None, of_a_minority: false })

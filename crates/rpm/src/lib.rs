@@ -35,7 +35,7 @@ use ask::ForeignProbe;
 use quell_grade::{Assessment, LoadedDelay};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::Bell;
-use quell_web::rpm::word;
+use quell_web::rpm::{Confidence, word};
 use serde::Serialize;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -69,6 +69,14 @@ impl RpmReport {
     }
 }
 
+pub fn sure(confidence: Confidence) -> &'static str {
+    match confidence {
+        Confidence::High => "stable",
+        Confidence::Medium => "not stable in the time there was",
+        Confidence::Low => "too short to say",
+    }
+}
+
 #[derive(Debug, Serialize)]
 pub struct RpmDocument<'a> {
     server: &'a str,
@@ -98,6 +106,7 @@ impl RpmReport {
                 p95_ms: times.quantile(0.95)?,
                 // A handshake that was lost comes a second later.
                 loss: 0.0,
+                least_loss: 0.0,
                 jitter_ms: None,
                 samples: times.count(),
                 load: format!("beside a full {}load", way.name()),
@@ -111,11 +120,26 @@ impl RpmReport {
 
     /// What is said first, a sentence each.
     pub fn opening(&self) -> Vec<String> {
+        self.grade().map(|grade| grade.said()).into_iter().chain(self.headline()).collect()
+    }
+
+    /// The figure, its word, and which direction it may not be true of.
+    pub fn headline(&self) -> Option<String> {
+        let rpm = self.rpm()?;
         let most = if self.is_at_most() { "at most " } else { "" };
-        let minute = self.rpm().map(|rpm| {
-            format!("{most}{rpm:.0} round trips a minute while the line is full: {}.", word(rpm))
-        });
-        self.grade().map(|grade| grade.said()).into_iter().chain(minute).collect()
+        let doubt = |(name, figures): (&str, &Option<Figures>)| {
+            let figures = figures.as_ref()?;
+            let doubt = sure(figures.confidence.min(figures.goodput_confidence));
+            (doubt != sure(Confidence::High)).then(|| format!("{name}: {doubt}"))
+        };
+        let doubts: Vec<String> =
+            [("down", &self.down), ("up", &self.up)].into_iter().filter_map(doubt).collect();
+        let doubts = match doubts.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", doubts.join("; ")),
+        };
+        let word = word(rpm);
+        Some(format!("{most}{rpm:.0} round trips a minute while the line is full: {word}{doubts}."))
     }
 
     pub fn document<'a>(&'a self, plan: &'a RpmPlan, run: Option<&'a Path>) -> RpmDocument<'a> {
@@ -176,7 +200,7 @@ fn median(all: impl Iterator<Item = f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quell_web::rpm::{Confidence, Responsiveness};
+    use quell_web::rpm::Responsiveness;
 
     #[test]
     fn a_direction_without_a_figure_might_be_the_worse_one() {
@@ -205,10 +229,18 @@ mod tests {
                 broke: None,
             })
         };
-        let rpm = |down, up| {
+        let report = |down, up| {
             let (idle_tls_ms, trail) = (None, Trail::begin());
-            RpmReport { idle_tcp_ms: 1.0, idle_tls_ms, idle_http_ms: 1.0, down, up, trail }.rpm()
+            RpmReport { idle_tcp_ms: 1.0, idle_tls_ms, idle_http_ms: 1.0, down, up, trail }
         };
+        let rpm = |down, up| report(down, up).rpm();
+        let stable = way(Some(3000.0)).map(|figures| Figures {
+            confidence: Confidence::High,
+            goodput_confidence: Confidence::High,
+            ..figures
+        });
+        let said = report(stable, way(Some(2362.0))).headline().unwrap();
+        assert!(said.ends_with("good (up: too short to say)."), "{said}");
         assert_eq!(rpm(way(Some(3000.0)), way(Some(200.0))), Some(200.0));
         assert_eq!(rpm(way(Some(3000.0)), None), Some(3000.0), "stopped before the other");
         assert_eq!([rpm(way(Some(3000.0)), way(None)), rpm(way(None), way(Some(2.0)))], [None; 2]);

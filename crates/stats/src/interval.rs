@@ -82,6 +82,11 @@ impl Interval {
         Self::of_loss_beyond(repeats, TAIL)
     }
 
+    /// The least that a loss can be of which so many of so many packets tell, 0 to 1; 0 of none.
+    pub fn least_loss(lost: f64, sent: f64) -> f64 {
+        Self::of_loss(&[vec![Batch { sent, lost }]]).map_or(0.0, |interval| interval.low)
+    }
+
     /// The same with this part of the cases beyond either end.
     pub fn of_loss_beyond(repeats: &[Vec<Batch>], tail: f64) -> Option<Self> {
         let total = sum(repeats.iter().flatten());

@@ -2,6 +2,7 @@
 
 use crate::text::{fitted, lines};
 use crate::unanswered::left_unanswered;
+use quell_grade::LEAST_SAMPLES;
 use quell_model::{EchoSample, EchoStatus};
 use quell_ping::{Method, PingSession, Retried, Tally, Target};
 use quell_report::analysis::{Clocks, Counts, EchoFold, EchoResult, LATE_NS, Lateness};
@@ -107,6 +108,14 @@ fn outage(session: &PingSession, tally: &Tally) -> String {
     )
 }
 
+/// Why no stream has a grade.
+fn no_grade(tallies: &[Tally]) -> String {
+    match tallies.iter().any(|tally| tally.fold.counts().answered() >= LEAST_SAMPLES as u64) {
+        true => "no grade: how long the answers took is not known\n".to_owned(),
+        false => format!("no grade: fewer than {LEAST_SAMPLES} answers\n"),
+    }
+}
+
 /// The figures of all streams, each under its name, in lines of so many columns.
 pub fn summary(session: &PingSession, tallies: &[Tally], outages: bool, width: usize) -> String {
     let mut out = String::new();
@@ -117,6 +126,9 @@ pub fn summary(session: &PingSession, tallies: &[Tally], outages: bool, width: u
             _ => format!("{}: ", target.name),
         };
         out += &lines("", &format!("{name}{}", grade.said()), width);
+    }
+    if out.is_empty() {
+        out += &no_grade(tallies);
     }
     for (target, tally) in session.targets.iter().zip(tallies) {
         if !out.is_empty() {
@@ -397,6 +409,16 @@ mod tests {
         );
         sample = EchoSample { rtt_ns: None, up_ns: None, status: EchoStatus::LostUp, ..sample };
         assert_eq!(packet("a", 1, false, &sample), "a  t=0.400 s  seq=2  lost up");
+    }
+
+    #[test]
+    fn without_a_grade_the_summary_says_why() {
+        let mut tally = Tally::new(1);
+        for n in 0..5 {
+            let rtt_ns = Some(20_000_000);
+            tally.take(&EchoSample { rtt_ns, ..EchoSample::new(n, 0, 56, EchoStatus::Ok) });
+        }
+        assert_eq!(no_grade(&[tally]), "no grade: fewer than 20 answers\n");
     }
 
     #[test]

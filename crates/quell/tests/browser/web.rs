@@ -111,6 +111,7 @@ fn the_page_grades_a_line_as_the_commands_do() {
         p50_ms: 20.0 + added_ms / 2.0,
         p95_ms: 20.0 + added_ms,
         loss,
+        least_loss: loss,
         jitter_ms: None,
         samples,
         load: "beside a full upload".into(),

@@ -92,8 +92,7 @@ fn a_window_of_64_kib_gives_one_window_a_round_trip() {
     near(rate, window * 8.0 / 0.1, 0.15 * rate);
     near(rate, 5.2e6, 1.0e6);
     // The line has no rate, so nothing filled it.
-    let load = json["grade"]["load"].as_str().expect("it is graded");
-    assert!(load.starts_with("beside an upload of ") && load.ends_with("Mbit/s"), "{load}");
+    assert!(json["grade"].is_null(), "{}", json["grade"]);
 }
 
 #[test]

@@ -139,6 +139,21 @@ impl Summary {
         Self { rows: rows.collect(), loads: loads(results, manifest) }
     }
 
+    /// What loads carried beside the probe that measures goodput, else a call, else pings: a measurement that the table shows.
+    pub(crate) fn loads_shown(&self) -> impl Iterator<Item = &LoadsRow> {
+        let kinds: [fn(&SummaryRow) -> bool; 3] = [
+            |row| row.goodput_mbps.is_some(),
+            |row| row.jitter_up_ms.is_some(),
+            |row| row.rtt_p50_ms.is_some(),
+        ];
+        let own = |row: &&SummaryRow| row.stream == row.probe;
+        let has_loads = |row: &&SummaryRow| self.loads.iter().any(|l| l.probe == row.probe);
+        let rows = || self.rows.iter().filter(own).filter(has_loads);
+        let found = kinds.into_iter().find_map(|is| rows().find(|row| is(row)));
+        let probe = found.map(|row| &row.probe).or(self.loads.first().map(|load| &load.probe));
+        self.loads.iter().filter(move |load| Some(&load.probe) == probe)
+    }
+
     /// The row of one stream in one scenario, whichever probe's cell it is in.
     pub fn find(&self, scenario: &str, stream: &str) -> Option<&SummaryRow> {
         self.rows.iter().find(|r| r.scenario == scenario && r.stream == stream)
