@@ -32,13 +32,18 @@ pub fn run_to_repeat(folder: &Path) -> Result<Option<Manifest>, PrepareError> {
         return Ok(None);
     }
     let manifest = quell_store::Run::read(folder).map_err(PrepareError::of)?.manifest;
-    if manifest.experiment_text.is_empty() {
+    if !holds_experiment(&manifest.experiment_text) {
         return Err(PrepareError::of(format!(
             "{} holds no experiment to run again: a command or another program measured it",
             folder.display()
         )));
     }
     Ok(Some(manifest))
+}
+
+/// The text of what was imported has remarks alone, that of a command is empty.
+fn holds_experiment(text: &str) -> bool {
+    text.lines().any(|line| !line.trim().is_empty() && !line.starts_with('#'))
 }
 
 /// The text of an experiment, by name or path or as a run keeps it, and what to call it in errors.
@@ -177,4 +182,16 @@ fn misfit(name: &str, original: &str, changes: &[String], error: &CheckError) ->
         format!("{name} with {change}: {}", problem.text)
     });
     told.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_imported_run_holds_no_experiment() {
+        assert!(!holds_experiment("# imported from a file of mtr: a.txt\n# host: a\n"));
+        assert!(!holds_experiment(""));
+        assert!(holds_experiment("# A line\nname = \"a\"\n"));
+    }
 }
