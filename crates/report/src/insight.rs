@@ -143,7 +143,7 @@ struct Loss {
 }
 
 impl Loss {
-    /// Of the probe that lost most for certain.
+    /// Of a stream of packets as a call has it, else of any; of several, of the one that lost most for certain.
     fn of(results: &Results, scenario: &str) -> Option<Self> {
         let is_probe =
             |r: &&StreamResult| r.stream == r.cell.probe || r.cell.probe == CellId::TOGETHER;
@@ -160,8 +160,13 @@ impl Loss {
         };
         let rank = |loss: &Self| (loss.least, loss.value);
         let more = |a: &Self, b: &Self| rank(a).partial_cmp(&rank(b));
-        let all = streams.into_values().filter_map(of);
-        all.max_by(|a, b| more(a, b).unwrap_or(std::cmp::Ordering::Equal))
+        let is_call = |r: &&StreamResult| r.echo().is_some_and(|e| e.jitter_up_ms.is_some());
+        let (calls, others): (Vec<_>, Vec<_>) =
+            streams.into_values().partition(|repeats| repeats.iter().any(is_call));
+        let all = if calls.is_empty() { others } else { calls };
+        all.into_iter()
+            .filter_map(of)
+            .max_by(|a, b| more(a, b).unwrap_or(std::cmp::Ordering::Equal))
     }
 }
 
@@ -171,7 +176,7 @@ struct PairChange {
     name: String,
     /// Median round trip in milliseconds.
     ping_ms: Option<(f64, f64)>,
-    /// Loss, 0 to 1, of the probe that decides the grade.
+    /// Loss, 0 to 1, on which the grade rests.
     loss: Option<(f64, f64)>,
     /// Until a page was there, in milliseconds; none where no page came.
     page_ms: Option<(Option<f64>, Option<f64>)>,
