@@ -36,6 +36,10 @@ const OUTPUTS: [(&str, &str); 6] = [
     ("settings", "sysctl -a"),
 ];
 
+/// Groups of counters; one whose name begins as another's comes first.
+const GROUPS: [&str; 9] =
+    ["TcpExt", "IpExt", "MPTcpExt", "IcmpMsg", "UdpLite", "Icmp", "Tcp", "Udp", "Ip"];
+
 /// Since when counters run where nobody says so, in seconds.
 const UNKNOWN_UPTIME: f64 = 3600.0;
 
@@ -101,8 +105,6 @@ impl Gathered {
 
     /// Takes a line; gives the section that the next one stands in.
     fn line(&mut self, line: &str, next: &str, section: Section, device: Option<&str>) -> Section {
-        const GROUPS: [&str; 9] =
-            ["Ip", "Icmp", "IcmpMsg", "Tcp", "Udp", "UdpLite", "TcpExt", "IpExt", "MPTcpExt"];
         let words: Vec<&str> = line.split_whitespace().collect();
         if let Some(group) = line.strip_suffix(':').filter(|group| GROUPS.contains(group)) {
             self.begin(group);
@@ -377,19 +379,19 @@ const FILES: [(&str, &[&str]); 2] = [
 ];
 
 /// Counters that checks read beside those that are told to have moved.
-const ALSO_READ: [&&str; 12] = [
-    &"TcpExt.TCPOrigDataSent",
-    &"TcpExt.OfoPruned",
-    &"TcpExt.TCPReqQFullDoCookies",
-    &"TcpExt.TCPDSACKOfoRecv",
-    &"TcpExt.TCPSACKReneging",
-    &"TcpExt.TCPTSReorder",
-    &"TcpExt.TCPRenoReorder",
-    &"TcpExt.TCPAbortOnMemory",
-    &"TcpExt.TCPMTUPSuccess",
-    &"Tcp.ActiveOpens",
-    &"Icmp.InCsumErrors",
-    &"Ip.ReasmReqds",
+const ALSO_READ: [&str; 12] = [
+    "TcpExt.TCPOrigDataSent",
+    "TcpExt.OfoPruned",
+    "TcpExt.TCPReqQFullDoCookies",
+    "TcpExt.TCPDSACKOfoRecv",
+    "TcpExt.TCPSACKReneging",
+    "TcpExt.TCPTSReorder",
+    "TcpExt.TCPRenoReorder",
+    "TcpExt.TCPAbortOnMemory",
+    "TcpExt.TCPMTUPSuccess",
+    "Tcp.ActiveOpens",
+    "Icmp.InCsumErrors",
+    "Ip.ReasmReqds",
 ];
 
 /// A group as its file has it: names over values.
@@ -405,8 +407,6 @@ fn pair(group: &str, counters: &BTreeMap<String, u64>) -> Option<String> {
 
 /// `TcpExtListenOverflows` becomes `TcpExt.ListenOverflows`; those of IPv6 have no group.
 fn dotted(name: &str) -> String {
-    const GROUPS: [&str; 9] =
-        ["TcpExt", "IpExt", "MPTcpExt", "IcmpMsg", "UdpLite", "Icmp", "Tcp", "Udp", "Ip"];
     let is_own = |group: &&&str| {
         name.strip_prefix(**group)
             .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
@@ -510,7 +510,7 @@ fn netstat(group: &str, line: &str) -> Option<(&'static str, u64)> {
 
 /// A counter that checks know, by its own name.
 fn by_name(group: &str, name: &str) -> Option<&'static str> {
-    let all = COUNTERS.iter().flat_map(|(_, names)| *names).chain(ALSO_READ);
+    let all = COUNTERS.iter().flat_map(|(_, names)| *names).copied().chain(ALSO_READ);
     all.filter_map(|known| known.split_once('.')).find(|known| *known == (group, name)).map(|k| k.1)
 }
 

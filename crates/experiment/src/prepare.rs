@@ -31,7 +31,7 @@ pub fn run_to_repeat(folder: &Path) -> Result<Option<Manifest>, PrepareError> {
     if !folder.join("manifest.json").exists() {
         return Ok(None);
     }
-    let manifest = quell_store::Run::read(folder).map_err(PrepareError::of)?.manifest;
+    let manifest = quell_store::manifest(folder).map_err(PrepareError::of)?;
     if !holds_experiment(&manifest.experiment_text) {
         return Err(PrepareError::of(format!(
             "{} holds no experiment to run again: a command or another program measured it",

@@ -443,8 +443,8 @@ impl DirectionReport {
     }
 
     fn of(outcome: &FlowMeasurement, up: bool, idle_ms: Option<f64>) -> Self {
-        let way = Way::of(outcome, up);
-        let Way { udp, lanes, theirs, moments, .. } = &way;
+        let way = DirectionStreams::of(outcome, up);
+        let DirectionStreams { udp, lanes, theirs, moments, .. } = &way;
         let (udp, from_ns) = (*udp, way.from_ns);
         let ours: Vec<u64> = lanes.iter().map(|l| l.mark.moment.bytes).collect();
         let their_bytes: Option<Vec<u64>> = theirs.iter().map(|t| t.map(|t| t.bytes)).collect();
@@ -518,7 +518,7 @@ impl DirectionReport {
 }
 
 /// What both ends tell of the streams of one direction.
-struct Way<'a> {
+struct DirectionStreams<'a> {
     outcome: &'a FlowMeasurement,
     up: bool,
     udp: bool,
@@ -530,7 +530,7 @@ struct Way<'a> {
     from_ns: i64,
 }
 
-impl<'a> Way<'a> {
+impl<'a> DirectionStreams<'a> {
     fn of(outcome: &'a FlowMeasurement, up: bool) -> Self {
         let lanes: Vec<_> = outcome.lanes.iter().filter(|l| l.sends == up).collect();
         let parts: Vec<_> = lanes.iter().map(|l| outcome.their_part(l.id)).collect();
@@ -679,8 +679,8 @@ fn rtt(moments: &[&[Moment]], from_ns: i64) -> Option<[f64; 3]> {
 }
 
 impl DatagramReport {
-    fn of(way: &Way<'_>) -> Self {
-        let Way { outcome, up, lanes, parts, .. } = way;
+    fn of(way: &DirectionStreams<'_>) -> Self {
+        let DirectionStreams { outcome, up, lanes, parts, .. } = way;
         let counts =
             DatagramCounts::sum(lanes.iter().filter_map(|lane| DatagramCounts::of(outcome, lane)));
         let ours = |of: fn(&StreamMeasurement) -> u64| lanes.iter().map(|l| of(l)).sum::<u64>();

@@ -48,5 +48,5 @@ pub use follow::{Follower, Standing, follow};
 pub use journal::{JournalFile, JournalReader, JournalWriter, WholeFrames};
 pub use keep::{About, End, Keep, Origin, command_line};
 pub use machine::machine;
-pub use run::{Run, RunState, RunSummary, list, locate, namesakes};
+pub use run::{Run, RunState, RunSummary, list, locate, manifest, namesakes};
 pub use writer::RunWriter;

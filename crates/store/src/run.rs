@@ -46,6 +46,11 @@ impl Run {
     }
 }
 
+/// How the run in this folder came about, as far as it was written: without what was measured.
+pub fn manifest(folder: &Path) -> Result<Manifest, StoreError> {
+    Ok(stored::read(folder)?.0)
+}
+
 /// Only how far a run came: its manifest, brought up to what the journals say.
 pub(crate) fn progress(folder: &Path) -> Result<(Manifest, Files), StoreError> {
     let (mut manifest, files) = stored::read(folder)?;
