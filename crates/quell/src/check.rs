@@ -1,5 +1,6 @@
 //! `quell lab check`: whether an experiment could be run, and what it would put in place.
 
+use crate::completion;
 use crate::failure::Failure;
 use crate::options::Json;
 use crate::run::warned;
@@ -15,6 +16,7 @@ use std::process::ExitCode;
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     /// Name of a built-in experiment, or a file
+    #[arg(add = completion::experiments())]
     pub experiment: String,
     /// Print the queues as the tc commands that would make them
     #[arg(long)]

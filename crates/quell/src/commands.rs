@@ -1,7 +1,7 @@
 //! The table of commands: everything that `quell` can be told to do. Parsing, help, manual pages and completions come from it.
 
 use crate::command::{Call, Command, Fails, Group, Prints, calls};
-use crate::completion::{self, CompletionsArgs, ValuesArgs};
+use crate::completion::{self, CompletionsArgs};
 use crate::failure::Failure;
 use crate::flow::FlowArgs;
 use crate::man::{self, ManArgs};
@@ -610,7 +610,7 @@ quell completions bash > ~/.local/share/bash-completion/completions/quell
 quell completions zsh > ~/.zfunc/_quell         (a folder of $fpath)
 quell completions fish > ~/.config/fish/completions/quell.fish",
         notes: "`make install` puts them where the system's shells look.",
-        call: calls!(CompletionsArgs, completions),
+        call: calls!(CompletionsArgs, completion::completions),
         ..of(Group::Program)
     },
     Command {
@@ -629,16 +629,9 @@ quell man --folder ~/.local/share/man/man1  (all pages)",
     Command {
         name: "version",
         about: "Print the version, and what a report of a fault needs",
-        prints: Prints::Text,
         examples: "quell version",
-        call: calls!(Nothing, version),
         ..of(Group::Program)
     },
-    inner(
-        "complete-values",
-        "Names for a shell that completes them",
-        calls!(ValuesArgs, completion::values),
-    ),
     inner("agent", "Carry out tasks that come on standard input", calls!(Nothing, agent)),
     inner("host-cell", "Outer process of a measurement on the host", calls!(DeskArgs, host_cell)),
     inner("host-init", "First process of a measurement on the host", calls!(DeskArgs, host_init)),
@@ -680,7 +673,7 @@ const fn of(group: Group) -> Command {
         examples: "",
         notes: "",
         fails: Fails::Never,
-        call: calls!(Nothing, version),
+        call: calls!(Json, version),
     }
 }
 
@@ -698,16 +691,15 @@ struct DeskArgs {
     folder: PathBuf,
 }
 
-fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
-    completion::completions(args, COMMANDS)
-}
-
 fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
     man::man(args, COMMANDS)
 }
 
-fn version(_: &Nothing) -> Result<ExitCode, Failure> {
-    print!("{}", crate::version::long());
+fn version(args: &Json) -> Result<ExitCode, Failure> {
+    match args.json {
+        true => println!("{:#}", crate::version::json()),
+        false => print!("{}", crate::version::long()),
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,7 +1,7 @@
-//! `quell completions`: what makes a shell complete commands and options, and names that only the machine knows.
+//! `quell completions`: what makes a shell complete commands, options, and names that only the machine knows.
 //!
 //! ```text
-//!   quell run <Tab> ──► the script of clap_complete, and beside it ──► quell complete-values experiments
+//!   quell run <Tab> ──► the shell's script ──► COMPLETE=bash quell -- quell run ──► names of experiments
 //! ```
 
 use crate::command::{Command, told_parser};
@@ -9,137 +9,85 @@ use crate::failure::Failure;
 use crate::options::choice;
 use crate::text::hand_out;
 use clap::Args;
-use clap_complete::Shell;
+use clap_complete::engine::{
+    ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
+};
+use clap_complete::env::{CompleteEnv, Shells};
 use quell_report::compare::figures as compared;
-use quell_report::figures;
+use std::ffi::OsStr;
 use std::process::ExitCode;
+
+/// What a shell sets where it asks.
+const ASKED: &str = "COMPLETE";
 
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
     /// The shell
     #[arg(value_parser = choice([
-        ("bash", "With the package bash-completion", Shell::Bash),
-        ("zsh", "From a folder of its fpath, as _quell", Shell::Zsh),
-        ("fish", "From its folder completions, as quell.fish", Shell::Fish),
+        ("bash", "Read by .bashrc, or as quell in its folder of completions", "bash"),
+        ("zsh", "From a folder of its fpath, as _quell", "zsh"),
+        ("fish", "From its folder completions, as quell.fish", "fish"),
     ]))]
-    pub shell: Shell,
+    pub shell: &'static str,
 }
 
-pub fn completions(args: &CompletionsArgs, commands: &[Command]) -> Result<ExitCode, Failure> {
-    hand_out(&script(args.shell, commands)).map(|()| ExitCode::SUCCESS)
-}
-
-/// What names are of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NameKind {
-    Experiments,
-    Runs,
-    Figures,
-    Devices,
-    Checks,
-}
-
-#[derive(Debug, Args)]
-pub struct ValuesArgs {
-    /// What names are of
-    #[arg(value_parser = choice([
-        ("experiments", "Built in", NameKind::Experiments),
-        ("runs", "In the folder runs", NameKind::Runs),
-        ("figures", "Of quell plot", NameKind::Figures),
-        ("devices", "Of this machine", NameKind::Devices),
-        ("checks", "Of quell doctor", NameKind::Checks),
-    ]))]
-    pub kind: NameKind,
-}
-
-/// Prints names, one a line; none where there are none: a shell asks.
-pub fn values(args: &ValuesArgs) -> Result<ExitCode, Failure> {
-    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    let names: Vec<String> = match args.kind {
-        NameKind::Experiments => owned(&quell_experiment::builtin::ALL.map(|(name, _)| name)),
-        NameKind::Runs => {
-            let runs = quell_store::list(std::path::Path::new("runs")).unwrap_or_default();
-            runs.into_iter().map(|run| run.name).collect()
-        }
-        NameKind::Figures => {
-            let all = figures::NAMES.iter().chain(&compared::NAMES).map(|figure| figure.name);
-            owned(&all.chain(["sweep"]).collect::<Vec<_>>())
-        }
-        NameKind::Devices => {
-            let devices = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
-            devices.filter_map(|device| device.file_name().into_string().ok()).collect()
-        }
-        NameKind::Checks => {
-            owned(&quell_doctor::CATALOGUE.iter().map(|check| check.name).collect::<Vec<_>>())
-        }
-    };
-    hand_out((names.join("\n") + "\n").as_bytes())?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Beside what clap's script completes, names: by the option before, else by the command.
-const BASH: &str = r#"
-_quell_names() {
-    _quell "$@"
-    [[ $2 == -* ]] && return
-    local kind=
-    case "$3" in
-        --figure) kind=figures ;;
-        --dev) kind=devices ;;
-        --explain | --until) kind=checks ;;
-        --only) [[ ${COMP_WORDS[1]} == doctor ]] && kind=checks ;;
-        -*) ;;
-        *)
-            case "${COMP_WORDS[1]} ${COMP_WORDS[2]}" in
-                run\ * | lab\ run | lab\ show | lab\ check | lab\ exec | lab\ shell) kind=experiments ;;
-                show\ * | open\ * | plot\ * | data\ export) kind=runs ;;
-                tree\ *) kind=devices ;;
-            esac ;;
-    esac
-    [[ -n $kind ]] && COMPREPLY+=($(compgen -W "$("$1" complete-values $kind 2>/dev/null)" -- "$2"))
-    return 0
-}
-complete -F _quell_names -o bashdefault -o default quell
-"#;
-
-const FISH: &str = r#"
-complete -c quell -n "__fish_seen_subcommand_from run check exec shell" -f -a "(quell complete-values experiments)"
-complete -c quell -n "__fish_seen_subcommand_from show open plot" -f -a "(quell complete-values runs)"
-complete -c quell -n "__fish_seen_subcommand_from plot" -l figure -x -a "(quell complete-values figures)"
-complete -c quell -n "__fish_seen_subcommand_from tree" -f -a "(quell complete-values devices)"
-complete -c quell -n "__fish_seen_subcommand_from shape" -l dev -x -a "(quell complete-values devices)"
-complete -c quell -n "__fish_seen_subcommand_from doctor" -l explain -x -a "(quell complete-values checks)"
-complete -c quell -n "__fish_seen_subcommand_from doctor" -l only -x -a "(quell complete-values checks)"
-"#;
-
-/// What a line of clap's script for zsh is about, by its words, and whose names it takes.
-const ZSH: [(&str, &str); 7] = [
-    ("experiment -- ", "experiments"),
-    ("run -- The run", "runs"),
-    ("runs -- The runs", "runs"),
-    ("device -- ", "devices"),
-    (":DEV:", "devices"),
-    ("--figure=", "figures"),
-    ("--explain=", "checks"),
-];
-
-fn script(shell: Shell, commands: &[Command]) -> Vec<u8> {
+pub fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
+    let shells = Shells::builtins();
+    let shell = shells.completer(args.shell).expect("clap knows the shells of the table above");
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut told_parser(commands), "quell", &mut script);
-    let mut text = String::from_utf8_lossy(&script).into_owned();
-    match shell {
-        Shell::Bash => text += BASH,
-        Shell::Fish => text += FISH,
-        _ => {
-            let line = |line: &str| match ZSH.iter().find(|(words, _)| line.contains(words)) {
-                Some((_, kind)) => line.replace(
-                    ":_default'",
-                    &format!(":{{ compadd -- $(quell complete-values {kind} 2>/dev/null) }}'"),
-                ),
-                None => line.to_owned(),
-            };
-            text = text.split('\n').map(line).collect::<Vec<_>>().join("\n");
-        }
+    shell
+        .write_registration(ASKED, "quell", "quell", "quell", &mut script)
+        .expect("a Vec takes all");
+    hand_out(&script).map(|()| ExitCode::SUCCESS)
+}
+
+/// Answers a shell that asks, and ends then.
+pub fn answer(commands: &[Command]) {
+    // Its scripts put this before what was typed.
+    if std::env::args().nth(1).as_deref() == Some("--") && std::env::var_os(ASKED).is_some() {
+        CompleteEnv::with_factory(|| told_parser(commands)).var(ASKED).complete();
     }
-    text.into_bytes()
+}
+
+/// Names, and files where a name may be one.
+fn names(
+    all: impl Fn() -> Vec<String> + Send + Sync + 'static,
+    or_path: bool,
+) -> ArgValueCompleter {
+    ArgValueCompleter::new(move |typed: &OsStr| {
+        let wanted = typed.to_string_lossy();
+        let named = all().into_iter().filter(|name| name.starts_with(&*wanted));
+        let mut found: Vec<_> = named.map(CompletionCandidate::new).collect();
+        if or_path && found.is_empty() {
+            found = PathCompleter::any().complete(typed);
+        }
+        found
+    })
+}
+
+fn owned<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    names.into_iter().map(str::to_owned).collect()
+}
+
+pub fn experiments() -> ArgValueCompleter {
+    names(|| owned(quell_experiment::builtin::ALL.map(|(name, _)| name)), true)
+}
+
+pub fn runs() -> ArgValueCompleter {
+    let stored = || quell_store::list(std::path::Path::new("runs")).unwrap_or_default();
+    names(move || stored().into_iter().map(|run| run.name).collect(), true)
+}
+
+pub fn figures() -> ArgValueCompleter {
+    let all = || quell_report::figures::NAMES.iter().chain(&compared::NAMES);
+    names(move || owned(all().map(|figure| figure.name).chain(["sweep"])), false)
+}
+
+pub fn devices() -> ArgValueCompleter {
+    let all = || std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    names(move || all().filter_map(|it| it.file_name().into_string().ok()).collect(), false)
+}
+
+pub fn checks() -> ArgValueCompleter {
+    names(|| owned(quell_doctor::CATALOGUE.iter().map(|check| check.name)), false)
 }

@@ -1,5 +1,6 @@
 //! `quell lab exec` and `quell lab shell`: any program of this machine on a host of a topology.
 
+use crate::completion;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::options::{Backend, Guest, words};
@@ -55,6 +56,7 @@ pub struct ExecArgs {
 #[derive(Debug, Args)]
 pub struct LabPlace {
     /// A built-in experiment, an experiment file or a topology file
+    #[arg(add = completion::experiments())]
     pub topology: String,
     /// Put the queues of this scenario in place
     #[arg(long)]

@@ -41,6 +41,7 @@ mod unanswered;
 mod version;
 mod what_is_wrong;
 
+use clap::error::{ContextKind, ErrorKind};
 use commands::COMMANDS;
 use quell_sys::resolve as host;
 use std::io::Write;
@@ -60,7 +61,16 @@ fn main() -> ExitCode {
         print!("{}", version::long());
         return ExitCode::SUCCESS;
     }
-    let typed = || command::parser(COMMANDS).get_matches();
+    completion::answer(COMMANDS);
+    let typed = || {
+        command::parser(COMMANDS).try_get_matches().unwrap_or_else(|mut refused| {
+            if refused.kind() == ErrorKind::UnknownArgument {
+                // "to pass '-q' as a value, use '-- -q'", where nothing takes such a value.
+                refused.remove(ContextKind::Suggested);
+            }
+            refused.exit()
+        })
+    };
     let first = std::env::args().nth(1);
     let ended = match first {
         None if what_is_wrong::can_ask() => what_is_wrong::ask(),

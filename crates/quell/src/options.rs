@@ -1,5 +1,6 @@
 //! Options that several commands have.
 
+use crate::completion;
 use crate::failure::Failure;
 use crate::host;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -66,6 +67,7 @@ pub fn refused(path: &Path, option: &str, why: &str) -> Failure {
 #[derive(Debug, Args)]
 pub struct RunName {
     /// The run: its name or folder; by default the latest
+    #[arg(add = completion::runs())]
     pub run: Option<String>,
     #[command(flatten)]
     pub place: Place,
@@ -74,7 +76,7 @@ pub struct RunName {
 #[derive(Debug, Args)]
 pub struct RunNames {
     /// The runs: names or folders; by default the latest
-    #[arg(value_name = "RUN")]
+    #[arg(value_name = "RUN", add = completion::runs())]
     pub runs: Vec<String>,
     #[command(flatten)]
     pub place: Place,

@@ -1,6 +1,7 @@
 //! `quell plot`: a figure of a run, or of runs beside each other.
 
 use crate::compare::{self, Comparing};
+use crate::completion;
 use crate::failure::Failure;
 use crate::figure_options::{Format, Look, Period, USUAL_DPI, write_figure};
 use crate::options::RunNames;
@@ -22,7 +23,7 @@ pub struct PlotArgs {
     #[command(flatten)]
     pub runs: RunNames,
     /// Which figure; by default the one that suits the run best
-    #[arg(long)]
+    #[arg(long, add = completion::figures())]
     pub figure: Option<String>,
     /// List the figures that there is data for
     #[arg(short, long, conflicts_with_all = ["figure", "output"])]

@@ -1,5 +1,6 @@
 //! `quell run`, `quell lab list`, `quell lab show`.
 
+use crate::completion;
 use crate::failure::Failure;
 use crate::options::{Backend, Guest, Json, Place, refused};
 use crate::shape::LinePathArgs;
@@ -30,6 +31,7 @@ impl From<PrepareError> for Failure {
 #[command(allow_negative_numbers = true)]
 pub struct RunArgs {
     /// Name of a built-in experiment, a file, or the folder of a run to repeat
+    #[arg(add = completion::experiments())]
     pub experiment: String,
     /// Change any field: topology.link.dsl.up.rate=1Mbit (repeatable)
     #[arg(long = "set", value_name = "PATH=VALUE")]

@@ -1,5 +1,6 @@
 //! `quell tree`: the queues, classes and filters of devices, here or as `tc` told of them elsewhere.
 
+use crate::completion;
 use crate::failure::Failure;
 use crate::options::Json;
 use crate::pace::Pace;
@@ -28,6 +29,7 @@ const SCALE: f32 = 2.0;
 #[derive(Debug, Args)]
 pub struct TreeArgs {
     /// A device, with the IFBs that it feeds; by default all devices
+    #[arg(add = completion::devices())]
     pub device: Option<String>,
     /// What tc -s -d qdisc, class and filter show printed, as text or with -j; `-` for standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["watch", "over"])]

@@ -22,22 +22,32 @@ pub fn day() -> &'static str {
     day.unwrap_or("2026-11-01")
 }
 
-pub fn long() -> String {
+/// Name and value of each line.
+fn facts() -> [(&'static str, String); 5] {
     let linked = if cfg!(target_feature = "crt-static") { "static" } else { "dynamic" };
     let commit = match COMMIT {
         "" if cfg!(debug_assertions) => "unknown (a debug build)",
         "" => "unknown (built outside of git)",
         commit => commit,
     };
-    let lines = [
+    [
         ("commit", commit.to_owned()),
         ("built for", format!("{TARGET}, {linked}")),
         ("compiler", COMPILER.to_owned()),
         ("lab kernel", lab_kernel()),
         ("this host", this_host()),
-    ];
+    ]
+}
+
+pub fn json() -> serde_json::Value {
+    let facts = facts().map(|(name, value)| (name.replace(' ', "_"), value.into()));
+    let version = [("version".to_owned(), NUMBER.into())];
+    serde_json::Value::Object(version.into_iter().chain(facts).collect())
+}
+
+pub fn long() -> String {
     let mut text = format!("quell {NUMBER}\n");
-    for (name, value) in lines {
+    for (name, value) in facts() {
         let _ = writeln!(text, "{name:<11} {value}");
     }
     text

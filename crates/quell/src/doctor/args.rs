@@ -1,5 +1,6 @@
 //! The options of `quell doctor`, and the checks that they name.
 
+use crate::completion;
 use crate::failure::Failure;
 use crate::options::{Json, SecretFile};
 use clap::Args;
@@ -15,10 +16,10 @@ pub struct DoctorArgs {
     #[arg(long, conflicts_with_all = ["explain", "during", "record", "from"])]
     pub list: bool,
     /// Explain a check, or a cause that any command finds: when it applies, what to do, the source
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["during", "record", "from"])]
+    #[arg(long, value_name = "NAME", add = completion::checks(), conflicts_with_all = ["during", "record", "from"])]
     pub explain: Option<String>,
     /// Only these checks, by name, separated by commas
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(long, value_name = "NAMES", add = completion::checks(), value_delimiter = ',')]
     pub only: Vec<String>,
     /// Show findings from this severity on: note, warning or serious
     #[arg(long, default_value = "warning")]
@@ -38,7 +39,7 @@ pub struct DoctorArgs {
     #[arg(long, conflicts_with_all = ["during", "record", "from", "all", "list", "explain", "peer"])]
     pub watch: bool,
     /// End --watch when this check finds something
-    #[arg(long, value_name = "NAME", requires = "watch")]
+    #[arg(long, value_name = "NAME", add = completion::checks(), requires = "watch")]
     pub until: Option<String>,
     /// Time between two looks of --watch
     #[arg(long, value_name = "TIME", default_value = "10s", requires = "watch")]

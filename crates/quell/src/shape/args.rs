@@ -1,5 +1,6 @@
 //! What a person types after `quell shape`.
 
+use crate::completion;
 use crate::failure::Failure;
 use crate::options::{Family, Guest, Json, Place, SecretFile};
 use clap::{Args, ValueEnum};
@@ -81,7 +82,7 @@ pub struct ApplyArgs {
 #[derive(Debug, Args)]
 pub struct ConfirmArgs {
     /// The interface; by default all that wait
-    #[arg(long = "dev", value_name = "DEV")]
+    #[arg(long = "dev", value_name = "DEV", add = completion::devices())]
     pub device: Option<String>,
     #[command(flatten)]
     pub state: StateArgs,
@@ -92,7 +93,7 @@ pub struct ConfirmArgs {
 #[derive(Debug, Args)]
 pub struct OffArgs {
     /// The interface
-    #[arg(long = "dev", value_name = "DEV")]
+    #[arg(long = "dev", value_name = "DEV", add = completion::devices())]
     pub device: String,
     /// Take off also what somebody changed or put in the place of Quell's queues since
     #[arg(long, conflicts_with = "keep")]
@@ -114,7 +115,7 @@ pub struct OffArgs {
 #[derive(Debug, Args)]
 pub struct StatusArgs {
     /// The interface; by default all
-    #[arg(long = "dev", value_name = "DEV")]
+    #[arg(long = "dev", value_name = "DEV", add = completion::devices())]
     pub device: Option<String>,
     /// Read repeatedly, and show who has how much per second
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "1s")]
@@ -151,7 +152,7 @@ pub struct ChangeArgs {
     /// The subscriber
     pub name: String,
     /// The interface; by default the one that has subscribers
-    #[arg(long = "dev", value_name = "DEV")]
+    #[arg(long = "dev", value_name = "DEV", add = completion::devices())]
     pub device: Option<String>,
     /// Ceiling of what it sends
     #[arg(long, value_name = "RATE")]
@@ -178,7 +179,7 @@ pub struct ChangeArgs {
 #[derive(Debug, Args)]
 pub struct HoldArgs {
     /// The interface
-    #[arg(long = "dev", value_name = "DEV")]
+    #[arg(long = "dev", value_name = "DEV", add = completion::devices())]
     pub device: String,
     /// Where another process does it already, wait and take over when that one ends
     #[arg(long)]
@@ -190,7 +191,7 @@ pub struct HoldArgs {
 #[derive(Debug, Args)]
 pub struct PersistArgs {
     /// The interface
-    #[arg(long = "dev", value_name = "DEV")]
+    #[arg(long = "dev", value_name = "DEV", add = completion::devices())]
     pub device: String,
     #[command(flatten)]
     pub root: Root,
@@ -203,7 +204,7 @@ pub struct PersistArgs {
 #[derive(Debug, Args)]
 pub struct ProveArgs {
     /// The interface
-    #[arg(long = "dev", value_name = "DEV")]
+    #[arg(long = "dev", value_name = "DEV", add = completion::devices())]
     pub device: String,
     /// A `quell serve` beyond the line: HOST, HOST:PORT
     #[arg(long, value_name = "HOST", required_unless_present = "in_lab")]
@@ -299,7 +300,7 @@ pub struct RecipeArgs {
     #[arg(long = "for", value_name = "TARGET", value_enum)]
     pub target: TargetArg,
     /// The interface to the internet there; by default `wan` on OpenWrt, `eth0` elsewhere
-    #[arg(long = "dev", value_name = "DEV", value_parser = plain_device)]
+    #[arg(long = "dev", value_name = "DEV", add = completion::devices(), value_parser = plain_device)]
     pub device: Option<String>,
     #[command(flatten)]
     pub line: LineArgs,
@@ -329,7 +330,7 @@ pub struct ImportArgs {
     /// The file
     pub file: PathBuf,
     /// Only the queue of sqm for this interface
-    #[arg(long = "dev", value_name = "DEV")]
+    #[arg(long = "dev", value_name = "DEV", add = completion::devices())]
     pub device: Option<String>,
     /// LibreQoS' network.json, which has the rates of parent nodes; where absent the one beside the file, if there is one
     #[arg(long, value_name = "FILE")]
@@ -378,7 +379,7 @@ pub struct LineArgs {
 #[derive(Debug, Args)]
 pub struct WantedArgs {
     /// The interface that leads to the internet
-    #[arg(long = "dev", value_name = "DEV")]
+    #[arg(long = "dev", value_name = "DEV", add = completion::devices())]
     pub device: String,
     #[command(flatten)]
     pub line: LineArgs,

@@ -62,17 +62,21 @@ fn mandoc_finds_nothing_wrong_with_any_page() {
 }
 
 #[test]
-fn bash_takes_its_completions_and_completes_commands_and_options() {
+fn bash_completes_commands_options_and_names_that_only_the_machine_knows() {
     let dir = TestFolder::new();
-    let script = dir.quell(&["completions", "bash"]).fine();
-    dir.write("quell.bash", &script);
+    dir.write("calls.json", crate::support::irtt([(1_000, 20), (1_020, 21)].into_iter()));
+    dir.quell(&["data", "import", "calls.json"]).fine();
+    dir.write("quell.bash", dir.quell(&["completions", "bash"]).fine());
+    let program = Path::new(env!("CARGO_BIN_EXE_quell")).parent().expect("a folder");
     let complete = |words: &str| {
         let last = words.rsplit(' ').next().unwrap_or_default();
         let said = Command::new("bash")
             .args(["--norc", "-c"])
             .arg(format!(
-                "source ./quell.bash; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
-                 _quell quell '{last}' ''; echo \"${{COMPREPLY[@]}}\""
+                "PATH={}:$PATH; source ./quell.bash; COMP_WORDS=({words}); \
+                 COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+                 _clap_complete_quell quell '{last}' ''; echo \"${{COMPREPLY[@]}}\"",
+                program.display()
             ))
             .current_dir(dir.path("."))
             .output()
@@ -80,56 +84,36 @@ fn bash_takes_its_completions_and_completes_commands_and_options() {
         assert!(said.stderr.is_empty(), "{words}: {}", String::from_utf8_lossy(&said.stderr));
         String::from_utf8(said.stdout).expect("text").trim().to_owned()
     };
-    assert_eq!(complete("quell pin"), "ping");
-    assert_eq!(complete("quell lab kernel pa"), "path");
-    assert_eq!(complete("quell ping --meth"), "--method");
-    assert_eq!(complete("quell host-"), "", "what Quell starts itself is offered to nobody");
+    for (typed, completed) in [
+        ("quell pin", "ping"),
+        ("quell lab kernel pa", "path"),
+        ("quell ping --meth", "--method"),
+        ("quell run home-link-p", "home-link-pages"),
+        ("quell lab shell home-link-p", "home-link-pages"),
+        ("quell run calls.js", "calls.json"),
+        ("quell plot --figure rtt-sc", "rtt-scatter"),
+        ("quell tree l", "lo"),
+        ("quell shape status --dev l", "lo"),
+        ("quell doctor --explain mtu-b", "mtu-black-hole"),
+        ("quell doctor --only aliasing,listen-o", "aliasing,listen-overflow"),
+        // What Quell starts itself is offered to nobody.
+        ("quell host-", ""),
+    ] {
+        assert_eq!(complete(typed), completed, "{typed}");
+    }
+    let imported = complete("quell show 1");
+    assert!(imported.ends_with("-calls"), "{imported}");
 }
 
 #[test]
-fn bash_completes_names_of_experiments_runs_figures_devices_and_checks() {
+fn zsh_and_fish_ask_the_program_as_bash_does() {
     let dir = TestFolder::new();
-    dir.write("calls.json", crate::support::irtt([(1_000, 20), (1_020, 21)].into_iter()));
-    dir.quell(&["data", "import", "calls.json"]).fine();
-    let script = dir.quell(&["completions", "bash"]).fine();
-    dir.write("quell.bash", &script);
-    let complete = |words: &str| {
-        let typed: Vec<&str> = words.split(' ').collect();
-        let (last, before) = (typed[typed.len() - 1], typed[typed.len() - 2]);
-        let said = Command::new("bash")
-            .args(["--norc", "-c"])
-            .arg(format!(
-                "source ./quell.bash; COMP_WORDS=({words}); COMP_CWORD={}; \
-                 _quell_names '{}' '{last}' '{before}'; echo \"${{COMPREPLY[@]}}\"",
-                typed.len() - 1,
-                env!("CARGO_BIN_EXE_quell"),
-            ))
-            .current_dir(dir.path("."))
-            .output()
-            .expect("bash is on every Debian");
-        assert!(said.stderr.is_empty(), "{words}: {}", String::from_utf8_lossy(&said.stderr));
-        String::from_utf8(said.stdout).expect("text").trim().to_owned()
-    };
-    assert_eq!(complete("quell run home-link-p"), "home-link-pages");
-    says(&complete("quell show 1"), &["-calls"]);
-    assert_eq!(complete("quell plot --figure rtt-sc"), "rtt-scatter");
-    assert_eq!(complete("quell tree l"), "lo");
-    assert_eq!(complete("quell doctor --only listen-o"), "listen-overflow");
-}
-
-#[test]
-fn completions_name_every_command() {
-    let dir = TestFolder::new();
-    let commands = named(&dir.quell(&["man"]).fine());
-    for shell in ["bash", "zsh", "fish"] {
-        let script = dir.quell(&["completions", shell]).fine();
-        for name in &commands {
-            let own = name.trim_start_matches("quell-");
-            let parent = ["lab-kernel", "lab", "data-export", "data", "shape", "tune"]
-                .into_iter()
-                .find_map(|p| own.strip_prefix(p).and_then(|rest| rest.strip_prefix('-')));
-            says(&script, &[parent.unwrap_or(own)]);
-        }
+    for shell in ["zsh", "fish"] {
+        says(&dir.quell(&["completions", shell]).fine(), &["COMPLETE=", "quell --"]);
+        let mut asked = dir.command(&["--", "quell", "tree", "l"]);
+        asked.env("COMPLETE", shell).env("_CLAP_COMPLETE_INDEX", "2").env("_CLAP_IFS", "\n");
+        let said = asked.output().expect("quell can be started");
+        assert_eq!(String::from_utf8_lossy(&said.stdout).trim(), "lo", "{shell}");
     }
     says(&dir.quell(&["completions", "csh"]).refused(2), &["'csh'", "bash, zsh, fish"]);
 }

@@ -28,6 +28,17 @@ fn its_version_is_enough_to_report_a_bug() {
     let long = dir.quell(&["--version"]).fine();
     says(&long, &["commit ", "built for ", "compiler ", "lab kernel ", "this host ", "Linux "]);
     assert!(long.lines().all(|line| line.len() < 100), "{long}");
+    let json: serde_json::Value =
+        serde_json::from_str(&dir.quell(&["version", "--json"]).fine()).expect("JSON");
+    assert_eq!(json["version"], env!("CARGO_PKG_VERSION"));
+    assert!(json["this_host"].as_str().is_some_and(|host| host.contains("Linux")), "{json}");
+}
+
+#[test]
+fn an_option_that_is_not_there_is_refused_without_advice_that_can_not_help() {
+    let said = dir().quell(&["flow", "example.org", "-q"]).refused(2);
+    says(&said, &["unexpected argument '-q'"]);
+    assert!(!said.contains("-- -q"), "{said}");
 }
 
 #[test]
