@@ -15,6 +15,7 @@ mod dynamic;
 mod error;
 mod goal;
 mod installed;
+mod journal;
 mod kernel;
 mod lock;
 mod ownership;

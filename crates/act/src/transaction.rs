@@ -13,7 +13,8 @@ use crate::undo_log::{boot, log_of, renamed};
 use crate::watchdog::sweep;
 use crate::way_back::{Applied, look, roll_back};
 use crate::{
-    ActError, Before, Begun, Change, Goal, Lock, Log, Refusal, Standing, Watchdog, Who, list,
+    ActError, Before, Begun, Change, Goal, Lock, Log, Refusal, Standing, Watchdog, Who, journal,
+    list,
 };
 use quell_sys::clock::monotonic_ns;
 use quell_sys::netns::NetNs;
@@ -232,6 +233,7 @@ fn carry_out(
         return Err(back(machine, log, ActError::NotInForce(why)));
     }
     watchdog.leave();
+    journal::in_force(&log);
     Ok(())
 }
 
@@ -287,7 +289,9 @@ impl RecipeChange {
 
     /// From now on this is in force.
     pub fn write(&mut self, wanted: String, recipe: String) -> Result<(), ActError> {
-        self.log.restate(who(&self.command), wanted, recipe)
+        self.log.restate(who(&self.command), wanted, recipe)?;
+        journal::in_force(&self.log);
+        Ok(())
     }
 }
 
@@ -337,6 +341,7 @@ pub fn confirm(
             )),
             Standing::Awaiting(_) => {
                 log.confirmed()?;
+                journal::in_force(&log);
                 confirmed.push(log.begun.device.clone());
             }
             _ => {}

@@ -3,7 +3,7 @@
 use crate::installed::Installed;
 use crate::ownership::{leave_strangers, leave_to_others};
 use crate::steps::{Machine, Now, steps};
-use crate::{ActError, Before, Goal, Log, Refusal};
+use crate::{ActError, Before, Goal, Log, Refusal, journal};
 
 /// How often the way back is tried step by step, each time from what is there then.
 const TRIES: usize = 3;
@@ -59,7 +59,7 @@ pub(crate) fn lead_back(
     for round in 0..=TRIES {
         let (goal, now, todo) = look_again(machine)?;
         if todo.is_empty() {
-            log.undone(Installed::of(&goal, &now))?;
+            over(log, Installed::of(&goal, &now))?;
             return Ok(Applied { steps: done, said });
         }
         // Mostly none is refused; thousands are taken faster all at once.
@@ -79,8 +79,14 @@ pub(crate) fn lead_back(
     }
     let (goal, now, todo) = look_again(machine)?;
     if todo.is_empty() {
-        log.undone(Installed::of(&goal, &now))?;
+        over(log, Installed::of(&goal, &now))?;
         return Ok(Applied { steps: done, said });
     }
     Err(ActError::System(refused.unwrap_or_else(|| "what was brought back did not stay".into())))
+}
+
+/// All is as it was before the change of a log.
+fn over(log: Log, here: Vec<Installed>) -> Result<(), ActError> {
+    journal::undone(&log);
+    log.undone(here)
 }

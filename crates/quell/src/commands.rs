@@ -201,8 +201,9 @@ quell shape plan --dev eth0 --up 9.5Mbit --host 192.0.2.7 --host 192.0.2.8
 quell shape plan --dev eth0 --line 10/50 --policy host-fair
 quell shape plan --dev eth0 --file policy.toml --json
 quell shape plan --dev eth0 --tree queues.toml",
-        notes: "The default is CAKE: it finds the hosts by itself, also behind address translation. With --host, host-fair: \
-                an equal share for each, three tiers by DSCP in it, fair flows in each. --policy host-fair alone finds the hosts by their addresses. What is received is queued too, on an IFB. docs/shaping.md tells of all policies.",
+        notes: "The default is host-fair: an equal share for each machine that sends, three tiers by DSCP in it, fair flows in each. On lines \
+                below 4 Mbit/s, and where the kernel can't, it is CAKE; why is said. What is received is queued too, on an IFB. \
+                docs/shaping.md tells of all policies.",
         call: calls!(shape::PlanArgs, shape::plan),
         ..of(Group::Act)
     },
@@ -259,9 +260,14 @@ quell shape change ann --down 10Mbit --confirm-within 60s",
     Command {
         name: "shape status",
         about: "What is in force, and what passed through it",
-        examples: "quell shape status\nquell shape status --dev eth0\nquell shape status --watch\nquell shape status --watch=5s --json\nquell shape status --json | jq .shaped[0].queues",
+        examples: "quell shape status\nquell shape status --dev eth0\nquell shape status --watch\nquell shape status --watch=5s --json\nquell shape status --json | jq .shaped[0].queues\nquell shape status --metrics",
         notes: "--watch prints a block for each reading where there is no terminal, and a line of JSON with \
-                --json. CAKE reports how long packets wait; for other queues it is the backlog divided by the rate.",
+                --json. CAKE reports how long packets wait; for other queues it is the backlog divided by the rate.\n\n\
+                Keys of --json, of each in shaped: device, wanted (the policy in words), in_order (as wanted), standing (in words), \
+                changing (by whom). Also: renamed_to, by (a command), since (seconds since 1970). Its subscribers, on demand: known, here, most, \
+                holder. Each of its queues: device, kind, handle, sent_packets, sent_bytes, dropped_packets, backlog_packets, \
+                backlog_bytes, hosts (places, taken), parts. A part has those counts, and name, host (of a tier), place, addresses, mac, \
+                strangers, idle_s, marked_packets, delay_us (CAKE's).",
         fails: Fails::When("a change is unfinished, or queues are no longer as applied"),
         call: calls!(shape::StatusArgs, shape::status),
         ..of(Group::Act)
@@ -303,9 +309,9 @@ quell shape change ann --down 10Mbit --confirm-within 60s",
         examples: "\
 quell shape recipe --line 10/50 --for openwrt
 quell shape recipe --line 10/50 --for openwrt --dev pppoe-wan > sqm
-quell shape recipe --line 10/50 --for networkd --dev enp1s0 --no-try
+quell shape recipe --line 10/50 --for networkd --dev enp1s0 --try
 quell shape recipe --line 10/50 --policy tiers --for tc > shape.sh",
-        notes: "For machines on which Quell will never run. The queues are tried in the lab first, as by `quell shape try`; results are in comments above them, and what the target can't say. OpenWrt and networkd have CAKE only; tc has \
+        notes: "For machines on which Quell will never run. With --try the queues are tried in the lab first, which takes a minute; results are in comments above them. OpenWrt and networkd have CAKE only; tc has \
                 all policies. Nothing of this machine is touched.",
         fails: Fails::When("a measurement in the lab did not come to its end"),
         call: calls!(shape::RecipeArgs, shape::recipe),

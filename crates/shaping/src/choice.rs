@@ -1,7 +1,7 @@
 //! What is chosen on this machine where nobody said it: the policy, and how hosts are told apart.
 //!
 //! ```text
-//!   CAKE? ─► cake      no CAKE, but BPF? ─► host-fair, whose hosts are found      neither ─► tiers
+//!   4 Mbit/s and more, BPF, no tunnel ─► host-fair, whose hosts are found      else CAKE? ─► cake      neither ─► tiers
 //!   host-fair ─► no program may be loaded?      CAKE
 //!             ─► addresses are translated?      a table of nftables, unless somebody else uses connections' marks
 //!   --host, subscribers ─► addresses are translated?      the same table, and filters by mark
@@ -14,31 +14,65 @@ use quell_netlink::hosts_table;
 use quell_policy::{DeviceTraits, HostDetection, HostsBy, LinePolicy, PolicyName};
 use quell_tc::Qdisc;
 use quell_tc::qdisc::{Cake, Drr};
+use quell_units::Rate;
 
-/// What this machine would be given, and what there is to say of it where nobody named it.
-pub fn choose_here(all: &LinePolicy) -> (PolicyName, Vec<String>) {
-    let has_cake = || kernel_has(Qdisc::from(Cake::default()));
-    choose(all, has_cake, || {
-        kernel_has(Qdisc::from(Drr::default())) != Some(false) && kernel::may_classify().is_ok()
-    })
+/// Of slower lines a round of all hosts, a full packet each, takes longer than equal shares are worth (docs/shaping.md, "Ten homes").
+const SLOW: Rate = Rate::from_bps(4_000_000);
+
+/// What this machine would be given, and what there is to say of it where nobody named it. `tunnel`: one ends here.
+pub fn choose_here(all: &LinePolicy, tunnel: bool) -> (PolicyName, Vec<String>) {
+    choose(
+        all,
+        tunnel,
+        || kernel_has(Qdisc::from(Cake::default())),
+        || {
+            if kernel_has(Qdisc::from(Drr::default())) == Some(false) {
+                return Some(false);
+            }
+            match kernel::may_classify() {
+                Ok(()) => Some(true),
+                Err(error) if error.proves_no_program_loads() && !may_change() => None,
+                Err(_) => Some(false),
+            }
+        },
+    )
 }
 
 /// The same on a kernel that has all of it, as the lab's.
 pub fn choose_with_cake(all: &LinePolicy) -> PolicyName {
-    choose(all, || Some(true), || true).0
+    choose(all, false, || Some(true), || Some(true)).0
 }
 
+/// `has_cake` and `may_find` ask the kernel; none where that could not be tried.
 fn choose(
     all: &LinePolicy,
+    tunnel: bool,
     has_cake: impl FnOnce() -> Option<bool>,
-    may_find: impl FnOnce() -> bool,
+    may_find: impl FnOnce() -> Option<bool>,
 ) -> (PolicyName, Vec<String>) {
     if let Some(named) = all.named() {
         return (named, Vec::new());
     }
+    let (up, down) = all.rates();
+    let slow = up.into_iter().chain(down).any(|rate| rate < SLOW);
+    let may_find = may_find() != Some(false);
+    if may_find && !slow && !tunnel {
+        let why = "host-fair: an equal share for each machine, however many flows and addresses it has; with --policy cake a ping \
+                   waits some 10 ms less";
+        return (PolicyName::HostFair, vec![why.into()]);
+    }
     let (policy, why) = match has_cake() {
-        Some(true) => return (PolicyName::Cake, Vec::new()),
-        Some(false) if may_find() => (
+        Some(true) if tunnel => return (PolicyName::Cake, Vec::new()),
+        Some(true) if slow => (
+            PolicyName::Cake,
+            "cake: below 4 Mbit/s a ping waits some 50 ms less than with host-fair, whose shares are equal also where a host has many \
+             flows or addresses",
+        ),
+        Some(true) => (
+            PolicyName::Cake,
+            "cake: this kernel has no DRR or takes no BPF program, without which no queue counts a host with many addresses as one",
+        ),
+        Some(false) if may_find => (
             PolicyName::HostFair,
             "this kernel has no CAKE (modprobe sch_cake loads it where it was built): host-fair instead, whose hosts are found by Quell's classifier",
         ),
@@ -60,11 +94,13 @@ pub fn is_read_into(kind: &str) -> bool {
     ["ipip", "sit", "gre", "gretap", "ip6tnl", "ip6gre", "ip6gretap", "vxlan"].contains(&kind)
 }
 
-/// Whether hosts can be found here. Where no program may be loaded CAKE takes the policy's place. What there is to say of it.
+/// Whether hosts can be found here. Where no program may be loaded CAKE takes the policy's place, and so it does where nobody `named` one and
+/// only CAKE sees hosts behind a translation of addresses. What there is to say of it.
 pub fn find_hosts(
     all: &mut LinePolicy,
     policy: &mut PolicyName,
     traits: DeviceTraits,
+    named: bool,
 ) -> Result<Vec<String>, CommandError> {
     let found = all.found_hosts().unwrap_or_default();
     let said: Option<String> = match found.by() {
@@ -72,6 +108,15 @@ pub fn find_hosts(
             let (by, said) = match translation(all.rates().1.is_some()) {
                 Translation::None => (HostsBy::Address, None),
                 Translation::Unseen => (HostsBy::Address, Some(UNSEEN.to_owned())),
+                Translation::Hidden(why)
+                    if !named && kernel_has(Qdisc::from(Cake::default())) == Some(true) =>
+                {
+                    *policy = PolicyName::Cake;
+                    let why = why.split(';').next().unwrap_or_default();
+                    return Ok(vec![format!(
+                        "cake, which sees hosts through the translation of addresses here; host-fair can't, {why}"
+                    )]);
+                }
                 Translation::Hidden(why) => (HostsBy::Address, Some(format!("{HIDDEN} {why}"))),
                 Translation::Noted => (HostsBy::Nat, Some(NOTED.to_owned())),
             };
@@ -216,25 +261,27 @@ pub fn look_inside(all: &mut LinePolicy, tunnel: Option<&str>) -> Option<String>
 mod tests {
     use super::*;
 
-    fn chosen(all: &LinePolicy, cake: Option<bool>, bpf: bool) -> (PolicyName, String) {
-        let (policy, said) = choose(all, || cake, || bpf);
-        (policy, said.join("\n"))
-    }
-
     #[test]
-    fn without_cake_the_hosts_are_found_by_the_classifier_and_only_without_that_nobody_is_told_apart()
-     {
-        let all = LinePolicy::default();
-        assert_eq!(chosen(&all, Some(true), true), (PolicyName::Cake, String::new()));
-        let (policy, said) = chosen(&all, Some(false), true);
-        assert_eq!(policy, PolicyName::HostFair);
-        assert!(said.contains("no CAKE") && !said.contains("--host "), "{said}");
-        let (policy, said) = chosen(&all, Some(false), false);
-        assert_eq!(policy, PolicyName::Tiers);
-        assert!(said.contains("no DRR or takes no BPF program"), "{said}");
-        let (policy, said) = chosen(&all, None, true);
-        assert_eq!(policy, PolicyName::Cake);
-        assert!(said.contains("could not be tried"), "{said}");
+    fn the_policy_follows_from_the_line_and_what_the_kernel_has() {
+        use PolicyName::{Cake, HostFair, Tiers};
+        let (yes, no) = (Some(true), Some(false));
+        for (line, tunnel, cake, bpf, wanted, words) in [
+            ("10/50", false, yes, yes, HostFair, "--policy cake"),
+            ("10/50", false, no, yes, HostFair, "an equal share"),
+            ("10/50", false, None, None, HostFair, "an equal share"),
+            ("10/50", false, yes, no, Cake, "no DRR or takes no BPF"),
+            ("10/50", true, yes, yes, Cake, ""),
+            ("2/50", false, yes, yes, Cake, "below 4 Mbit/s"),
+            ("50/2", false, yes, yes, Cake, "below 4 Mbit/s"),
+            ("2/50", false, no, yes, HostFair, "has no CAKE"),
+            ("2/50", false, None, yes, Cake, "could not be tried"),
+            ("10/50", false, no, no, Tiers, "no DRR or takes no BPF program"),
+        ] {
+            let all = LinePolicy { line: Some(line.parse().expect(line)), ..LinePolicy::default() };
+            let (policy, said) = choose(&all, tunnel, || cake, || bpf);
+            let said = said.join("\n");
+            assert!(policy == wanted && said.contains(words), "{line} {cake:?} {bpf:?}: {said}");
+        }
     }
 
     #[test]
@@ -243,8 +290,8 @@ mod tests {
         let hosts = vec![vec!["192.0.2.7".parse().expect("an address")]];
         let hosts = LinePolicy { hosts, ..LinePolicy::default() };
         for (all, wanted) in [(tiers, PolicyName::Tiers), (hosts, PolicyName::HostFair)] {
-            let chosen = choose(&all, || panic!("asked for CAKE"), || panic!("asked for BPF"));
-            assert_eq!(chosen, (wanted, Vec::new()));
+            let asked = || panic!("the kernel was asked");
+            assert_eq!(choose(&all, false, asked, asked), (wanted, Vec::new()));
         }
     }
 }

@@ -17,6 +17,7 @@ mod interface;
 mod kernel;
 pub mod lab;
 mod line_plan;
+pub mod metrics;
 pub mod persist;
 pub mod prove;
 pub mod rates;

@@ -125,10 +125,15 @@ fn settled(
             (tree.clone(), None, format!("the tree {file}"), beside)
         }
         None => {
-            let (mut policy, mut remarks) = choose_here(&all);
+            let named = all.named().is_some();
+            let (mut policy, mut remarks) = choose_here(&all, choice.flatten().is_some());
             if let Some(tunnel) = choice {
                 if policy == PolicyName::HostFair && all.hosts.is_empty() {
-                    remarks.extend(find_hosts(&mut all, &mut policy, traits_of(link))?);
+                    let said = find_hosts(&mut all, &mut policy, traits_of(link), named)?;
+                    if policy != PolicyName::HostFair {
+                        remarks.clear();
+                    }
+                    remarks.extend(said);
                 } else {
                     remarks.extend(find_named(&mut all, policy, traits_of(link)));
                 }
@@ -302,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_trial_has_what_the_labs_kernel_has_and_says_what_is_missing_here_in_a_line() {
-        assert_eq!(choose_with_cake(&LinePolicy::default()), PolicyName::Cake);
+        assert_eq!(choose_with_cake(&LinePolicy::default()), PolicyName::HostFair);
         assert_eq!(missing(&[]), None);
         let said = missing(&["sch_cake"]).expect("a line");
         assert!(said.contains("lacks sch_cake,") && said.contains("`modprobe sch_cake`"), "{said}");

@@ -6,7 +6,7 @@
 //! ```
 
 use crate::persist::escaped;
-use crate::{CommandError, choose_with_cake, command_of, ifb_of, mac_of, open, traits_of, trees};
+use crate::{CommandError, command_of, ifb_of, mac_of, open, traits_of, trees};
 use quell_act::{Change, Goal, Machine};
 use quell_policy::{DeviceTraits, HostsBy, LinePolicy, PolicyName};
 use quell_tc::qdisc::{Cake, Framing};
@@ -56,6 +56,7 @@ pub struct Piece {
 
 #[derive(Debug, Default)]
 pub struct Recipe {
+    pub policy: Option<PolicyName>,
     pub device: String,
     pub words: String,
     pub pieces: Vec<Piece>,
@@ -94,8 +95,8 @@ pub fn recipe(
             "a recipe is made of a policy; of a tree of one's own, `quell shape plan` prints the commands",
         ));
     }
-    // A kernel that lacks it is told by itself when the recipe is pasted.
-    let policy = choose_with_cake(all);
+    // A kernel that lacks it is told by itself when the recipe is pasted; no target can load the classifier.
+    let policy = all.named().unwrap_or(PolicyName::Cake);
     let name = target.name();
     if target != RecipeTarget::Tc && policy != PolicyName::Cake {
         let why = match target {
@@ -155,6 +156,7 @@ pub fn recipe(
             ),
         );
     }
+    recipe.policy = Some(policy);
     recipe.not_tried = not_tried(&wish);
     recipe.words = all.words(policy);
     recipe.device = wish.device;

@@ -73,9 +73,8 @@ fn entry(
     let roots = roots(log, &now);
     if let Some((name, ..)) = roots.iter().find(|root| class_report::is_of_another_version(root.1))
     {
-        differs = Some(format!(
-            "another version of Quell made the classifier of {name}, so that off comes before apply"
-        ));
+        let why = format!("another version of Quell made the classifier of {name}");
+        differs = Some((why, "after off"));
     }
     let attendance = subscribers.map(|subscribers| Attendance::of(log, &now, &subscribers));
     let (mut standing, mut broken) = log.standing_words(monotonic_ns(), "quell shape");
@@ -87,8 +86,8 @@ fn entry(
         );
     } else if let Some(differs) = differs.filter(|_| !broken) {
         broken = true;
-        standing =
-            format!("no longer as it was applied ({differs}): quell shape apply again, or off");
+        let (what, how) = differs;
+        standing = format!("no longer as it was applied ({what}): quell shape apply {how}, or off");
     }
     let unheld = attendance.as_ref().is_some_and(|attendance| attendance.holder.is_none());
     let changing = changing.filter(|_| broken || unheld).cloned();
@@ -126,31 +125,33 @@ fn entry(
     })
 }
 
-/// In what a machine differs from what was applied to it; none where it does not, or where it was not applied whole. And who may come and
-/// go.
+/// In what a machine differs from what was applied to it, and how to apply it again; none where it does not, or where it was not applied whole.
+/// And who may come and go.
 fn differs(
     log: &Log,
     logs: &UndoLogs,
     kernel: &mut Kernel,
-) -> (Option<String>, Option<SubscriberClasses>) {
+) -> (Option<(String, &'static str)>, Option<SubscriberClasses>) {
     if log.standing == Standing::Unfinished || log.begun.recipe.is_empty() {
         return (None, None);
     }
     let plan = match plan_again(log, kernel) {
         Ok(plan) => plan,
-        Err(why) => return (Some(why.to_string()), None),
+        Err(why) => return (Some((why.to_string(), "again")), None),
     };
     let planned = quell_act::plan(kernel, &logs.folder, &log.begun.device, &plan.goal, false);
     let differs = match planned {
-        Ok(Planned { foreign, .. }) if !foreign.is_empty() => Some(foreign[0].trim().to_owned()),
+        Ok(Planned { foreign, .. }) if !foreign.is_empty() => {
+            Some((foreign[0].trim().to_owned(), "--replace"))
+        }
         Ok(planned) => planned.steps.first().map(|step| match planned.steps.len() {
-            1 => format!("what is missing: {step}"),
-            more => format!("what is missing: {step}, and {} more steps", more - 1),
+            1 => (format!("what is missing: {step}"), "again"),
+            more => (format!("what is missing: {step}, and {} more steps", more - 1), "again"),
         }),
-        Err(why) => Some(why.to_string()),
+        Err(why) => Some((why.to_string(), "again")),
     };
     let table = || plan.subscribers.as_ref().and_then(reconcile::table_differs);
-    (differs.or_else(table), plan.subscribers)
+    (differs.or_else(|| Some((table()?, "again"))), plan.subscribers)
 }
 
 impl Attendance {

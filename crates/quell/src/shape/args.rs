@@ -120,6 +120,9 @@ pub struct StatusArgs {
     /// Read repeatedly, and show who has how much per second
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "1s")]
     pub watch: Option<Span>,
+    /// As metrics, OpenMetrics: rates, backlog, delay, drops and marks by host and tier
+    #[arg(long, conflicts_with_all = ["watch", "json"])]
+    pub metrics: bool,
     #[command(flatten)]
     pub state: StateArgs,
     #[command(flatten)]
@@ -304,9 +307,9 @@ pub struct RecipeArgs {
     pub device: Option<String>,
     #[command(flatten)]
     pub line: LineArgs,
-    /// Print it at once, without trying it in the lab
-    #[arg(long)]
-    pub no_try: bool,
+    /// Try it in the lab first, as by `quell shape try`; results are in comments at the top
+    #[arg(long = "try")]
+    pub tried: bool,
     #[command(flatten)]
     pub how: RehearsalArgs,
     #[command(flatten)]

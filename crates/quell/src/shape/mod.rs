@@ -22,6 +22,7 @@ use quell_act::{ActError, Applied, Leave, OffRequest, Patience, is_over_ssh, own
 use quell_flow::{Amount, FlowError, FlowPlan, FlowReport, Progress, Senders};
 use quell_policy::import::{Imported, libreqos, sqm};
 use quell_shaping::change::RateChange;
+use quell_shaping::metrics::metrics;
 use quell_shaping::prove::{DirectionProof, LoadResult};
 use quell_shaping::rates::Reading;
 use quell_shaping::{
@@ -223,7 +224,11 @@ pub fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
         return watch(args, every);
     }
     let entries = status::status(&args.state.logs(), args.device.as_deref())?;
-    print(&json!({ "shaped": entries }), args.json, || text::status(&entries))?;
+    if args.metrics {
+        hand_out(metrics(&entries).as_bytes())?;
+    } else {
+        print(&json!({ "shaped": entries }), args.json, || text::status(&entries))?;
+    }
     let in_order = entries.iter().all(|entry| entry.in_order);
     Ok(if in_order { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
@@ -428,8 +433,7 @@ pub fn recipe(args: &RecipeArgs) -> Result<ExitCode, Failure> {
     let target = args.target.into();
     let recipe = recipe::recipe(&policy, target, args.device.as_deref())?;
     let mut tried = None;
-    if !args.no_try {
-        let name = quell_shaping::choose_with_cake(&policy);
+    if let (true, Some(name)) = (args.tried, recipe.policy) {
         let (changes, mut remarks) = lab::rehearsal(&policy, name, args.how.path.path())?;
         let how = args.how.run_args(changes, Json { json: false });
         let (finished, experiment) = carried_out(&how)?;

@@ -327,7 +327,7 @@ pub fn recipe(
             comments.extend(remarks);
             comments.extend(table.lines().map(str::to_owned));
         }
-        None => comments.push("not tried: --no-try".into()),
+        None => comments.push("not tried in the lab; --try does that".into()),
     }
     let mut text = String::new();
     for comment in comments {

@@ -46,7 +46,10 @@ fn what_somebody_took_away_is_not_said_to_be_in_force() {
     cable.put("[queue]\nkind = \"pfifo\"\nhandle = \"9:\"\nlimit = 7\n");
     let said = cable.shape(&["status", "--json"]);
     assert_eq!(said.code, Some(1), "{}", said.out);
-    says(&said.out, &["\"in_order\": false", "no longer as it was applied"]);
+    says(
+        &said.out,
+        &["\"in_order\": false", "no longer as it was applied", "apply --replace, or off"],
+    );
 }
 
 #[test]
@@ -64,6 +67,9 @@ fn what_is_applied_is_in_force_and_off_brings_back_what_was_there() {
     says(&cable.shape(&["status"]).fine(), &["a0: the tree t.toml; in force", "htb 1:"]);
     // Once more: nothing differs, and nobody's leave is needed. Then one rate: one change.
     says(&cable.shape(&apply).fine(), &["a0: all was as wanted"]);
+    says(&cable.shape(&[&apply[..], &["--json"]].concat()).fine(), &["\"changed\": false"]);
+    let metrics = cable.shape(&["status", "--metrics"]).fine();
+    says(&metrics, &["quell_shape_in_order{device=\"a0\"} 1", "direction=\"up\",host=\"\""]);
     cable.dir.write("t.toml", wide(3, "1Mbit").replacen("1Mbit", "2Mbit", 1));
     let out = cable.shape(&apply).fine();
     says(&out, &["  a0: change htb class 1:2 under 1:\na0: as wanted, by 1 step"]);
@@ -280,7 +286,7 @@ fn off_that_is_killed_anywhere_was_not_begun_or_is_ended_by_who_watches() {
 #[test]
 fn a_recipe_or_a_word_that_can_not_find_hosts_says_so() {
     let cable = Cable::new();
-    let recipe = ["recipe", "--line", "10/50", "--for", "tc", "--policy", "host-fair", "--no-try"];
+    let recipe = ["recipe", "--line", "10/50", "--for", "tc", "--policy", "host-fair"];
     let said = cable.dir.quell(&[&["shape"], &recipe[..]].concat()).refused(2);
     says(&said, &["program that Quell loads", "--host", "--policy cake"]);
     let said =
@@ -339,7 +345,7 @@ fn a_policy_file_with_an_unknown_key_is_refused_with_its_line() {
 fn a_recipe_for_openwrt_is_read_back_as_what_plan_wants() {
     let cable = Cable::new();
     let line = ["--line", "10/50", "--link", "pppoe-ptm", "--overhead", "4"];
-    let recipe = ["shape", "recipe", "--for", "openwrt", "--dev", "a0", "--no-try", "--json"];
+    let recipe = ["shape", "recipe", "--for", "openwrt", "--dev", "a0", "--json"];
     let out = cable.dir.quell(&[&recipe[..], &line].concat()).fine();
     let told: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(told["lab"], serde_json::Value::Null);
@@ -360,7 +366,7 @@ fn a_recipe_for_openwrt_is_read_back_as_what_plan_wants() {
 fn a_recipe_says_what_its_target_can_not_and_is_for_names_that_mean_themselves() {
     let dir = TestFolder::new();
     let recipe = |more: &[&str]| {
-        dir.quell(&[&["shape", "recipe", "--line", "10/50", "--no-try", "--for"], more].concat())
+        dir.quell(&[&["shape", "recipe", "--line", "10/50", "--for"], more].concat())
     };
     let out = recipe(&["networkd"]).fine();
     let lines = [

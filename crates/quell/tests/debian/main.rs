@@ -44,6 +44,16 @@ told hosts_again quell shape apply --dev eth0 --line 10/50 --policy host-fair --
 told hosts_off quell shape off --dev eth0
 told hosts_after tc qdisc show dev eth0
 
+told chosen quell shape plan --dev eth0 --line 10/50
+nft add table ip theirs
+nft add chain ip theirs out '{ type nat hook postrouting priority 100; }'
+nft add rule ip theirs out masquerade
+told chosen_nat quell shape plan --dev eth0 --line 10/50
+nft add rule ip theirs out ct mark set 7
+told chosen_marks quell shape plan --dev eth0 --line 10/50
+nft delete table ip theirs
+journalctl -t quell -o cat >$day/system_log
+
 until_so 'modprobe -r cls_bpf'
 echo 'install cls_bpf /bin/false' >/etc/modprobe.d/no-programs.conf
 told no_program_hosts quell shape plan --dev eth0 --line 10/50 --policy host-fair
@@ -52,7 +62,7 @@ told no_program_off quell shape off --dev eth0
 rm /etc/modprobe.d/no-programs.conf
 
 ip link add cable0 type veth peer name cable1
-told cable_applied quell shape apply --dev cable0 --line 5/5 --confirm-within 600s
+told cable_applied quell shape apply --dev cable0 --line 5/5 --policy cake --confirm-within 600s
 told cable_confirmed quell shape confirm --dev cable0
 told cable_persists quell shape persist --dev cable0
 ip link add many0 type veth peer name many1
@@ -63,7 +73,7 @@ sysctl -n net.ipv4.tcp_rmem net.ipv4.tcp_wmem >$day/values_found
 told tuned quell tune apply --role transfer --rate 1Gbit --rtt 100ms
 sysctl -n net.ipv4.tcp_rmem net.ipv4.tcp_wmem >$day/values_tuned
 
-told applied quell shape apply --dev eth0 --line 10/50 --confirm-within 600s
+told applied quell shape apply --dev eth0 --line 10/50 --policy cake --confirm-within 600s
 told confirmed quell shape confirm --dev eth0
 told persists quell shape persist --dev eth0
 told in_force tc qdisc show dev eth0
@@ -289,6 +299,26 @@ fn the_classifier_finds_hosts_on_debians_kernel_and_goes_without_a_trace() {
     assert!(again.contains("all was as wanted"), "{again}");
     machine.fine("first", "hosts_off");
     assert_eq!(machine.fine("first", "hosts_after"), machine.fine("first", "found"));
+}
+
+#[test]
+fn the_policy_is_chosen_by_what_this_machine_does_with_addresses_and_each_change_is_logged() {
+    let Some(machine) = Machine::get() else { return };
+    for (name, words) in [
+        ("chosen", ["eth0: host-fair", "an equal share for each machine"]),
+        ("chosen_nat", ["eth0: host-fair", "behind NAT"]),
+        ("chosen_marks", ["eth0: cake", "host-fair can't, since other rules use"]),
+    ] {
+        let said = machine.fine("first", name);
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.iter().all(|words| said.contains(words)), "{name}: {said}");
+    }
+    let log = machine.file("first", "system_log");
+    let lines: Vec<&str> = log.lines().collect();
+    let [in_force, undone] = lines[..] else { panic!("a line for each change: {log}") };
+    let wanted = "; by quell shape apply of uid 0; way back: quell shape off --dev eth0";
+    assert!(in_force.starts_with("eth0: in force: host-fair, up 9.5Mbit"), "{log}");
+    assert!(in_force.ends_with(wanted) && undone.starts_with("eth0: as it was before"), "{log}");
 }
 
 #[test]

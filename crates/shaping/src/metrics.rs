@@ -1,0 +1,166 @@
+//! What is in force as metrics, in words that both Prometheus' text format and OpenMetrics read.
+//!
+//! ```text
+//!   quell_shape_in_order{device="wan"} 1
+//!   quell_shape_sent_bytes_total{device="wan",direction="down",host="laptop",tier="normal"} 814000
+//!       a line for each smallest part: sums over host and tier are right; CAKE tells tiers up and nobody's host
+//! ```
+
+use crate::class_report::LineClass;
+use crate::status::{QueueStatus, StatusEntry};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// Name, kind, unit, meaning, value of a part.
+type PartFamily =
+    (&'static str, &'static str, &'static str, &'static str, fn(&LineClass) -> Option<f64>);
+
+const FAMILIES: [PartFamily; 7] = [
+    ("sent_bytes", "counter", "bytes", "Bytes sent, with headers.", |p| Some(p.sent_bytes as f64)),
+    ("sent_packets", "counter", "packets", "Packets sent.", |p| Some(p.sent_packets as f64)),
+    ("dropped_packets", "counter", "packets", "Packets dropped.", |p| {
+        Some(p.dropped_packets as f64)
+    }),
+    ("marked_packets", "counter", "packets", "Packets marked by ECN.", |p| {
+        Some(p.marked_packets as f64)
+    }),
+    ("backlog_bytes", "gauge", "bytes", "Bytes that wait.", |p| Some(p.backlog_bytes as f64)),
+    ("backlog_packets", "gauge", "packets", "Packets that wait.", |p| {
+        Some(p.backlog_packets as f64)
+    }),
+    (
+        "delay_seconds",
+        "gauge",
+        "seconds",
+        "How long packets waited lately, as CAKE tells it.",
+        |p| p.delay_us.map(|us| us as f64 / 1e6),
+    ),
+];
+
+/// All changes in force, as a scraper reads them.
+pub fn metrics(entries: &[StatusEntry]) -> String {
+    let mut out = String::new();
+    let about = "Whether a line is shaped as it was wanted.";
+    let _ = writeln!(out, "# TYPE quell_shape_in_order gauge\n# HELP quell_shape_in_order {about}");
+    for entry in entries {
+        let device = label("device", &entry.device);
+        let _ = writeln!(out, "quell_shape_in_order{{{device}}} {}", u8::from(entry.in_order));
+    }
+    let parts: Vec<(String, LineClass)> = entries.iter().flat_map(of_entry).collect();
+    for (name, kind, unit, about, value) in FAMILIES {
+        let name = format!("quell_shape_{name}");
+        let total = if kind == "counter" { "_total" } else { "" };
+        let _ = writeln!(out, "# TYPE {name} {kind}\n# UNIT {name} {unit}\n# HELP {name} {about}");
+        for (labels, part) in &parts {
+            if let Some(value) = value(part) {
+                let _ = writeln!(out, "{name}{total}{{{labels}}} {value}");
+            }
+        }
+    }
+    out.push_str("# EOF\n");
+    out
+}
+
+fn of_entry(entry: &StatusEntry) -> Vec<(String, LineClass)> {
+    let of = |queue: &QueueStatus| {
+        let direction = if queue.device == entry.device { "up" } else { "down" };
+        let line = [label("device", &entry.device), label("direction", direction)].join(",");
+        let one = |part: LineClass| {
+            let (host, tier) = match &part.host {
+                Some(host) => (host.as_str(), part.name.as_str()),
+                None if part.place.is_some() => (part.name.as_str(), ""),
+                None => ("", part.name.as_str()),
+            };
+            (format!("{line},{},{}", label("host", host), label("tier", tier)), part)
+        };
+        smallest(queue).into_iter().map(one).collect::<Vec<_>>()
+    };
+    entry.queues.iter().flat_map(of).collect()
+}
+
+/// The parts of a queue that have no parts and had anything to send; the queue itself where it has none.
+fn smallest(queue: &QueueStatus) -> Vec<LineClass> {
+    let parents: BTreeSet<_> =
+        queue.parts.iter().filter_map(|p| p.host.as_ref().map(|h| (h, p.place))).collect();
+    let is_one = |part: &&LineClass| {
+        let touched = part.sent_packets + part.dropped_packets + part.backlog_packets > 0;
+        touched && (part.host.is_some() || !parents.contains(&(&part.name, part.place)))
+    };
+    if queue.parts.is_empty() {
+        return vec![LineClass {
+            name: String::new(),
+            sent_packets: queue.sent_packets,
+            sent_bytes: queue.sent_bytes,
+            dropped_packets: queue.dropped_packets.into(),
+            backlog_packets: queue.backlog_packets.into(),
+            backlog_bytes: queue.backlog_bytes.into(),
+            ..LineClass::default()
+        }];
+    }
+    queue.parts.iter().filter(is_one).cloned().collect()
+}
+
+fn label(key: &str, value: &str) -> String {
+    let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    format!("{key}=\"{value}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_packet_counts_once_whatever_a_line_is_divided_into() {
+        let part = |name: &str, host: Option<&str>, place, sent_bytes| LineClass {
+            name: name.into(),
+            host: host.map(str::to_owned),
+            place,
+            sent_packets: 1,
+            sent_bytes,
+            ..LineClass::default()
+        };
+        let queue = |device: &str, parts| QueueStatus {
+            device: device.into(),
+            kind: "htb".into(),
+            handle: "1:".into(),
+            sent_packets: 9,
+            sent_bytes: 9000,
+            dropped_packets: 0,
+            backlog_packets: 0,
+            backlog_bytes: 0,
+            hosts: None,
+            parts,
+        };
+        let up = vec![
+            part("a \"b\"", None, Some(1), 3000),
+            part("high", Some("a \"b\""), Some(1), 1000),
+            part("normal", Some("a \"b\""), Some(1), 2000),
+        ];
+        let entry = StatusEntry {
+            device: "wan".into(),
+            wanted: String::new(),
+            standing: String::new(),
+            in_order: true,
+            changing: None,
+            renamed_to: None,
+            by: String::new(),
+            since: 0,
+            queues: vec![queue("wan", up), queue("i-wan", Vec::new())],
+            subscribers: None,
+        };
+        let text = metrics(&[entry]);
+        let sent: Vec<&str> =
+            text.lines().filter(|l| l.starts_with("quell_shape_sent_bytes_total")).collect();
+        let of = |labels: &str, bytes| {
+            format!("quell_shape_sent_bytes_total{{device=\"wan\",{labels}}} {bytes}")
+        };
+        let wanted = [
+            of(r#"direction="up",host="a \"b\"",tier="high""#, 1000),
+            of(r#"direction="up",host="a \"b\"",tier="normal""#, 2000),
+            of(r#"direction="down",host="",tier="""#, 9000),
+        ];
+        assert_eq!(sent, wanted);
+        assert!(text.contains("quell_shape_in_order{device=\"wan\"} 1\n"), "{text}");
+        assert!(text.ends_with("# EOF\n"), "{text}");
+    }
+}
