@@ -123,8 +123,8 @@ pub const PARENTS: [Parent; 6] = [
     parent("data export", "A run as files that other programs read"),
 ];
 
-/// Names that commands had, and what is typed instead.
-pub const RENAMED: [(&str, &str); 11] = [
+/// Names that commands had or have elsewhere, and what is typed instead.
+pub const RENAMED: [(&str, &str); 12] = [
     ("compare", "quell show RUN RUN"),
     ("runs", "quell show --list"),
     ("report", "quell open"),
@@ -136,12 +136,16 @@ pub const RENAMED: [(&str, &str); 11] = [
     ("check", "quell lab check"),
     ("kernel", "quell lab kernel"),
     ("rpm", "quell flow HOST --rpm"),
+    ("shape revert", "quell shape off --dev DEV"),
 ];
 
-pub fn refuse_old_name(first: Option<&str>) -> Result<(), Failure> {
-    let renamed = RENAMED.iter().find(|(old, _)| Some(*old) == first);
+/// `typed`: the words behind `quell`.
+pub fn refuse_old_name(typed: &str) -> Result<(), Failure> {
+    let is =
+        |old: &str| typed.strip_prefix(old).is_some_and(|r| r.is_empty() || r.starts_with(' '));
+    let renamed = RENAMED.iter().find(|(old, _)| is(old));
     renamed.map_or(Ok(()), |(old, new)| {
-        Err(Failure::usage(format!("there is no `quell {old}` any more: type `{new}`")))
+        Err(Failure::usage(format!("there is no `quell {old}`: type `{new}`")))
     })
 }
 

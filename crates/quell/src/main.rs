@@ -71,10 +71,10 @@ fn main() -> ExitCode {
             refused.exit()
         })
     };
-    let first = std::env::args().nth(1);
-    let ended = match first {
-        None if what_is_wrong::can_ask() => what_is_wrong::ask(),
-        first => command::refuse_old_name(first.as_deref())
+    let words = std::env::args_os().skip(1).take(2).collect::<Vec<_>>().join(" ".as_ref());
+    let ended = match words.is_empty() && what_is_wrong::can_ask() {
+        true => what_is_wrong::ask(),
+        false => command::refuse_old_name(&words.to_string_lossy())
             .and_then(|()| command::carry_out(COMMANDS, &typed())),
     };
     match ended {

@@ -21,9 +21,9 @@ pub struct Tuning {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// A role whose values come from the path.
-    #[error("the values of `{0}` come from {1}, which is not known; {2}")]
-    Unknown(&'static str, &'static str, &'static str),
+    /// A role whose values come from the path: which, and all that is missing of it.
+    #[error("the values of `{0}` come from the path; give {1}")]
+    Unknown(&'static str, String),
     /// A path that no buffer can fill.
     #[error("{0}")]
     TooLarge(String),
@@ -77,12 +77,13 @@ fn path(wish: &Wish, overhead: u32) -> Result<Option<Path>, PlanError> {
     let role = wish.role.name();
     let (rate, rtt) = match (wish.rate, wish.rtt) {
         (Some(rate), Some(rtt)) => (rate, rtt),
-        (None, _) if needs => {
-            return Err(PlanError::Unknown(role, "the rate of the path", "give --rate, as 10Gbit"));
-        }
-        (_, None) if needs => {
-            let how = "give --rtt, as 100ms, or --rtt-to HOST, which measures it";
-            return Err(PlanError::Unknown(role, "its round-trip time", how));
+        (rate, rtt) if needs => {
+            let rate = rate.is_none().then_some("its rate, as --rate 10Gbit");
+            let rtt = rtt.is_none().then_some(
+                "its round-trip time, as --rtt 100ms (or --rtt-to HOST, which measures it)",
+            );
+            let missing: Vec<&str> = rate.into_iter().chain(rtt).collect();
+            return Err(PlanError::Unknown(role, missing.join(", and ")));
         }
         _ => return Ok(None),
     };
@@ -202,7 +203,8 @@ pub mod tests {
         let said = Tuning::of(wish, &host).expect_err("nothing to reckon from").to_string();
         assert!(said.contains("--rtt"), "{said}");
         wish.rate = None;
-        assert!(Tuning::of(wish, &host).expect_err("nothing").to_string().contains("--rate"));
+        let said = Tuning::of(wish, &host).expect_err("nothing").to_string();
+        assert!(said.contains("--rate") && said.contains("--rtt"), "both at once: {said}");
         wish.role = Role::Latency;
         Tuning::of(wish, &host).expect("it needs neither");
         let endless = Wish {

@@ -98,7 +98,7 @@ pub struct RevertArgs {
 pub struct WishArgs {
     /// What this host is there for: transfer, measure, router or latency
     #[arg(long, value_name = "ROLE")]
-    pub role: Role,
+    pub role: Option<Role>,
     /// The narrowest rate on the path, for example 10Gbit
     #[arg(long, value_name = "RATE")]
     pub rate: Option<Rate>,
@@ -152,12 +152,18 @@ impl FolderArgs {
 impl WishArgs {
     /// What is wanted, once the round-trip time is known.
     pub fn wish(&self) -> Result<Wish, Failure> {
+        let role = self.role.ok_or_else(|| {
+            Failure::usage(
+                "what is this host there for? give --role transfer, measure, router or latency; for transfer and measure also the \
+                 path's --rate, as 10Gbit, and --rtt, as 100ms",
+            )
+        })?;
         let rtt = match &self.rtt_to {
             Some(host) => Some(measured(host)?),
             None => self.rtt,
         };
         let reply = self.reply.map(Bytes::get);
-        let WishArgs { role, rate, streams, mtu, .. } = *self;
+        let WishArgs { rate, streams, mtu, .. } = *self;
         Ok(Wish { role, rate, rtt, streams, mtu, reply })
     }
 }

@@ -264,7 +264,7 @@ fn options_that_can_not_be_meant_are_refused() {
     assert_eq!(dir.names(), ["my.toml"], "nothing is made");
     says(&dir.quell(&["shw"]).refused(2), &["'shw'", "show"]);
     let renamed = dir.quell(&["kernel", "build"]).refused(2);
-    says(&renamed, &["no `quell kernel` any more", "`quell lab kernel`"]);
+    says(&renamed, &["there is no `quell kernel`", "`quell lab kernel`"]);
     says(&dir.quell(&[]).refused(2), &["Usage: quell", "quell run home-link", "Exit codes"]);
 }
 
