@@ -82,16 +82,24 @@ impl PageReport {
 }
 
 impl PageSeries {
-    /// How long it took; none where it was never there.
+    /// How long it took, or why it was never there; none where nobody loaded it.
     fn opening(&self) -> Option<String> {
+        let url = printable(&self.url, LIMITS.name);
         let cold = || self.loads.iter().filter(|load| !load.warm && load.end == PageEnd::Loaded);
         let median =
             |of: fn(&PageLoad) -> Option<f64>| Some(Sample::new(cold().filter_map(of))?.median());
-        let (took, count) = (median(|load| load.load_ms)?, cold().count());
+        let Some(took) = median(|load| load.load_ms) else {
+            let failed = fmt::plural(self.loads.len() as u64, "load");
+            let why = self.loads.iter().rev().find_map(|load| load.end.why())?;
+            let why = printable(&why, 2 * LIMITS.name);
+            return Some(format!("{url} was never there in {failed}: {why}."));
+        };
         let network = median(PageLoad::network_ms)
             .map_or_else(String::new, |ms| format!(", {} of it for the network", fmt::ms(ms)));
-        let loads = if count == 1 { String::new() } else { format!(" (median of {count} loads)") };
-        let url = printable(&self.url, LIMITS.name);
+        let loads = match cold().count() {
+            1 => String::new(),
+            count => format!(" (median of {count} loads)"),
+        };
         Some(format!("{url} is there after {}{network}{loads}.", fmt::ms(took)))
     }
 }
@@ -319,6 +327,16 @@ mod tests {
         let bad = graded(450.0, 60).expect("enough of them");
         assert!(bad.contains("break") && bad.contains("450 ms added"), "{bad}");
         assert!(pages(0.4, 60)[0].opening().is_some_and(|told| told.contains("is there after")));
+        let mut never = pages(0.4, 60);
+        never[0].loads[0] = PageLoad {
+            end: PageEnd::Failed("net::ERR_CONNECTION_REFUSED".into()),
+            load_ms: None,
+            ..never[0].loads[0].clone()
+        };
+        assert_eq!(
+            never[0].opening().as_deref(),
+            Some("https://near.test/ was never there in 1 load: net::ERR_CONNECTION_REFUSED.")
+        );
     }
 
     #[test]

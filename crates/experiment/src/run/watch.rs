@@ -6,6 +6,7 @@
 use quell_lab::cell::CellPlan;
 use quell_model::{CellId, Event};
 use quell_store::JournalReader;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,7 @@ pub struct RunProgress {
 pub(super) struct ProgressWatch {
     cells: Vec<CellProgress>,
     begun: Instant,
+    looked: Duration,
     total_ns: f64,
 }
 
@@ -35,6 +37,8 @@ struct CellProgress {
     length_ns: f64,
     warm_up_ns: f64,
     done_ns: f64,
+    /// For how long it has been at work, in seconds of this machine.
+    worked: f64,
     ended: bool,
 }
 
@@ -49,15 +53,22 @@ impl ProgressWatch {
                 length_ns: plan.length().nanos() as f64,
                 warm_up_ns: plan.warm_up.nanos() as f64,
                 done_ns: 0.0,
+                worked: 0.0,
                 ended: false,
             })
             .collect();
         let total_ns = cells.iter().map(|c| c.length_ns).sum();
-        ProgressWatch { cells, begun: Instant::now(), total_ns }
+        ProgressWatch { cells, begun: Instant::now(), looked: Duration::ZERO, total_ns }
     }
 
     pub(super) fn look(&mut self, ended: &[bool]) -> RunProgress {
+        let elapsed = self.begun.elapsed();
+        let since = elapsed.saturating_sub(self.looked).as_secs_f64();
+        self.looked = elapsed;
         for (cell, ended) in self.cells.iter_mut().zip(ended) {
+            if !cell.ended && cell.path.exists() {
+                cell.worked += since;
+            }
             if *ended {
                 cell.ended = true;
                 cell.done_ns = cell.length_ns;
@@ -67,9 +78,8 @@ impl ProgressWatch {
         }
         let done: f64 = self.cells.iter().map(|c| c.done_ns.min(c.length_ns)).sum();
         let fraction = if self.total_ns > 0.0 { done / self.total_ns } else { 0.0 };
-        let elapsed = self.begun.elapsed();
-        let left = (fraction > 0.02 && elapsed > Duration::from_millis(300))
-            .then(|| elapsed.mul_f64((1.0 - fraction) / fraction));
+        let known = fraction > 0.02 && elapsed > Duration::from_millis(300);
+        let left = known.then(|| elapsed.mul_f64(self.work_left()));
         RunProgress {
             ended: self.cells.iter().filter(|c| c.ended).count(),
             cells: self.cells.len(),
@@ -82,6 +92,23 @@ impl ProgressWatch {
 }
 
 impl ProgressWatch {
+    /// The work that is left, as a multiple of what was done: cells of a scenario are alike, and one may take many times what another takes.
+    fn work_left(&self) -> f64 {
+        let mut paces: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+        let (mut worked, mut done) = (0.0, 0.0);
+        for cell in self.cells.iter().filter(|cell| cell.done_ns > 0.0) {
+            let pace = paces.entry(&cell.id.scenario).or_default();
+            *pace = (pace.0 + cell.worked, pace.1 + cell.done_ns);
+            worked += cell.worked;
+            done += cell.done_ns;
+        }
+        let left = self.cells.iter().map(|cell| {
+            let (worked, done) = *paces.get(&*cell.id.scenario).unwrap_or(&(worked, done));
+            (cell.length_ns - cell.done_ns).max(0.0) * worked / done
+        });
+        left.sum::<f64>() / worked.max(f64::MIN_POSITIVE)
+    }
+
     fn scenarios(&self) -> Vec<(String, f64)> {
         let mut found: Vec<(String, f64, f64)> = Vec::new();
         for cell in &self.cells {
@@ -108,5 +135,30 @@ impl CellProgress {
             }
             Ok(())
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_work_that_is_left_is_that_of_the_slow_scenario_and_not_of_the_mean() {
+        let cell = |scenario: &str, done_ns, worked| CellProgress {
+            id: CellId { scenario: scenario.into(), probe: "ping".into(), repeat: 0 },
+            path: PathBuf::new(),
+            journal: JournalReader::default(),
+            length_ns: 10e9,
+            warm_up_ns: 0.0,
+            done_ns,
+            worked,
+            ended: false,
+        };
+        // Of the flood 5 of 20 s are done in 10 s: 30 s are left. All of the idle line took 1 s.
+        let cells =
+            vec![cell("idle", 10e9, 1.0), cell("flood", 5e9, 10.0), cell("flood", 0.0, 0.0)];
+        let watch =
+            ProgressWatch { cells, begun: Instant::now(), looked: Duration::ZERO, total_ns: 30e9 };
+        assert_eq!((watch.work_left() * 11.0).round(), 30.0);
     }
 }
