@@ -50,11 +50,6 @@ impl Wall {
         Self { offset_ns: measure(), steps: 0 }
     }
 
-    /// One with this offset: wall clock minus monotonic clock, in nanoseconds.
-    pub fn with_offset(offset_ns: i64) -> Self {
-        Self { offset_ns, steps: 0 }
-    }
-
     pub fn at(&self, monotonic_ns: u64) -> u64 {
         monotonic_ns.saturating_add_signed(self.offset_ns)
     }

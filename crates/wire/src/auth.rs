@@ -120,11 +120,6 @@ pub fn opening(nonce: &[u8; NONCE]) -> [u8; OPENING] {
     bytes
 }
 
-/// The client's nonce; none when this is no opening.
-pub fn read_opening(bytes: &[u8; OPENING]) -> Option<[u8; NONCE]> {
-    bytes.strip_prefix(MAGIC)?.first_chunk().copied()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,16 +165,5 @@ mod tests {
         assert_eq!(Secret::parse(b"too short      \n"), Err(SecretError::Short(9)));
         assert_eq!(Secret::parse(&[b'x'; LONGEST + 1]), Err(SecretError::Long));
         assert_eq!(format!("{:?}", secret("correct horse battery")), "Secret(21 bytes)");
-    }
-
-    #[test]
-    fn an_opening_is_told_from_everything_else() {
-        let bytes = opening(&[7; NONCE]);
-        assert_eq!(read_opening(&bytes), Some([7; NONCE]));
-        for at in 0..MAGIC.len() {
-            let mut bytes = bytes;
-            bytes[at] ^= 1;
-            assert_eq!(read_opening(&bytes), None, "byte {at}");
-        }
     }
 }

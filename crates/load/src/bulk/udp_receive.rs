@@ -225,10 +225,14 @@ impl<'a> Book<'a> {
         let steps = self.wall.steps();
         let now = self.wall.look();
         if self.wall.steps() != steps {
-            self.last_ns = None;
-            self.jitter.interrupt();
+            self.forget_stamps();
         }
         now
+    }
+
+    fn forget_stamps(&mut self) {
+        self.last_ns = None;
+        self.jitter.interrupt();
     }
 
     fn arrive(&mut self, train: &Train<'_>, now: u64) {
@@ -446,10 +450,9 @@ mod tests {
             beyond: 0,
         };
         book.arrive(&train(book.wall.at(1_000_000), 0..20), 0);
-        // As if it had been an hour behind until now.
-        book.wall = Wall::with_offset(book.wall.at(0) as i64 - 3_600_000_000_000);
-        book.look();
-        book.arrive(&train(book.wall.at(2_000_000), 20..40), 0);
+        // An hour on, by a clock that was set.
+        book.forget_stamps();
+        book.arrive(&train(book.wall.at(3_600_002_000_000), 20..40), 0);
         book.publish();
         assert_eq!((tally.counts().jitter_ns, tally.gaps().total()), (0, 0));
     }

@@ -68,7 +68,7 @@ pub struct Socket {
     fd: OwnedFd,
     protocol: Protocol,
     sequence: u32,
-    timeout: Duration,
+    pub(super) timeout: Duration,
     buffer: Vec<u8>,
 }
 
@@ -109,11 +109,6 @@ impl Socket {
     /// The part of the kernel that this socket talks to.
     pub fn protocol(&self) -> Protocol {
         self.protocol
-    }
-
-    /// How long an operation waits for its complete answer; 10 s at first. Zero is taken as 1 ms.
-    pub fn set_timeout(&mut self, timeout: Duration) {
-        self.timeout = timeout.max(Duration::from_millis(1));
     }
 
     /// Sends a request and waits until the kernel has carried it out.
@@ -631,7 +626,7 @@ mod tests {
     #[test]
     fn no_answer_ends_in_a_timeout() {
         let mut socket = Socket::open(Protocol::Route).unwrap();
-        socket.set_timeout(Duration::from_millis(5));
+        socket.timeout = Duration::from_millis(5);
         let error = socket.receive("hear something", |_| Ok(SendProgress::Done)).unwrap_err();
         assert!(matches!(error.cause, Cause::Timeout(_)));
     }

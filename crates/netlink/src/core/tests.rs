@@ -44,7 +44,7 @@ fn with_kernel<T>(
     std::thread::scope(|scope| {
         scope.spawn(move || serve(&kernels, answer));
         let mut socket = Socket::over(ours, Protocol::Route);
-        socket.set_timeout(Duration::from_millis(500));
+        socket.timeout = Duration::from_millis(500);
         ask(&mut socket)
     })
 }
@@ -158,7 +158,7 @@ fn silence_and_half_an_answer_end_at_the_deadline() {
         |sequence, _| vec![message(ENTRY, libc::NLM_F_MULTI as u16, sequence, &[1])],
     ] {
         let ask = |socket: &mut Socket| {
-            socket.set_timeout(Duration::from_millis(20));
+            socket.timeout = Duration::from_millis(20);
             table(socket)
         };
         let error = with_kernel(answer, ask).unwrap_err();

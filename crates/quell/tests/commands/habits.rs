@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
-use crate::server::{Served, in_time, iperf3_says, lacks_iperf3, once_free};
+use crate::server::{Served, iperf3_says, lacks_iperf3, once_free};
 use crate::support::{Said, TestFolder, answer, program, said, says};
 
 /// A port of loopback that is free at this moment.
@@ -192,7 +192,7 @@ fn options_that_are_another_thing_here_are_answered_with_what_to_type() {
     // The server's name behind -c, as iperf3 has it.
     let served = Served::new(&[]);
     let at = served.at.to_string();
-    let out = in_time(|| dir.quell(&["flow", "-c", &at, "-n", "1M", "--no-latency"])).fine();
+    let out = dir.quell(&["flow", "-c", &at, "-n", "1M", "--no-latency"]).fine();
     says(&out, &["You get"]);
 }
 
@@ -230,10 +230,10 @@ fn what_the_server_sees_stands_in_the_lines_while_it_goes() {
     let at = served.at.to_string();
     let dir = TestFolder::new();
     let up = ["flow", &at, "-u", "-b", "1M", "-t", "1", "-i", "0.5", "--no-latency"];
-    let out = in_time(|| dir.quell(&up)).fine();
+    let out = dir.quell(&up).fine();
     says(&out, &["packets      lost   jitter ms"]);
     let down = ["flow", &at, "-R", "-b", "10M", "-t", "1", "-i", "0.5", "--no-latency"];
-    let down = in_time(|| dir.quell(&down)).fine();
+    let down = dir.quell(&down).fine();
     says(&down, &["sent again    RTT ms     cwnd kB"]);
     let windows = down.lines().filter_map(row).filter_map(|columns| columns.get(4)?.parse().ok());
     assert!(windows.max().is_some_and(|cwnd: u32| cwnd > 0), "its window is known: {down}");

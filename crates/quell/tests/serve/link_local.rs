@@ -1,7 +1,7 @@
 //! `quell serve` and its clients at the two ends of a cable, by the addresses that each end has by itself, and by others that no socket can be bound to.
 //! In namespaces of the test's own.
 
-use crate::server::{NEVER, Served, in_time};
+use crate::server::{NEVER, Served};
 use crate::support::cable::Cable;
 use crate::support::{program, said};
 use quell_netlink::address::NewAddress;
@@ -48,7 +48,7 @@ fn over_the_addresses_of_a_link_tests_go_each_way_by_tcp_and_udp() {
         for more in [&[][..], &["-u"], &["-u", "-R"], &["-u", "--bidir"], &["-u", "-P", "3"]] {
             let all = [&["flow", "fe80::2%a0", "-p", &port, "-t", "1"], more].concat();
             let ask = || cable.here.run(|| said(cable.dir.command(&all), &all));
-            let flow = in_time(|| ask().expect("a namespace"));
+            let flow = ask().expect("a namespace");
             assert_eq!(flow.code, Some(0), "{bind} {more:?}: {}{}", flow.out, flow.error);
         }
     }

@@ -97,7 +97,7 @@ impl Served {
     /// Calls of `quell rr` are answered, as a sign that all is well.
     #[track_caller]
     pub fn is_well(&self) {
-        in_time(|| self.rr(&[])).fine();
+        self.rr(&[]).fine();
     }
 
     /// `quell rr` against it.
@@ -153,30 +153,12 @@ pub fn iperf3_says(served: &Served, options: &[&str]) -> (bool, String) {
     (output.status.success(), text.into_owned())
 }
 
-/// The same, ending well; gives its output. One that had no CPU for a step's time is given up, and asks again, as in [`in_time`].
+/// The same, ending well; gives its output.
 #[track_caller]
 pub fn iperf3(served: &Served, options: &[&str]) -> String {
-    let (good, text) = before_it_is_given_up(|| iperf3_says(served, options), |said| said.0);
+    let (good, text) = iperf3_says(served, options);
     assert!(good, "iperf3 {options:?}: {text}");
     text
-}
-
-/// What a client says, asked five times at most while it does not end well and that took as long as a server's patience, or its own: whoever has
-/// no CPU for that time is given up. What is refused is so at once.
-pub fn in_time(ask: impl FnMut() -> Said) -> Said {
-    before_it_is_given_up(ask, |said| said.code == Some(0))
-}
-
-/// The same, of whatever says whether it ended well.
-fn before_it_is_given_up<T>(mut ask: impl FnMut() -> T, is_well: impl Fn(&T) -> bool) -> T {
-    for _ in 0..4 {
-        let begun = Instant::now();
-        let said = ask();
-        if is_well(&said) || begun.elapsed() < Duration::from_secs(3) {
-            return said;
-        }
-    }
-    ask()
 }
 
 /// What a client of an iperf3 says, asked again for a minute while that is not through with the client before: on a busy machine it still

@@ -1,6 +1,6 @@
 //! `quell serve` as its clients see it, over loopback: an unmodified iperf3, calls, reflected packets, limits, a secret.
 
-use crate::server::{NEVER, Served, byte, cookie_of, in_time};
+use crate::server::{NEVER, Served, byte, cookie_of};
 use crate::server::{iperf3, iperf3_says, lacks_iperf3, parameters};
 use crate::support::left_out;
 use crate::support::{TestFolder, program, said, says};
@@ -62,7 +62,7 @@ fn a_kept_flow_in_both_directions_keeps_them_apart_in_results_and_figure() {
     let dir = TestFolder::new();
     for streams in ["1", "2"] {
         let flow = ["flow", "127.0.0.1", "-p", &port, "-t", "1", "-b", "5M", "-P", streams];
-        in_time(|| dir.quell(&[&flow[..], &["--bidir", "--save"]].concat())).fine();
+        dir.quell(&[&flow[..], &["--bidir", "--save"]].concat()).fine();
         let shown: Value =
             serde_json::from_str(&dir.quell(&["show", "--json"]).fine()).expect("it is JSON");
         let rows = shown["results"].as_array().expect("rows");
@@ -194,7 +194,7 @@ fn a_test_as_long_as_the_server_allows_runs_to_its_end() {
     for options in [&["-t", "2"][..], &["-t", "1", "-O", "1", "-R"], &["-t", "2", "-u"]] {
         let port = served.at.port().to_string();
         let arguments = [&["flow", "127.0.0.1", "-p", &port, "-b", "1M"], options].concat();
-        in_time(|| said(program(&arguments), &arguments)).fine();
+        said(program(&arguments), &arguments).fine();
     }
 }
 
@@ -242,7 +242,7 @@ fn with_a_secret_those_who_know_it_are_served_and_nobody_else() {
     }
     let file = |name: &str| dir.path(name).to_str().expect("a plain path").to_owned();
     let served = Served::new(&["--secret-file", &file("right")]);
-    in_time(|| served.rr(&["--secret-file", &file("right")])).fine();
+    served.rr(&["--secret-file", &file("right")]).fine();
     says(
         &served.rr(&["--secret-file", &file("wrong")]).refused(3),
         &["does not accept our secret", "compare the secret files"],
@@ -253,7 +253,7 @@ fn with_a_secret_those_who_know_it_are_served_and_nobody_else() {
         let (good, text) = iperf3_says(&served, &["-t", "1"]);
         assert!(!good && text.contains("server is busy"), "{text}");
     }
-    in_time(|| served.rr(&["--secret-file", &file("right")])).fine();
+    served.rr(&["--secret-file", &file("right")]).fine();
     // A server without one does not pretend.
     let open = Served::new(&[]);
     says(&open.rr(&["--secret-file", &file("right")]).refused(3), &["or wants none"]);
@@ -352,7 +352,7 @@ fn started_as_root_it_keeps_no_rights() {
     };
     let there = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     for name in there.expect("proc(5) has it").split_whitespace() {
-        let told: Value = serde_json::from_str(&in_time(|| down(name)).fine()).expect("JSON");
+        let told: Value = serde_json::from_str(&down(name).fine()).expect("JSON");
         assert_eq!(told["down"]["congestion"], json!([name]), "{told:#}");
     }
 }

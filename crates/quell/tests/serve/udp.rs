@@ -1,7 +1,7 @@
 //! What `quell serve` answers over UDP, and what it never answers: an answer, its own or another server's. Two real servers on loopback, with the
 //! test as the network between them.
 
-use crate::server::{NEVER, Served, byte, cookie_of, in_time, parameters};
+use crate::server::{NEVER, Served, byte, cookie_of, parameters};
 use crate::support::{Said, TestFolder, program, said};
 use quell_sys::socket::{Arrival, Inbox, Udp};
 use quell_sys::wait::{readable, wait};
@@ -133,7 +133,7 @@ fn udp_may_go_another_way_than_the_talk_about_it_and_then_comes_from_another_add
     for (way, names) in WAYS {
         let options = ["flow", &to, "--control", &control, "-u", "-b", "2M"];
         let arguments = [&options[..], &["-l", "1000", "-n", "100K", "--json"], way].concat();
-        all_arrives(in_time(|| said(program(&arguments), &arguments)), names, 103);
+        all_arrives(said(program(&arguments), &arguments), names, 103);
     }
 }
 
@@ -218,7 +218,7 @@ fn strangers_who_forge_a_clients_address_take_the_place_of_none_of_its_streams()
         for (way, names) in WAYS {
             let options = ["flow", &at, "--secret-file", key, "-u", "-P", "12", "-b", "500k"];
             let arguments = [&options[..], &["-l", "1000", "-n", "600K", "--json"], way].concat();
-            all_arrives(in_time(|| said(program(&arguments), &arguments)), names, 615);
+            all_arrives(said(program(&arguments), &arguments), names, 615);
         }
         drop(ended);
         assert!(!stranger.join().expect("no panic"), "a stranger was answered");

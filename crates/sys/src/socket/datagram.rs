@@ -9,10 +9,11 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, SockFlag, SockType, SockaddrLike, SockaddrStorage};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::Arc;
 
 #[derive(Debug)]
 pub struct Udp {
-    socket: UdpSocket,
+    pub(super) socket: Arc<UdpSocket>,
     ipv6: bool,
 }
 
@@ -52,7 +53,7 @@ impl Udp {
 
     /// A socket that is bound, and connected if it shall be, from elsewhere.
     pub(super) fn adopt(socket: UdpSocket, ipv6: bool) -> Self {
-        Self { socket, ipv6 }
+        Self { socket: socket.into(), ipv6 }
     }
 
     /// Asks for stamp, TOS byte, TTL and own address of what comes.
@@ -69,7 +70,7 @@ impl Udp {
 
     /// Connecting binds it, to the address that the routes choose.
     fn unbound(ipv6: bool) -> Result<Self, SysError> {
-        Ok(Self { socket: open(ipv6)?, ipv6 })
+        Ok(Self { socket: open(ipv6)?.into(), ipv6 })
     }
 
     fn bound(bind: SocketAddr) -> Result<Self, SysError> {
@@ -81,7 +82,7 @@ impl Udp {
                 _ => error,
             }
         })?;
-        Ok(Self { socket, ipv6: bind.is_ipv6() })
+        Ok(Self { socket: socket.into(), ipv6: bind.is_ipv6() })
     }
 
     pub fn local(&self) -> Result<SocketAddr, SysError> {

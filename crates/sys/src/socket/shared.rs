@@ -6,8 +6,9 @@
 //!                    └─ shared ── everybody else's
 //! ```
 //!
-//! The kernel prefers a connected socket to the others (`compute_score`, net/ipv4/udp.c). The port is shared by `SO_REUSEPORT`, so that
-//! only sockets of the same user can join: with `SO_REUSEADDR` any program could, and take the datagrams.
+//! The kernel prefers a connected socket to the others (`compute_score`, net/ipv4/udp.c). Another socket of the same user
+//! joins a port where one that has it allows that (`SO_REUSEPORT`, `udp_lib_lport_inuse`): ours do so for the moment in which a peer's socket
+//! joins. Who else got in just then is found in /proc/net/udp, and no peer's socket is given out beside it.
 
 use super::datagram::{self, Udp};
 use super::ends;
@@ -15,14 +16,21 @@ use super::inbox::{Inbox, connect};
 use super::option::set;
 use crate::SysError;
 use nix::errno::Errno;
+use nix::sys::stat::fstat;
 use nix::unistd::{Uid, fchown};
-use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 #[derive(Debug)]
 pub struct SharedUdp {
     socket: Udp,
     local: SocketAddr,
+    /// Inodes of our sockets on this port, some of them closed by now.
+    own: Mutex<HashMap<u64, Weak<UdpSocket>>>,
 }
 
 /// A datagram that got into a peer's queue while that was being connected, and is somebody else's.
@@ -35,12 +43,10 @@ pub struct Stray {
 impl SharedUdp {
     /// Listens. Errors with `EADDRINUSE` when another socket has the port, whether that one shares or not.
     pub fn listening(bind: SocketAddr) -> Result<Self, SysError> {
-        // One that does not share finds out whether the port is free.
-        let bind = Udp::listening(bind)?.local()?;
-        let socket = open(bind)?;
-        socket.tell_all()?;
+        let socket = Udp::listening(bind)?;
         let local = socket.local()?;
-        Ok(Self { socket, local })
+        let own = HashMap::from([(inode(&socket)?, Arc::downgrade(&socket.socket))]);
+        Ok(Self { socket, local, own: own.into() })
     }
 
     pub fn local(&self) -> SocketAddr {
@@ -61,6 +67,7 @@ impl SharedUdp {
 
     /// A socket on the same port that is connected to `peer`, which had sent to `to`, one of this host's addresses. Its receive stamps are
     /// on. Whatever had got into its queue before it was connected and is not the peer's is given back.
+    /// Errors with `EADDRINUSE` where another program of this user has joined the port.
     pub fn branch(
         &self,
         peer: SocketAddr,
@@ -74,7 +81,7 @@ impl SharedUdp {
             },
             (ip, _) => ip,
         };
-        let socket = open(self.on_link(own, peer))?;
+        let socket = self.join(self.on_link(own, peer))?;
         connect(socket.as_fd(), peer)?;
         socket.tell_all()?;
         let mut strays = Vec::new();
@@ -90,6 +97,26 @@ impl SharedUdp {
             strays.extend(others.map(|(a, bytes)| Stray { arrival: *a, bytes: bytes.to_vec() }));
         }
         Ok((socket, strays))
+    }
+
+    /// A socket that has joined the port, when nobody else did.
+    fn join(&self, at: SocketAddr) -> Result<Udp, SysError> {
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let ours: Vec<_> = own.values().filter_map(Weak::upgrade).collect();
+        ours.iter().try_for_each(|socket| share(socket, true))?;
+        let joined = open(at);
+        ours.iter().try_for_each(|socket| share(socket, false))?;
+        let socket = joined?;
+        share(&socket, false)?;
+        own.insert(inode(&socket)?, Arc::downgrade(&socket.socket));
+        let there = on_port(self.local.port())?;
+        own.retain(|inode, _| there.contains(inode));
+        if there.iter().all(|inode| own.contains_key(inode)) {
+            return Ok(socket);
+        }
+        let error =
+            SysError::new(format!("open a stream on UDP {}", self.local), Errno::EADDRINUSE);
+        Err(error.advise("another program of this user has joined this port: see `ss -ulnp`, and give the server a user of its own"))
     }
 
     /// This port at one of this host's addresses; of a link-local one, on the link that the peer is on.
@@ -108,10 +135,41 @@ impl SharedUdp {
     }
 }
 
+/// Whether other sockets of this user may join the port, for all that this one has to say.
+fn share(socket: &impl AsFd, may: bool) -> Result<(), SysError> {
+    set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_REUSEPORT, may.into(), "sharing of the port")
+}
+
+fn inode(socket: &Udp) -> Result<u64, SysError> {
+    let failed = |errno| SysError::new("look at a socket of one's own", errno);
+    Ok(fstat(socket).map_err(failed)?.st_ino)
+}
+
+/// The inodes of all sockets of this network namespace that have this UDP port (proc_net(5)).
+fn on_port(port: u16) -> Result<HashSet<u64>, SysError> {
+    let mut all = HashSet::new();
+    for table in [File::open("/proc/net/udp"), File::open("/proc/net/udp6")] {
+        let table = match table {
+            Ok(table) => BufReader::new(table),
+            // A kernel without IPv6.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(SysError::io("read the UDP sockets of /proc/net", &error)),
+        };
+        all.extend(table.lines().map_while(Result::ok).filter_map(|line| {
+            let mut columns = line.split_whitespace();
+            let own = columns.nth(1)?.rsplit(':').next()?;
+            let has = u16::from_str_radix(own, 16).ok()? == port;
+            // slot, own address, peer's, state, queues, timer, retransmits, user, timeout, inode
+            columns.nth(7)?.parse::<u64>().ok().filter(|_| has)
+        }));
+    }
+    Ok(all)
+}
+
 /// A socket on a port that others may share.
 fn open(bind: SocketAddr) -> Result<Udp, SysError> {
     let socket = datagram::open(bind.is_ipv6())?;
-    set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_REUSEPORT, 1, "sharing of the port")?;
+    share(&socket, true)?;
     ends::bind(socket.as_fd(), bind).map_err(|errno| {
         let error = SysError::new(format!("listen on UDP {bind}"), errno);
         match errno {
@@ -127,7 +185,6 @@ fn open(bind: SocketAddr) -> Result<Udp, SysError> {
 mod tests {
     use super::*;
     use crate::wait::{readable, wait};
-    use std::net::UdpSocket;
 
     fn next(socket: &Udp) -> (Option<SocketAddr>, Vec<u8>) {
         wait(&mut [readable(socket)]).unwrap();
@@ -167,5 +224,43 @@ mod tests {
         let first = SharedUdp::listening("127.0.0.1:0".parse().unwrap()).unwrap();
         let error = SharedUdp::listening(first.local()).unwrap_err();
         assert_eq!(error.errno, Errno::EADDRINUSE);
+    }
+
+    #[test]
+    fn nobody_of_the_same_user_joins_the_port() {
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for bind in ["127.0.0.1:0", "0.0.0.0:0", "[::]:0"] {
+            let shared = SharedUdp::listening(bind.parse().unwrap()).unwrap();
+            let port = shared.local().port();
+            let peer = client.local_addr().unwrap();
+            let _stream = shared.branch(peer, Some(peer.ip())).unwrap();
+            for at in ["127.0.0.1", "0.0.0.0", "127.0.0.2", "::", "::1"] {
+                let at: IpAddr = at.parse().unwrap();
+                let wanted = shared.local().ip();
+                if !wanted.is_unspecified() && wanted != at && !at.is_unspecified() {
+                    continue;
+                }
+                if wanted.is_ipv4() && at.is_ipv6() {
+                    continue;
+                }
+                let error = open((at, port).into()).unwrap_err();
+                assert_eq!(error.errno, Errno::EADDRINUSE, "{at} beside {bind}");
+            }
+        }
+    }
+
+    #[test]
+    fn who_joined_while_a_stream_was_opened_gets_no_stream() {
+        let shared = SharedUdp::listening("0.0.0.0:0".parse().unwrap()).unwrap();
+        let at = shared.local();
+        share(&shared.socket, true).unwrap();
+        let thief = open(SocketAddr::new([127, 0, 0, 1].into(), at.port())).unwrap();
+        share(&shared.socket, false).unwrap();
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let peer = client.local_addr().unwrap();
+        let error = shared.branch(peer, Some(peer.ip())).unwrap_err();
+        assert!(error.to_string().contains("has joined this port"), "{error}");
+        drop(thief);
+        shared.branch(peer, Some(peer.ip())).unwrap();
     }
 }
