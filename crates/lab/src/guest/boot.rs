@@ -1,5 +1,6 @@
 //! Starting a guest's kernel process.
 
+use super::confine::Confinement;
 use super::init::END;
 use super::watch::{self, Guest};
 use super::{BootError, Clock, Console, GuestSpec, MINIMUM_MIB};
@@ -60,10 +61,6 @@ pub fn boot(spec: GuestSpec) -> Result<Guest, BootError> {
     command.arg0("linux").current_dir(&spec.dir);
     // User-mode Linux keeps its control socket below the home folder, and does not start without one: the guest's own folder.
     command.env_clear().env("HOME", ".");
-    // Kernels without our edits keep their memory in a file there.
-    if let Some(folder) = std::env::var_os("TMPDIR") {
-        command.env("TMPDIR", folder);
-    }
     // The kernel process has the guest's program open: as its standard input, which a console on null leaves unused and which is the
     // same number for every guest, since the number is part of the command line; else as whatever number is free.
     let (console, program, kept) = match spec.console {
@@ -80,9 +77,14 @@ pub fn boot(spec: GuestSpec) -> Result<Guest, BootError> {
     command.args(arguments(&spec, program));
     let cpu_limit_s = spec.wall_limit.as_secs().saturating_add(CPU_MARGIN_S);
     let (parent, cpu) = (nix::unistd::getpid(), spec.cpu);
+    let confinement = Confinement::to(&spec.dir).map_err(|error| BootError::Part {
+        part: "folder",
+        path: spec.dir.clone(),
+        error,
+    })?;
     // SAFETY: `prepare` makes system calls only and allocates nothing.
     unsafe {
-        command.pre_exec(move || prepare(kept.as_ref(), parent, cpu, cpu_limit_s));
+        command.pre_exec(move || prepare(kept.as_ref(), parent, cpu, cpu_limit_s, &confinement));
     }
     watch::start(command, kernel, &spec, console, end)
 }
@@ -125,6 +127,7 @@ fn prepare(
     parent: Pid,
     cpu: Option<usize>,
     cpu_limit_s: u64,
+    confinement: &Confinement,
 ) -> io::Result<()> {
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
     if getppid() != parent {
@@ -140,6 +143,7 @@ fn prepare(
         set.set(cpu)?;
         sched_setaffinity(Pid::from_raw(0), &set)?;
     }
+    confinement.enter()?;
     close_on_exec();
     if let Some(kept) = kept {
         fcntl(kept, FcntlArg::F_SETFD(FdFlag::empty()))?;

@@ -16,6 +16,7 @@
 //! the command line; the environment is empty, addresses are not randomised, and the console is null.
 
 mod boot;
+mod confine;
 pub mod init;
 mod watch;
 

@@ -85,7 +85,7 @@ fn is_untraced(console: &str) -> bool {
 /// What to do where a kernel process could not start since it may not trace: it runs each program of the guest that way.
 const PTRACE: &str = "\na user-mode kernel needs ptrace(2), and this system forbids it. In a container, allow it: \
      --cap-add SYS_PTRACE, or a seccomp profile with ptrace. Elsewhere, look at /proc/sys/kernel/yama/ptrace_scope: \
-     0 and 1 allow it, 2 allows it to root, 3 to nobody until the next boot. Or do without the guest: --kernel host";
+     0 and 1 allow it, 2 and 3 do not, 3 until the next boot. Or do without the guest: --kernel host";
 
 /// The line that says why, or else the last one.
 fn last_words(console: &str) -> &str {

@@ -21,7 +21,7 @@ type Test = (&'static str, fn());
 /// What nothing here takes, even where a guest has a tenth of a CPU.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-const TESTS: [Test; 17] = [
+const TESTS: [Test; 18] = [
     ("a_guest_boots_and_writes_a_file", a_guest_boots_and_writes_a_file),
     ("the_same_seed_gives_the_same_bytes_and_another_seed_others", same_seed_same_bytes),
     ("program_folder_and_environment_do_not_matter", program_folder_and_environment_do_not_matter),
@@ -34,6 +34,7 @@ const TESTS: [Test; 17] = [
     ("a_host_that_hands_no_system_calls_over_gives_the_same_guest", without_messages),
     ("a_program_that_fails_says_why", a_program_that_fails_says_why),
     ("a_panic_is_told_as_one", a_panic_is_told_as_one),
+    ("root_in_a_guest_writes_to_no_file_of_the_host", root_writes_to_no_file_of_the_host),
     ("a_guest_without_memory_is_told_as_one", a_guest_without_memory_is_told_as_one),
     ("a_hanging_guest_ends_at_its_limit", a_hanging_guest_ends_at_its_limit),
     ("a_killed_guest_leaves_no_process_and_what_it_wrote", a_killed_guest_leaves_no_process),
@@ -365,6 +366,22 @@ fn a_guest_without_memory_is_told_as_one() {
     let text = exit.to_string();
     assert!(text.contains("panicked") && text.to_lowercase().contains("memory"), "{text}");
     assert_none_left(&folder.0);
+}
+
+/// It mounts the host's files anew, and writable. The kernel process has no right to write, nor any other that root has but to read.
+fn root_writes_to_no_file_of_the_host() {
+    let (folder, other) = (Folder::new("enemy"), Folder::new("victim"));
+    let victim = other.0.join("victim");
+    std::fs::write(&victim, "as it was").expect("written");
+    std::fs::write(folder.0.join("target"), victim.as_os_str().as_encoded_bytes())
+        .expect("written");
+    assert_eq!(run(spec("enemy", &folder.0)), GuestExit::Clean);
+    assert_eq!(std::fs::read_to_string(&victim).expect("it is there"), "as it was");
+    assert!(folder.read("tried").contains("ReadOnlyFilesystem"), "{}", folder.read("tried"));
+    let guest = start(spec("wait", &folder.0));
+    let status = std::fs::read_to_string(format!("/proc/{}/status", guest.pid())).expect("it runs");
+    let rights = status.lines().find_map(|line| line.strip_prefix("CapPrm:\t"));
+    assert!(["0000000000000000", "0000000000000004"].contains(&rights.expect("it has some")));
 }
 
 /// The file alone takes half of the memory, and gives way to what is written of it.

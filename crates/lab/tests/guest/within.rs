@@ -34,6 +34,7 @@ pub fn first_process(tasks: &[String]) {
         "copies" => copies(),
         "fail" => Err("the router has no such interface".into()),
         "exit" => std::process::exit(3),
+        "enemy" => enemy(),
         "eat" => eat(),
         "hang" => hang(),
         "wait" => wait(),
@@ -44,6 +45,19 @@ pub fn first_process(tasks: &[String]) {
 
 fn write(name: &str, text: &str) -> Result<(), String> {
     std::fs::write(Path::new(SHARED).join(name), text).map_err(|e| format!("{name}: {e}"))
+}
+
+/// Tries to write to a file of the host's whose path lies in `target`; tells what came of it.
+fn enemy() -> Result<(), String> {
+    const AT: &str = "/run/host";
+    std::fs::create_dir(AT).map_err(|e| e.to_string())?;
+    let none = nix::mount::MsFlags::empty();
+    nix::mount::mount(Some("host"), AT, Some("hostfs"), none, Some("/"))
+        .map_err(|e| e.to_string())?;
+    let read = |path: String| std::fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"));
+    let target = read(format!("{SHARED}/target"))?;
+    let tried = std::fs::write(format!("{AT}{target}"), "as the guest wants it");
+    write("tried", &format!("{tried:?}"))
 }
 
 /// Everything that a seed decides.
