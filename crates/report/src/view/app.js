@@ -537,7 +537,7 @@
     "+": () => zoomAt(middle(), 0.7), "=": () => zoomAt(middle(), 0.7), "-": () => zoomAt(middle(), 1 / 0.7),
     ArrowLeft: () => panBy(plot().w / 6), ArrowRight: () => panBy(-plot().w / 6),
     Home: () => panBy(1e9), End: () => panBy(-1e9), 0: reset, Escape: () => { view.box = null; point(null); },
-    ",": () => stepTo(-1), ".": () => stepTo(1), l: dotsOrLines, s: save,
+    ",": () => stepTo(-1), ".": () => stepTo(1), l: dotsOrLines,
     y: () => scale({ zero: "fit", fit: "log", log: "zero" }[view.scale]),
   };
   document.addEventListener("keydown", (e) => {
@@ -594,63 +594,6 @@
     }
   }
 
-  // What is seen, with its legend: on paper nobody can ask the page.
-  function picture() {
-    const ratio = window.devicePixelRatio || 1;
-    const names = [...document.querySelectorAll("#legend button[aria-pressed=true]")].map((b) => b.textContent);
-    const series = (name) => panels.flatMap((p) => p.series).find((s) => name === s.name || name.startsWith(`${s.name} (`));
-    const head = [document.querySelector("h1").textContent, `${title()} · ${document.querySelector(".facts").textContent}`];
-    const sheet = document.createElement("canvas");
-    const ink2 = sheet.getContext("2d");
-    ink2.font = "13px system-ui, sans-serif";
-    const rows = [[]];
-    let wide = 0;
-    for (const name of names) {
-      const room = 44 + ink2.measureText(name).width;
-      if (wide + room > size.w && wide > 0) rows.push([]), (wide = 0);
-      rows[rows.length - 1].push({ name, x: wide });
-      wide += room;
-    }
-    const top = 44 + rows.length * 20;
-    sheet.width = Math.round(size.w * ratio);
-    sheet.height = Math.round((size.h + top) * ratio);
-    ink2.scale(ratio, ratio);
-    ink2.fillStyle = ink.ground;
-    ink2.fillRect(0, 0, size.w, size.h + top);
-    ink2.fillStyle = ink.text;
-    ink2.font = "600 15px system-ui, sans-serif";
-    ink2.fillText(head[0], 6, 18, size.w - 12);
-    ink2.font = "12px system-ui, sans-serif";
-    ink2.fillText(head[1], 6, 36, size.w - 12);
-    ink2.font = "13px system-ui, sans-serif";
-    rows.forEach((row, at) => row.forEach(({ name, x }) => {
-      const y = 54 + at * 20;
-      const slot = (series(name) || { slot: 0 }).slot;
-      ink2.strokeStyle = colour(slot);
-      ink2.setLineDash(look(slot).dash);
-      ink2.lineWidth = 3;
-      ink2.beginPath();
-      ink2.moveTo(x + 6, y - 4);
-      ink2.lineTo(x + 30, y - 4);
-      ink2.stroke();
-      ink2.setLineDash([]);
-      ink2.fillStyle = ink.text;
-      ink2.fillText(name, x + 36, y);
-    }));
-    ink2.drawImage(canvas, 0, top, size.w, size.h);
-    return sheet;
-  }
-  const title = () => [...new Set([select, besides].map((s) => s.value >= 0 && doc.cells[s.value].name).filter(Boolean))].join(" and ");
-  function save() {
-    picture().toBlob((blob) => {
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(blob);
-      link.download = `${title().replace(/[^\w-]+/g, "-")}.png`;
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-    });
-  }
-
   const select = element("cell");
   const besides = element("beside");
   const label = (cell, index) => (index === doc.worst && doc.cells.length > 1 ? `${cell.name} (the worst)` : cell.name);
@@ -662,7 +605,6 @@
     one.addEventListener("change", () => open(Number(select.value), Number(besides.value)));
   }
   select.value = String(doc.worst);
-  element("save").addEventListener("click", save);
   element("dots").addEventListener("click", dotsOrLines);
   element("scale").addEventListener("change", (e) => scale(e.target.value));
   element("closer").addEventListener("click", () => zoomAt(middle(), 0.5));
@@ -675,5 +617,5 @@
   open(doc.worst, doc.beside ?? -1);
   point(null);
   // For tests that look at the page from outside.
-  window.quellView = { view, panels: () => panels, frames, hover, picture };
+  window.quellView = { view, panels: () => panels, frames, hover };
 })();
