@@ -120,6 +120,12 @@ impl Tables {
     view!(searches, searches_mut, search: Array<Search>);
     view!(neighbours, neighbours_mut, neighbours: HashMap<[u64; 2], [u64; 2]>);
 
+    /// The table of whose address is whose. For tests, which have no neighbours.
+    #[doc(hidden)]
+    pub fn owners(&mut self) -> HashMap<&mut MapData, [u64; 2], [u64; 2]> {
+        self.neighbours_mut()
+    }
+
     pub(crate) fn of(ebpf: &mut Ebpf) -> Result<Self, ClassifyError> {
         let mut take = |name| ebpf.take_map(name).expect("the object has this table");
         Tables {
@@ -240,32 +246,6 @@ impl Tables {
     /// Packets of hosts that had to share a class, since all were taken.
     pub fn sharing(&self) -> Result<u64, ClassifyError> {
         Ok(self.search()?.sharing)
-    }
-
-    /// Enters whose address is whose, in place of all that was known: all addresses with one number are one host. For what the kernel does not
-    /// know itself; of the rest the program asks it. Beyond 2048 addresses those that were not looked at for longest are forgotten.
-    pub fn set_neighbours(
-        &mut self,
-        addresses: impl IntoIterator<Item = (IpAddr, u64)>,
-    ) -> Result<(), ClassifyError> {
-        let key = |address: IpAddr| {
-            let bits = match address {
-                IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
-                IpAddr::V6(v6) => v6.to_bits(),
-            };
-            [(bits >> 64) as u64, bits as u64]
-        };
-        let failed = |e: MapError| table("enter neighbours", &e);
-        let known: Vec<[u64; 2]> =
-            self.neighbours().keys().collect::<Result<_, _>>().map_err(failed)?;
-        for address in known {
-            gone(self.neighbours_mut().remove(&address)).map_err(failed)?;
-        }
-        for (address, host) in addresses {
-            let for_ever = [host, u64::MAX];
-            self.neighbours_mut().insert(key(address), for_ever, 0).map_err(failed)?;
-        }
-        Ok(())
     }
 
     /// The addresses of each neighbour that were looked at lately, by its number.

@@ -9,7 +9,6 @@
 //!                  └── in a guest kernel: virtual time
 //! ```
 
-pub mod bottleneck;
 pub mod build;
 pub mod cell;
 pub mod exec;
@@ -17,6 +16,7 @@ pub mod facts;
 pub mod guest;
 pub mod kernel_lacks;
 pub mod line;
+pub mod shared_line;
 pub mod supervise;
 pub mod topology;
 

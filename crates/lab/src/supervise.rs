@@ -88,7 +88,7 @@ fn carry_out(
     begun: u64,
 ) -> Result<(), SuperviseError> {
     let mut built = build::build(plan)?;
-    let ways = crate::bottleneck::facts(&built.network, &plan.tasks);
+    let ways = crate::shared_line::facts(&built.network, &plan.tasks);
     for event in crate::facts::facts(&built, When::Before).into_iter().chain(ways) {
         put(journal, &event)?;
     }

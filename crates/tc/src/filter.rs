@@ -254,12 +254,6 @@ impl Filter {
         }
     }
 
-    /// The same for packets of one protocol.
-    pub fn with_protocol(mut self, protocol: Protocol) -> Self {
-        self.protocol = protocol;
-        self
-    }
-
     /// The same with one more action.
     pub fn with_action(mut self, action: Action) -> Self {
         self.actions.push(action);

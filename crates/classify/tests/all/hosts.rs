@@ -139,10 +139,8 @@ fn all_addresses_of_a_neighbour_are_one_host_whatever_their_version() {
         let prefix = 0x2001_0db8_0000_0001_u64;
         IpAddr::from(Ipv6Addr::from_bits((u128::from(prefix) << 64) | interface))
     };
-    let known =
-        vec![(IpAddr::from([10, 0, 0, 7]), mac), (private(0x17), mac), (private(0x2342), mac)];
-    pair.program.tables().set_neighbours(known.clone()).unwrap();
-    pair.twin.set_neighbours(known);
+    let known = [(IpAddr::from([10, 0, 0, 7]), mac), (private(0x17), mac), (private(0x2342), mac)];
+    pair.set_neighbours(&known);
     let class = pair.class(&from(7));
     assert_eq!(pair.class(&from_v6(1, 0x17)), class);
     assert_eq!(pair.class(&from_v6(1, 0x2342)), class);
@@ -152,9 +150,8 @@ fn all_addresses_of_a_neighbour_are_one_host_whatever_their_version() {
         pair.program.tables().hosts().unwrap().iter().any(|r| r.host == HostId::Neighbour(mac))
     );
     // The privacy address expires, and is somebody else's.
-    let known = vec![(IpAddr::from([10, 0, 0, 7]), mac), (private(0x2342), mac + 1)];
-    pair.program.tables().set_neighbours(known.clone()).unwrap();
-    pair.twin.set_neighbours(known);
+    let known = [(IpAddr::from([10, 0, 0, 7]), mac), (private(0x2342), mac + 1)];
+    pair.set_neighbours(&known);
     assert_ne!(pair.class(&from_v6(1, 0x2342)), class);
     assert_eq!(pair.class(&from(7)), class);
 }

@@ -14,6 +14,7 @@ use crate::twin::{Packet, Routes, Twin};
 use quell_classify::{Classifier, Config, Parts, Way};
 use quell_units::Span;
 use quell_wire::layers::{Layer, packet};
+use std::net::IpAddr;
 
 /// Says what a test leaves out, and why.
 pub fn skipped(what: &str, why: &dyn std::fmt::Display) {
@@ -64,6 +65,23 @@ impl Pair {
     pub fn among(&mut self, routes: Routes) {
         self.way = routes.way;
         self.twin.set_routes(routes);
+    }
+
+    /// Tells both whose address is whose, in place of all that was known: all addresses with one number are one host.
+    pub fn set_neighbours(&mut self, known: &[(IpAddr, u64)]) {
+        let mut owners = self.program.tables().owners();
+        for address in owners.keys().collect::<Result<Vec<_>, _>>().unwrap() {
+            owners.remove(&address).unwrap();
+        }
+        for (address, host) in known {
+            let bits = match address {
+                IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+                IpAddr::V6(v6) => v6.to_bits(),
+            };
+            let for_ever = [*host, u64::MAX];
+            owners.insert([(bits >> 64) as u64, bits as u64], for_ever, 0).unwrap();
+        }
+        self.twin.set_neighbours(known.iter().copied());
     }
 
     /// Lets both think that time has gone by.

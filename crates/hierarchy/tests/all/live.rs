@@ -25,7 +25,7 @@ fn filter(kind: &str, handle: u32, of: Filter) -> ObservedFilter {
 fn linked_tables_and_what_the_hardware_does_are_told_live_too() {
     let u32 = |text: &str, class| {
         let of = U32 { r#match: vec![text.parse::<Match>().unwrap()] };
-        Filter::new(of, class).with_protocol(Protocol::IP)
+        Filter { protocol: Protocol::IP, ..Filter::new(of, class) }
     };
     let link = ObservedFilter {
         link: Some(3),

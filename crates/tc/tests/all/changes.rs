@@ -223,7 +223,7 @@ fn filters(major: u16) -> impl Strategy<Value = Vec<Filter>> {
     let flower = (0u8..3, class.clone()).prop_map(|(host, class)| {
         let src_ip = Prefix::new([10, 0, 0, host].into(), 32);
         let filter = Filter::new(Flower { src_ip, ..Flower::default() }, Some(class));
-        Filter { prio: Some(10), ..filter.with_protocol(Protocol::IP) }
+        Filter { prio: Some(10), protocol: Protocol::IP, ..filter }
     });
     let fw = (1u32..4, class.clone()).prop_map(|(mark, class)| Filter {
         prio: Some(20),
