@@ -4,8 +4,7 @@ mod args;
 mod text;
 
 use crate::failure::Failure;
-use crate::host::{self, Usual};
-use crate::options::words;
+use crate::options::{Family, words};
 use crate::progress::StatusLine;
 use crate::text::{columns, put};
 pub use args::DoctorArgs;
@@ -22,7 +21,6 @@ use std::time::SystemTime;
 
 /// How long a command may take where nothing else is asked for.
 const LIMIT: Span = Span::from_secs(600);
-const PORT: u16 = 5201;
 
 pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     if args.list {
@@ -77,8 +75,7 @@ fn plan(args: &DoctorArgs, checks: Vec<&'static Check>) -> Result<DoctorPlan, Fa
         ([], None) => Source::Now,
     };
     let peer = args.peer.as_deref().map(|name| -> Result<_, Failure> {
-        let usual = Usual { family: host::Family::Any, own: None, port: Some(PORT), device: None };
-        let found = host::resolve(name, usual).map_err(Failure::usage)?;
+        let found = Family::default().server(name, quell_wire::iperf3::PORT)?;
         let (hint, secret) = (found.hint(), args.secret.read()?);
         Ok(PeerPlan { name: name.to_owned(), to: found.to, hint, secret })
     });

@@ -1,10 +1,10 @@
 //! `quell data export`: a run as files that other programs read.
 
 use crate::failure::Failure;
-use crate::options::RunName;
+use crate::options::{RunName, choice};
 use crate::results::{folder_of, read, shown, write};
 use crate::text::hand_out;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use quell_model::{CellId, CellRecord};
 use quell_report::{Results, export};
 use quell_store::{CellData, Run, Table};
@@ -24,25 +24,16 @@ pub struct CsvArgs {
     #[command(flatten)]
     pub run: RunName,
     /// Which table
-    #[arg(long, value_enum, default_value_t = TableName::Samples)]
-    pub table: TableName,
+    #[arg(long, default_value = "samples", value_parser = choice([
+        ("samples", "Probe packets", Table::Samples),
+        ("flows", "Bytes and TCP state of flows", Table::Flows),
+        ("queues", "Backlog and drops of queues", Table::Queues),
+        ("outputs", "What commands printed", Table::Outputs),
+        ("facts", "How the network was set up, and what streams tell beside their rows", Table::Facts),
+    ]))]
+    pub table: Table,
     #[command(flatten)]
     pub output: Output,
-}
-
-/// A table by its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum TableName {
-    /// Probe packets
-    Samples,
-    /// Bytes and TCP state of flows
-    Flows,
-    /// Backlog and drops of queues
-    Queues,
-    /// What commands printed
-    Outputs,
-    /// How the network was set up, and what streams tell beside their rows
-    Facts,
 }
 
 #[derive(Debug, Args)]
@@ -72,15 +63,8 @@ fn named(name: &RunName) -> Result<Run, Failure> {
 
 pub fn csv(args: &CsvArgs) -> Result<ExitCode, Failure> {
     let run = named(&args.run)?;
-    let table = match args.table {
-        TableName::Samples => Table::Samples,
-        TableName::Flows => Table::Flows,
-        TableName::Queues => Table::Queues,
-        TableName::Outputs => Table::Outputs,
-        TableName::Facts => Table::Facts,
-    };
     let mut text = Vec::new();
-    quell_store::csv(&run, table, &mut text).map_err(Failure::system)?;
+    quell_store::csv(&run, args.table, &mut text).map_err(Failure::system)?;
     put(args.output.output.as_deref(), &text)
 }
 

@@ -1,8 +1,9 @@
 //! A figure as a person wants it, of a run or of a comparison: which part of what was measured, how it looks, in which kind of file.
 
 use crate::failure::Failure;
+use crate::options::choice;
 use crate::results::write;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use quell_chart::{Figure, Legend};
 use quell_store::Run;
 use quell_units::Span;
@@ -66,8 +67,13 @@ pub struct Look {
     #[arg(long)]
     pub title: Option<String>,
     /// Where the legend is
-    #[arg(long, value_enum)]
-    pub legend: Option<Place>,
+    #[arg(long, value_parser = choice([
+        ("top", "Above", Legend::Top),
+        ("bottom", "Below", Legend::Bottom),
+        ("right", "Beside", Legend::Right),
+        ("none", "Nowhere", Legend::Hidden),
+    ]))]
+    pub legend: Option<Legend>,
     /// Width and height in CSS pixels (96 to an inch), for example 800x400; long text makes it higher
     #[arg(long, value_name = "WxH", value_parser = size)]
     pub size: Option<(u32, u32)>,
@@ -77,19 +83,6 @@ pub struct Look {
     /// Pixels of a PNG to an inch
     #[arg(long, default_value_t = USUAL_DPI, value_parser = clap::value_parser!(u32).range(24..=1200))]
     pub dpi: u32,
-}
-
-/// Where the legend is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Place {
-    /// Above
-    Top,
-    /// Below
-    Bottom,
-    /// Beside
-    Right,
-    /// Nowhere
-    None,
 }
 
 fn size(text: &str) -> Result<(u32, u32), String> {
@@ -114,10 +107,7 @@ impl Look {
         }
         Ok(match self.legend {
             None => figure,
-            Some(Place::Top) => figure.legend(Legend::Top),
-            Some(Place::Bottom) => figure.legend(Legend::Bottom),
-            Some(Place::Right) => figure.legend(Legend::Right),
-            Some(Place::None) => figure.legend(Legend::Hidden),
+            Some(legend) => figure.legend(legend),
         })
     }
 }

@@ -5,9 +5,9 @@
 //! ```
 
 use crate::failure::Failure;
-use crate::options::{Json, Place};
+use crate::options::{Json, Place, choice};
 use crate::text::{columns, lines, say};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use quell_foreign::{FlowDirection, Imported, MOST_BYTES, Stream, Tool};
 use quell_model::{Event, Fact, Side, Subject, Told, When};
 use quell_store::{About, End, Keep, Origin};
@@ -26,47 +26,29 @@ pub struct ImportArgs {
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Which program wrote them; by default it is found out
-    #[arg(long, value_enum, value_name = "PROGRAM")]
-    pub from: Option<ToolName>,
+    #[arg(long, value_name = "PROGRAM", value_parser = choice([
+        ("flent", "Flent (.flent.gz): pings become packets, rates become flows", Tool::Flent),
+        ("irtt", "irtt's client (-o)", Tool::Irtt),
+        ("iperf3", "iperf3 (-J or --json-stream)", Tool::Iperf3),
+        ("pingexp", "ping-exp (-w); nothing in it is executed", Tool::PingExp),
+        ("ping", "What ping printed: Linux, BusyBox, BSD, macOS", Tool::Ping),
+        ("mtr", "mtr's report (-r), JSON (-j) or CSV (-C)", Tool::Mtr),
+    ]))]
+    pub from: Option<Tool>,
     #[command(flatten)]
     pub place: Place,
     #[command(flatten)]
     pub json: Json,
 }
 
-/// A program that measures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ToolName {
-    /// Flent (.flent.gz): pings become packets, rates become flows
-    Flent,
-    /// irtt's client (-o)
-    Irtt,
-    /// iperf3 (-J or --json-stream)
-    Iperf3,
-    /// ping-exp (-w); nothing in it is executed
-    Pingexp,
-    /// What ping printed: Linux, BusyBox, BSD, macOS
-    Ping,
-    /// mtr's report (-r), JSON (-j) or CSV (-C)
-    Mtr,
-}
-
 /// `quell data import`.
 ///
 /// Imports each file. One that is refused does not keep the others out, and is told at the end.
 pub fn import(args: &ImportArgs) -> Result<ExitCode, Failure> {
-    let tool = args.from.map(|from| match from {
-        ToolName::Flent => Tool::Flent,
-        ToolName::Irtt => Tool::Irtt,
-        ToolName::Iperf3 => Tool::Iperf3,
-        ToolName::Pingexp => Tool::PingExp,
-        ToolName::Ping => Tool::Ping,
-        ToolName::Mtr => Tool::Mtr,
-    });
     let (mut documents, mut refused) = (Vec::new(), Vec::new());
     for file in &args.files {
         let read = contents(file, MOST_BYTES).and_then(|bytes| {
-            quell_foreign::read(&bytes, tool)
+            quell_foreign::read(&bytes, args.from)
                 .map_err(|e| Failure::usage(format!("{} is not imported: {e}", file.display())))
         });
         let tests = match read {

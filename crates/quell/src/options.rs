@@ -2,7 +2,7 @@
 
 use crate::completion;
 use crate::failure::Failure;
-use crate::host;
+use crate::host::{self, Found, Usual};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use quell_units::{Ecn, Span};
@@ -110,6 +110,13 @@ impl Family {
             (.., Some(IpAddr::V6(_))) => host::Family::V6,
             (.., None) => host::Family::Any,
         }
+    }
+
+    /// Where a server is, at this port where it names none.
+    pub fn server(self, name: &str, port: u16) -> Result<Found, Failure> {
+        let family = self.or_that_of(None);
+        let usual = Usual { family, own: None, port: Some(port), device: None };
+        host::resolve(name, usual).map_err(Failure::usage)
     }
 }
 

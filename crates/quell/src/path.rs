@@ -6,12 +6,12 @@ mod text;
 use crate::failure::Failure;
 use crate::host;
 use crate::keeping::Keeping;
-use crate::options::Family;
+use crate::options::{Family, choice};
 use crate::ping::{seconds, way};
 use crate::results;
 use crate::screen;
 use crate::text::{columns, say};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use quell_cause::Cause;
 use quell_model::Event;
 use quell_path::{
@@ -29,34 +29,18 @@ const TCP_PORT: u16 = 443;
 /// Hops are routers of other people: who is not root asks each at most so often.
 const LEAST_INTERVAL: Span = Span::from_millis(100);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum PathMethod {
-    /// ICMP echo
-    Icmp,
-    /// UDP datagrams to a port where nobody should listen
-    Udp,
-    /// SYNs of TCP; an open or closed port answers
-    Tcp,
-}
-
-impl From<PathMethod> for ProbeMethod {
-    fn from(method: PathMethod) -> Self {
-        match method {
-            PathMethod::Icmp => Self::Icmp,
-            PathMethod::Udp => Self::Udp,
-            PathMethod::Tcp => Self::Tcp,
-        }
-    }
-}
-
 #[derive(Debug, Args)]
 pub struct PathArgs {
     /// Where to: HOST, ADDRESS; with --method udp or tcp also HOST:PORT, [IPv6]:PORT
     #[arg(required_unless_present = "read")]
     pub host: Option<String>,
     /// What is sent [default: icmp, or udp where there are several flows or ICMP is not allowed]
-    #[arg(short, long, value_enum)]
-    pub method: Option<PathMethod>,
+    #[arg(short, long, value_parser = choice([
+        ("icmp", "ICMP echo", ProbeMethod::Icmp),
+        ("udp", "UDP datagrams to a port where nobody should listen", ProbeMethod::Udp),
+        ("tcp", "SYNs of TCP; an open or closed port answers", ProbeMethod::Tcp),
+    ]))]
+    pub method: Option<ProbeMethod>,
     /// Port at the other end [default: 33434 for udp, 443 for tcp]
     #[arg(short, long)]
     pub port: Option<u16>,
@@ -212,10 +196,8 @@ fn tell(session: &PathSession, hops: &PathHops, json: bool, run_folder: Option<&
 }
 
 fn session(args: &PathArgs) -> Result<(PathSession, PathWishes), Failure> {
-    let method = args.method.map_or_else(
-        || if (args.flows, args.port) == (1, None) { ProbeMethod::Icmp } else { ProbeMethod::Udp },
-        ProbeMethod::from,
-    );
+    let is_plain = (args.flows, args.port) == (1, None);
+    let method = args.method.unwrap_or(if is_plain { ProbeMethod::Icmp } else { ProbeMethod::Udp });
     if method == ProbeMethod::Icmp && args.port.is_some() {
         return Err(Failure::usage("--port: ICMP has no ports; take --method udp or tcp"));
     }

@@ -8,11 +8,11 @@ mod view;
 use crate::failure::Failure;
 use crate::host::Usual;
 use crate::keeping::Keeping;
-use crate::options::Family;
+use crate::options::{Family, choice};
 use crate::results;
 use crate::screen;
 use crate::text::{columns, say};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use quell_ping::{Method, PingError, PingReport, PingSession, StreamDefaults, StreamSpec, Tally};
 use quell_store::Run;
 use quell_sys::socket::Way;
@@ -25,16 +25,6 @@ use view::{JsonForm, PingDisplay, PingView};
 const TCP_PORT: u16 = 443;
 /// Packets of each host that is only asked whether it answers, as many as fping sends.
 const LISTED: u64 = 4;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum PingMethod {
-    /// ICMP echo
-    Icmp,
-    /// STAMP over UDP, to `quell serve` or another reflector; shows the direction of losses and one-way delays
-    Udp,
-    /// The handshake of a TCP connection; an open or closed port answers
-    Tcp,
-}
 
 #[derive(Debug, Args)]
 pub struct PingArgs {
@@ -74,8 +64,12 @@ pub struct PingArgs {
     #[arg(long, value_parser = crate::options::ecn())]
     pub ecn: Option<Ecn>,
     /// What is sent
-    #[arg(short, long, value_enum, default_value_t = PingMethod::Icmp)]
-    pub method: PingMethod,
+    #[arg(short, long, default_value = "icmp", value_parser = choice([
+        ("icmp", "ICMP echo", Method::Icmp),
+        ("udp", "STAMP over UDP, to `quell serve` or another reflector; shows the direction of losses and one-way delays", Method::Udp),
+        ("tcp", "The handshake of a TCP connection; an open or closed port answers", Method::Tcp),
+    ]))]
+    pub method: Method,
     /// Port at the other end [default: 5201 for udp, 443 for tcp]
     #[arg(short, long)]
     pub port: Option<u16>,
@@ -216,13 +210,13 @@ fn tell(session: &PingSession, tallies: &[Tally], args: &PingArgs, folder: Optio
 }
 
 fn session(args: &PingArgs) -> Result<PingSession, Failure> {
-    let (method, port) = match args.method {
-        PingMethod::Icmp if args.port.is_some() => {
+    let port = match args.method {
+        Method::Icmp if args.port.is_some() => {
             return Err(Failure::usage("--port: ICMP has no ports; take --method udp or tcp"));
         }
-        PingMethod::Icmp => (Method::Icmp, None),
-        PingMethod::Udp => (Method::Udp, Some(args.port.unwrap_or(quell_wire::iperf3::PORT))),
-        PingMethod::Tcp => (Method::Tcp, Some(args.port.unwrap_or(TCP_PORT))),
+        Method::Icmp => None,
+        Method::Udp => Some(args.port.unwrap_or(quell_wire::iperf3::PORT)),
+        Method::Tcp => Some(args.port.unwrap_or(TCP_PORT)),
     };
     if args.interval.is_zero() {
         return Err(Failure::usage("-i 0: a packet at least every 10us; root may send that often"));
@@ -253,7 +247,7 @@ fn session(args: &PingArgs) -> Result<PingSession, Failure> {
     }
     Ok(PingSession {
         targets,
-        method,
+        method: args.method,
         interval: args.interval,
         count: if lists && endless { Some(LISTED) } else { args.count },
         duration: args.duration,

@@ -2,7 +2,6 @@
 
 use crate::failure::Failure;
 use crate::flow::{self, FlowArgs};
-use crate::host::{self, Usual};
 use crate::progress::StatusLine;
 use crate::results;
 use crate::text::say;
@@ -70,9 +69,7 @@ fn rpm(args: &FlowArgs, seconds: u16) -> Result<ExitCode, Failure> {
     let url = args.host.as_ref().or(args.client.as_ref());
     let url = url.ok_or_else(|| Failure::usage("the server is missing: quell flow HOST --rpm"))?;
     let (name, port, tls) = server(url, args.port)?;
-    let usual =
-        Usual { family: args.family.or_that_of(None), own: None, port: Some(port), device: None };
-    let found = host::resolve(&name, usual).map_err(Failure::usage)?;
+    let found = args.family.server(&name, port)?;
     let authority = authority(&name, found.to.port());
     let trust = match (&args.ca, args.insecure) {
         (Some(path), _) => Trust::Named(certificates(path).map_err(Failure::usage)?),

@@ -1,17 +1,16 @@
 //! `quell rr`: request and response over TCP, and who waited for what.
 
 use crate::failure::Failure;
-use crate::host::{self, Usual};
-use crate::options::{Family, Json};
+use crate::options::{Family, Json, choice};
 use crate::text::{Column, Columns, WIDEST, columns};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nix::errno::Errno;
 use quell_cause::calls::{CallEffect, CallExperiment};
 use quell_finding::{lines, wrapped};
 use quell_model::task::{QuickAck, RrPattern};
 use quell_rr::run::FixEffect;
-use quell_rr::{CallShape, CallSink, RrError, RrPlan, RrReport, SizeResult, SizeSweep};
+use quell_rr::{CallShape, CallSink, Fix, RrError, RrPlan, RrReport, SizeResult, SizeSweep};
 use quell_units::Span;
 use quell_units::fmt::ms;
 use std::fmt::Write;
@@ -38,8 +37,12 @@ pub struct RrArgs {
     #[arg(long, value_name = "TIME", default_value = "2min")]
     pub patience: Span,
     /// What a call looks like
-    #[arg(long, value_enum, default_value_t = Pattern::RequestResponse)]
-    pub pattern: Pattern,
+    #[arg(long, default_value = "request-response", value_parser = choice([
+        ("request-response", "One write, then the reply", RrPattern::RequestResponse),
+        ("connect", "A connection for each call", RrPattern::Connect),
+        ("write-write-read", "Two writes, then the reply", RrPattern::WriteWriteRead),
+    ]))]
+    pub pattern: RrPattern,
     /// TCP_NODELAY at both ends
     #[arg(long)]
     pub nodelay: bool,
@@ -47,10 +50,17 @@ pub struct RrArgs {
     #[arg(long)]
     pub one_write: bool,
     /// TCP_QUICKACK at both ends
-    #[arg(long, value_enum)]
-    pub quickack: Option<Quick>,
+    #[arg(long, value_parser = choice([
+        ("once", "Once, when there is a connection", QuickAck::Once),
+        ("rearmed", "Again after each receive", QuickAck::Rearmed),
+    ]))]
+    pub quickack: Option<QuickAck>,
     /// Run again with this change, and show before and after
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = choice([
+        ("nodelay", "TCP_NODELAY", Fix::Nodelay),
+        ("one-write", "One write of the same bytes", Fix::OneWrite),
+        ("quickack", "TCP_QUICKACK, set again after each receive", Fix::Quickack),
+    ]))]
     pub fix: Option<Fix>,
     #[command(flatten)]
     pub family: Family,
@@ -58,36 +68,6 @@ pub struct RrArgs {
     pub json: Json,
     #[command(flatten)]
     pub secret: crate::options::SecretFile,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Pattern {
-    /// One write, then the reply
-    RequestResponse,
-    /// A connection for each call
-    Connect,
-    /// Two writes, then the reply
-    WriteWriteRead,
-}
-
-/// When TCP_QUICKACK is set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Quick {
-    /// Once, when there is a connection
-    Once,
-    /// Again after each receive
-    Rearmed,
-}
-
-/// What to change for the second run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Fix {
-    /// TCP_NODELAY
-    Nodelay,
-    /// One write of the same bytes
-    OneWrite,
-    /// TCP_QUICKACK, set again after each receive
-    Quickack,
 }
 
 /// Sizes to try, ascending, each once.
@@ -124,17 +104,21 @@ impl std::str::FromStr for Sizes {
 }
 
 pub fn rr(args: &RrArgs) -> Result<ExitCode, Failure> {
-    let (family, port) = (args.family.or_that_of(None), Some(args.port));
-    let usual = Usual { family, own: None, port, device: None };
-    let found = host::resolve(&args.host, usual).map_err(Failure::usage)?;
+    let found = args.family.server(&args.host, args.port)?;
     let plan = RrPlan {
         to: found.to,
         secret: args.secret.read()?,
-        shape: args.shape(),
+        shape: CallShape {
+            pattern: args.pattern,
+            size: 1,
+            nodelay: args.nodelay,
+            one_write: args.one_write,
+            quickack: args.quickack,
+        },
         sizes: args.sizes.0.clone(),
         calls: args.calls,
         patience: args.patience,
-        fix: args.fix.map(Into::into),
+        fix: args.fix,
     };
     let stop = crate::interrupt::bell()?;
     let mut progress = Making::new(plan.sizes.len() as u64 * u64::from(plan.calls));
@@ -161,35 +145,6 @@ pub fn rr(args: &RrArgs) -> Result<ExitCode, Failure> {
         Some(error) => Err(Failure::system(format!("{error}{}", found.hint()))),
         None if lost > 0 => Err(Failure::check(format!("{lost} calls had no reply"))),
         None => Ok(ExitCode::SUCCESS),
-    }
-}
-
-impl RrArgs {
-    fn shape(&self) -> CallShape {
-        CallShape {
-            pattern: match self.pattern {
-                Pattern::RequestResponse => RrPattern::RequestResponse,
-                Pattern::Connect => RrPattern::Connect,
-                Pattern::WriteWriteRead => RrPattern::WriteWriteRead,
-            },
-            size: 1,
-            nodelay: self.nodelay,
-            one_write: self.one_write,
-            quickack: self.quickack.map(|quick| match quick {
-                Quick::Once => QuickAck::Once,
-                Quick::Rearmed => QuickAck::Rearmed,
-            }),
-        }
-    }
-}
-
-impl From<Fix> for quell_rr::Fix {
-    fn from(fix: Fix) -> Self {
-        match fix {
-            Fix::Nodelay => Self::Nodelay,
-            Fix::OneWrite => Self::OneWrite,
-            Fix::Quickack => Self::Quickack,
-        }
     }
 }
 
@@ -226,8 +181,9 @@ impl CallSink for Making {
     }
 }
 
-fn name(value: impl ValueEnum) -> String {
-    value.to_possible_value().map(|v| v.get_name().to_owned()).unwrap_or_default()
+/// As it is typed.
+fn name(value: impl serde::Serialize) -> String {
+    serde_json::json!(value).as_str().unwrap_or_default().to_owned()
 }
 
 fn text(args: &RrArgs, report: &RrReport, width: usize) -> String {

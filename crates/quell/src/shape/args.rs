@@ -2,7 +2,7 @@
 
 use crate::completion;
 use crate::failure::Failure;
-use crate::options::{Family, Guest, Json, Place, SecretFile};
+use crate::options::{Family, Guest, Json, Place, SecretFile, choice};
 use clap::{Args, ValueEnum};
 use quell_act::{Machine, Patience, patience};
 use quell_policy::{
@@ -276,32 +276,15 @@ impl LinePathArgs {
     }
 }
 
-/// Where the recipe is pasted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum TargetArg {
-    /// OpenWrt's sqm-scripts
-    Openwrt,
-    /// systemd-networkd
-    Networkd,
-    /// A shell with ip and tc
-    Tc,
-}
-
-impl From<TargetArg> for RecipeTarget {
-    fn from(target: TargetArg) -> Self {
-        match target {
-            TargetArg::Openwrt => RecipeTarget::Openwrt,
-            TargetArg::Networkd => RecipeTarget::Networkd,
-            TargetArg::Tc => RecipeTarget::Tc,
-        }
-    }
-}
-
 #[derive(Debug, Args)]
 pub struct RecipeArgs {
     /// Where it is pasted
-    #[arg(long = "for", value_name = "TARGET", value_enum)]
-    pub target: TargetArg,
+    #[arg(long = "for", value_name = "TARGET", value_parser = choice([
+        ("openwrt", "OpenWrt's sqm-scripts", RecipeTarget::Openwrt),
+        ("networkd", "systemd-networkd", RecipeTarget::Networkd),
+        ("tc", "A shell with ip and tc", RecipeTarget::Tc),
+    ]))]
+    pub target: RecipeTarget,
     /// The interface to the internet there; by default `wan` on OpenWrt, `eth0` elsewhere
     #[arg(long = "dev", value_name = "DEV", add = completion::devices(), value_parser = plain_device)]
     pub device: Option<String>,

@@ -4,7 +4,6 @@ mod args;
 mod text;
 
 use crate::failure::Failure;
-use crate::host::{self, Usual};
 use crate::options::{Backend, Json, Place};
 use crate::pace::Pace;
 use crate::results;
@@ -311,13 +310,7 @@ pub fn prove(args: &ProveArgs) -> Result<ExitCode, Failure> {
         return run(&lab_run(changes, None, &args.place, args.guest.clone(), args.json));
     }
     let to = args.to.as_deref().unwrap_or_default();
-    let usual = Usual {
-        family: args.family.or_that_of(None),
-        own: None,
-        port: Some(quell_wire::iperf3::PORT),
-        device: None,
-    };
-    let mut found = host::resolve(to, usual).map_err(Failure::usage)?;
+    let mut found = args.family.server(to, quell_wire::iperf3::PORT)?;
     let stop = crate::interrupt::bell()?;
     let secret = args.secret.read()?;
     if !args.json.json {
@@ -430,7 +423,7 @@ fn lab_run(
 
 pub fn recipe(args: &RecipeArgs) -> Result<ExitCode, Failure> {
     let policy = args.line.both_ways()?;
-    let target = args.target.into();
+    let target = args.target;
     let recipe = recipe::recipe(&policy, target, args.device.as_deref())?;
     let mut tried = None;
     if let (true, Some(name)) = (args.tried, recipe.policy) {

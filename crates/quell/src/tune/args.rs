@@ -1,8 +1,7 @@
 //! What a person types after `quell tune`.
 
 use crate::failure::Failure;
-use crate::host::{self, Found, Usual};
-use crate::options::{Guest, Json, SecretFile};
+use crate::options::{Family, Guest, Json, SecretFile};
 use crate::shape::ConfirmWithin;
 use clap::Args;
 use quell_netlink::Prefix;
@@ -168,16 +167,9 @@ impl WishArgs {
     }
 }
 
-/// Where a host is, at the port of `quell serve` where none is given.
-pub fn found(host: &str) -> Result<Found, Failure> {
-    let family = host::Family::Any;
-    let usual = Usual { family, own: None, port: Some(quell_wire::iperf3::PORT), device: None };
-    host::resolve(host, usual).map_err(Failure::usage)
-}
-
 /// The least time between a SYN and its answer. One that refuses answers too.
 fn measured(host: &str) -> Result<Span, Failure> {
-    let found = found(host)?;
+    let found = Family::default().server(host, quell_wire::iperf3::PORT)?;
     let stop = crate::interrupt::bell()?;
     quell_tuning::least_rtt(found.to, &stop).map_err(|error| match error {
         CommandError::System(why) => Failure::system(why + &found.hint()),

@@ -1,8 +1,8 @@
 //! `--prove`: the lab or a `quell serve` measures whether the settings help.
 
-use super::args::{ProveArgs, found};
+use super::args::ProveArgs;
 use crate::failure::Failure;
-use crate::options::Guest;
+use crate::options::{Family, Guest};
 use crate::progress::Show;
 use quell_act::Kernel;
 use quell_experiment::run::{Carrier, Options};
@@ -28,7 +28,7 @@ pub fn with_host(
     tuner: &Tuner,
     goals: &Goals,
 ) -> Result<Proof, Failure> {
-    let mut found = found(to)?;
+    let mut found = Family::default().server(to, quell_wire::iperf3::PORT)?;
     let stop = crate::interrupt::bell()?;
     let secret = args.secret.read()?;
     let mut measure = |up: bool| {
