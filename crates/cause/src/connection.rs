@@ -1,9 +1,7 @@
 //! Who waited on a TCP connection, by what the kernel of one end tells of it; `quell doctor` supplies the facts.
 
-use crate::Cause;
+use crate::{Cause, MOST};
 
-/// More of the time than this is most of it.
-const MOST: f64 = 2.0 / 3.0;
 /// A round trip that takes so much longer than the least one, in microseconds, met a queue.
 const QUEUE_US: u64 = 50_000;
 /// Timeouts in a row, each twice as long as the one before, of segments that do not arrive.

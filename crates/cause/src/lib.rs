@@ -20,6 +20,9 @@ mod connection;
 mod packet_sizes;
 mod sender;
 
+/// More of the time than this is most of it.
+const MOST: f64 = 2.0 / 3.0;
+
 pub use causes::{Cause, Row, TABLE, named};
 pub use connection::{ConnectionFacts, LossFacts};
 pub use packet_sizes::SizeFacts;

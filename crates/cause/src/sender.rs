@@ -14,13 +14,11 @@
 //!   else                                                                unknown
 //! ```
 
-use crate::Cause;
 use crate::calls::{Diagnosis, Endpoint};
+use crate::{Cause, MOST};
 use quell_finding::Evidence;
 use serde::Serialize;
 
-/// More of the time than this is most of it.
-const MOST: f64 = 2.0 / 3.0;
 /// More of the time than this leaves no other cause.
 const NEARLY_ALL: f64 = 0.9;
 /// A thread that sleeps for less than the rest waits for nothing but its CPU.

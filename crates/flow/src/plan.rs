@@ -12,7 +12,7 @@ pub const MOST_STREAMS: u32 = 128;
 /// Largest write of TCP in bytes (`MAX_BLOCKSIZE`).
 pub const LARGEST_BLOCK: u64 = 1 << 20;
 /// Largest payload of a datagram over IPv4; over IPv6 it is 20 more, which nobody needs.
-pub const LARGEST_DATAGRAM: u64 = 65_507;
+pub const LARGEST_DATAGRAM: u64 = quell_wire::LARGEST_PAYLOAD as u64;
 pub const SMALLEST_DATAGRAM: u64 = 12;
 /// What TCP carries in a packet of Ethernet, with its timestamps over IPv4.
 const USUAL_DATAGRAM: u64 = 1448;

@@ -7,12 +7,11 @@
 
 use crate::FlowMeasurement;
 use quell_cause::SenderFacts;
+use quell_load::bulk::HEADERS;
 use quell_load::own_queue::Standing;
 use quell_model::EchoStatus;
 use quell_wire::iperf3::Moment;
 
-/// Headers that a pacing queue counts with each segment: Ethernet, IPv6, TCP with all its options.
-const HEADERS: f64 = 14.0 + 40.0 + 60.0;
 /// In so many parts of the test its rate is compared.
 const PARTS: usize = 10;
 
@@ -97,7 +96,7 @@ impl FlowSender<'_> {
     /// What was asked for, or allowed by a kernel's pacing, of all streams together, in bits a second; none where one of them has no such rate.
     fn allowed(&self, device: Option<&Standing>) -> Option<f64> {
         let mss = f64::from(self.mss.unwrap_or(536).max(1));
-        let payload = mss / (mss + HEADERS);
+        let payload = mss / (mss + f64::from(HEADERS));
         let of_queue = device.filter(|_| self.here).and_then(|device| device.flow_rate);
         let each = self.moments.iter().map(|moments| {
             let pace = moments.last().map(|last| last.pacing_limit.saturating_mul(8));

@@ -6,8 +6,8 @@
 //!
 //! Looking costs the worker nothing; ticks are at round times of the measurement, the same for all flows.
 
-use crate::Emit;
 use crate::connection_sample::tcp_info;
+use crate::{Emit, FLUSH_NS};
 use nix::errno::Errno;
 use quell_model::{Event, Fact, FlowSample, Side, Subject, TcpState, Told, When};
 use quell_netlink::sock_diag::TcpInfo;
@@ -15,8 +15,6 @@ use quell_sys::clock::thread_cpu_ns;
 use quell_sys::pace::Window;
 use quell_sys::socket::stream::{Discarded, TcpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
-
-const FLUSH_NS: u64 = 1_000_000_000;
 
 /// Bytes that a receiver takes at most at a time.
 pub(crate) const MOST: usize = 1 << 20;

@@ -39,6 +39,9 @@ pub mod udp;
 use quell_model::Event;
 use quell_sys::SysError;
 
+/// How often what was counted is handed on.
+pub const FLUSH_NS: u64 = 1_000_000_000;
+
 /// Takes the events of a load; called from any of its threads.
 pub type Emit<'a> = &'a (dyn Fn(Event) + Sync);
 

@@ -1,7 +1,7 @@
 //! Samplers: what the kernel says of queues and of TCP connections, at round times of the measurement.
 
 use crate::flow::state;
-use crate::{Emit, LoadError};
+use crate::{Emit, FLUSH_NS, LoadError};
 use quell_model::{Event, FlowSample, QueueSample, Side};
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::sock_diag::{SockDiag, TcpFilter};
@@ -15,7 +15,6 @@ use quell_tc::observed::{ExtraStats, Stats};
 use quell_units::Span;
 use std::collections::{BTreeMap, BTreeSet};
 
-const FLUSH_NS: u64 = 1_000_000_000;
 const LEAST_INTERVAL: Span = Span::from_millis(1);
 
 fn failed(error: NetlinkError) -> LoadError {

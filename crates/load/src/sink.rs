@@ -5,7 +5,7 @@
 //! the sink wakes for each datagram.
 
 use crate::sink_flow::{Datagram, SinkFlow};
-use crate::{Emit, LoadError};
+use crate::{Emit, FLUSH_NS, LoadError};
 use quell_model::{Event, Fact, FlowSample, Side, Subject, Told, When};
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
@@ -27,7 +27,6 @@ const ENOUGH: usize = 8 << 20;
 const NAP_NS: u64 = 100_000_000;
 /// After this long without a datagram it sleeps until the next one.
 const QUIET_NS: u64 = 5_000_000_000;
-const FLUSH_NS: u64 = 1_000_000_000;
 const BATCH: usize = 64;
 /// Flows that are kept apart; datagrams of more are not counted.
 const MOST_FLOWS: usize = 1000;

@@ -7,7 +7,7 @@
 //! What it sent last is still under way when it has sent it all: it stays for as long as that may take, since the cell, and with it
 //! the sink, ends with the last of its clients.
 
-use crate::{Emit, LoadError};
+use crate::{Emit, FLUSH_NS, LoadError};
 use nix::errno::Errno;
 use quell_model::task::UdpSend;
 use quell_model::{Event, Fact, FlowSample, Side, Subject, Told, When};
@@ -17,17 +17,15 @@ use quell_sys::pace::{Pace, Window};
 use quell_sys::socket::Udp;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait, wake_exactly, writable};
 use quell_sys::wall::Wall;
+use quell_wire::LARGEST_PAYLOAD;
 use quell_wire::oneway::{self, OneWay};
 
-/// Largest payload of UDP over IPv4.
-const LARGEST: u32 = 65_507;
 /// Up to this many packets a second the sink reports each packet; faster flows are counted only.
 const EACH_UP_TO: u64 = 2_000;
 /// Sleeps longer than this can be cut short by a stop.
 const LONG_NS: u64 = 50_000_000;
 /// How long after the end packets that were held up may still leave.
 const GRACE_NS: u64 = 200_000_000;
-const FLUSH_NS: u64 = 1_000_000_000;
 
 #[derive(Debug)]
 pub struct Sender {
@@ -50,9 +48,9 @@ impl Sender {
         if spec.on_off.is_some_and(|p| p.on.is_zero()) {
             return Err(wrong("it is on for no time at all".into()));
         }
-        if spec.size > LARGEST {
+        if spec.size > u32::from(LARGEST_PAYLOAD) {
             return Err(wrong(format!(
-                "{} bytes don't fit in a packet; at most {LARGEST}",
+                "{} bytes don't fit in a packet; at most {LARGEST_PAYLOAD}",
                 spec.size
             )));
         }

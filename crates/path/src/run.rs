@@ -14,10 +14,6 @@ use quell_units::Span;
 use std::sync::mpsc::{Receiver, sync_channel};
 
 const DRAW_NS: u64 = 250_000_000;
-/// From the last preparation to the first packet.
-const HEAD_START_NS: u64 = 2_000_000;
-/// Long enough for everybody, and far from where sums overflow.
-const ENDLESS_NS: u64 = 100 * 365 * 86_400 * 1_000_000_000;
 /// What is known of the path is kept so often at most.
 const LEAST_SHAPE_NS: u64 = 5_000_000_000;
 const WAITING: usize = 256;
@@ -50,14 +46,12 @@ pub fn run(
 ) -> Result<PathRun, SysError> {
     let bell = Bell::new()?;
     let (send, receive) = sync_channel(WAITING);
-    let start_ns = monotonic_ns() + HEAD_START_NS;
-    let duration_ns = duration.map_or(ENDLESS_NS, Span::nanos).min(ENDLESS_NS);
-    let window = Window { origin_ns: start_ns, start_ns, duration_ns };
+    let window = Window::from_now(duration.map(Span::nanos));
     let mut watch = Watch {
         session,
         sink,
         run: PathRun { hops: PathHops::new(session.flows()), failed: None },
-        begun_ns: start_ns,
+        begun_ns: window.start_ns,
         is_new: false,
         shape_ns: 0,
         is_running: true,

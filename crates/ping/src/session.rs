@@ -11,7 +11,6 @@ use nix::errno::Errno;
 use quell_model::Event;
 use quell_model::task::{PingStream, TcpPingStream, UdpEcho};
 use quell_probe::{Patience, ProbeError, ProbeOptions, Prober};
-use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
 use quell_sys::resolve;
 use quell_sys::socket::option::largest_datagram;
@@ -25,12 +24,8 @@ use std::sync::mpsc::SyncSender;
 
 /// How often the prober tells what came: often enough for eyes, seldom enough for the CPU.
 const FLUSH: Span = Span::from_millis(100);
-/// From the last preparation to the first packet.
-const HEAD_START_NS: u64 = 2_000_000;
 /// Faster than this only root may send, and only where the network is one's own.
 const LEAST_INTERVAL: Span = Span::from_millis(2);
-/// Long enough for everybody, and far from where sums overflow.
-const ENDLESS_NS: u64 = 100 * 365 * 86_400 * 1_000_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -222,9 +217,7 @@ impl PingSession {
 
     /// When packets leave: from now on, until the end that was asked for.
     pub fn window(&self) -> Window {
-        let start_ns = monotonic_ns() + HEAD_START_NS;
-        let duration_ns = self.duration.map_or(ENDLESS_NS, Span::nanos);
-        Window { origin_ns: start_ns, start_ns, duration_ns: duration_ns.min(ENDLESS_NS) }
+        Window::from_now(self.duration.map(Span::nanos))
     }
 }
 

@@ -8,6 +8,7 @@
 use crate::PingError;
 use quell_sys::resolve::{self, Found, Usual};
 use quell_units::Tos;
+use quell_wire::LARGEST_PAYLOAD;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
@@ -55,7 +56,7 @@ impl FromStr for StreamSpec {
 pub fn size(text: &str) -> Result<u32, String> {
     let wrong = || format!("`{text}` is no size; give bytes from 0 to 65507, as 56");
     let bytes = text.trim().trim_end_matches('B').trim_end();
-    bytes.parse().ok().filter(|n| *n <= 65_507).ok_or_else(wrong)
+    bytes.parse().ok().filter(|n| *n <= u32::from(LARGEST_PAYLOAD)).ok_or_else(wrong)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,13 +9,10 @@ use quell_model::task::PingStream;
 use quell_stats::Rng;
 use quell_sys::secret;
 use quell_sys::socket::{Arrival, EchoSocket, PathError, Way};
-use quell_wire::icmp;
+use quell_wire::{LARGEST_PAYLOAD, icmp};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU16, Ordering};
-
-/// Largest payload of an IPv4 packet without its options (20) and the ICMP header (8).
-const LARGEST: u32 = 65_507;
 
 /// Raw sockets of this process tell their replies apart by identifiers that count up from here.
 static SOCKETS: AtomicU16 = AtomicU16::new(0);
@@ -64,9 +61,9 @@ pub fn open(streams: &[(PingStream, ProbeOptions)], seed: u64) -> Result<Prober,
 fn check(stream: &PingStream) -> Result<(), ProbeError> {
     let wrong = |why: String| ProbeError::Parameter { stream: stream.stream.clone(), why };
     check_interval(&stream.stream, stream.interval)?;
-    if stream.size > LARGEST {
+    if stream.size > u32::from(LARGEST_PAYLOAD) {
         return Err(wrong(format!(
-            "{} bytes don't fit in a packet; at most {LARGEST}",
+            "{} bytes don't fit in a packet; at most {LARGEST_PAYLOAD}",
             stream.size
         )));
     }

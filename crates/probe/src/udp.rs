@@ -11,6 +11,7 @@ use quell_model::task::UdpEcho;
 use quell_stats::Rng;
 use quell_sys::secret;
 use quell_sys::socket::{Arrival, PathError, Udp};
+use quell_wire::LARGEST_PAYLOAD;
 use quell_wire::stamp::{self, Presence, ReflectorPacket, SenderPacket, widen32};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,9 +20,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// sender's number (its stateless mode) could not be told from one that counts as long as nothing is lost. No reflector that counts looks at
 /// it.
 const FIRST: u64 = 1 << 30;
-
-/// Largest payload of UDP over IPv4 (65,535 less 20 and 8).
-const LARGEST: u32 = 65_507;
 
 /// Packets whose timestamps are remembered: an answer must bring its own back.
 const REMEMBERED: usize = 1 << 16;
@@ -70,12 +68,12 @@ fn prober(
 impl StampLine {
     fn open(echo: &UdpEcho, options: &ProbeOptions) -> Result<Self, ProbeError> {
         check_interval(&echo.stream, echo.interval)?;
-        if (echo.size as usize) < stamp::BASE || echo.size > LARGEST {
+        if (echo.size as usize) < stamp::BASE || echo.size > u32::from(LARGEST_PAYLOAD) {
             let least = stamp::BASE;
             let size = echo.size;
             return Err(ProbeError::Parameter {
                 stream: echo.stream.clone(),
-                why: format!("a STAMP packet has {least} to {LARGEST} bytes, not {size}"),
+                why: format!("a STAMP packet has {least} to {LARGEST_PAYLOAD} bytes, not {size}"),
             });
         }
         let socket = Udp::connected_by(echo.to, echo.tos.byte(), &options.way)?;

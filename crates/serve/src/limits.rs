@@ -229,7 +229,7 @@ pub struct TestLimits {
 }
 
 pub const TEST: TestLimits = TestLimits {
-    datagram: 65_507,
+    datagram: quell_wire::LARGEST_PAYLOAD as u64,
     block: 1 << 20,
     omit_s: 600,
     grace_ns: 10_000_000_000,

@@ -12,8 +12,9 @@
 //! leave a busy link are, and measure that beat (RFC 2330, section 11.1.1). Each time counts from the start, so that errors don't add up and the
 //! mean rate is exact. A sender that was late catches up at twice its rate at most: late packets don't leave in one bunch.
 //!
-//! Pure: it says when, somebody else sleeps.
+//! It says when; somebody else sleeps.
 
+use crate::clock::monotonic_ns;
 use quell_stats::Rng;
 
 /// The spread of a load as a part of the interval: 1/25.
@@ -22,6 +23,11 @@ const LOAD_DIVISOR: u64 = 25;
 const PROBE_DIVISOR: u64 = 2;
 /// Most spread: two full packets at 2.5 Mbit/s, which is enough to leave any phase.
 const MOST_SPREAD_NS: u64 = 10_000_000;
+
+/// From the last preparation to the first packet.
+const HEAD_START_NS: u64 = 2_000_000;
+/// Long enough for everybody, and far from where sums overflow.
+const ENDLESS_NS: u64 = 100 * 365 * 86_400 * 1_000_000_000;
 
 /// When a task runs, in nanoseconds of the monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +39,18 @@ pub struct Window {
 }
 
 impl Window {
+    /// From now on: a moment later, when all is prepared, for this time, or where none is told for longer than anybody waits.
+    pub fn from_now(duration_ns: Option<u64>) -> Self {
+        let start_ns = monotonic_ns() + HEAD_START_NS;
+        let duration_ns = duration_ns.map_or(ENDLESS_NS, |ns| ns.min(ENDLESS_NS));
+        Self { origin_ns: start_ns, start_ns, duration_ns }
+    }
+
+    /// Whether it ends before anybody loses patience.
+    pub fn has_end(&self) -> bool {
+        self.duration_ns < ENDLESS_NS
+    }
+
     pub fn end_ns(&self) -> u64 {
         self.start_ns.saturating_add(self.duration_ns)
     }

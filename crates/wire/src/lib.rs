@@ -29,5 +29,8 @@ mod read;
 pub mod stamp;
 pub mod text;
 
+/// Largest payload of UDP and of an ICMP echo in an IPv4 packet: 65,535 bytes without 28 of headers.
+pub const LARGEST_PAYLOAD: u16 = 65_507;
+
 pub use hello::Hello;
 pub use icmp::Echo;

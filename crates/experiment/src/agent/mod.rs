@@ -15,6 +15,7 @@ mod outbox;
 use crate::kinds::{self, Opening, Work, opens};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use outbox::Outbox;
+use quell_load::FLUSH_NS;
 use quell_load::sample::{QueueSampler, SocketSampler};
 use quell_model::frame::{Decoder, FrameError};
 use quell_model::{Command, Event, Outcome, Task, TaskKind};
@@ -30,9 +31,6 @@ use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-
-/// How often events are handed on that nobody waits for.
-const FLUSH_NS: u64 = 1_000_000_000;
 
 /// Why an agent ended otherwise than by a `Stop` or the end of its commands.
 #[derive(Debug, thiserror::Error)]

@@ -21,6 +21,7 @@ mod udp_receive;
 mod udp_send;
 
 pub use gate::{Gate, Open};
+pub use pacer::HEADERS;
 pub use tally::{Tally, UdpCounts, UdpTally};
 pub use tcp::{Copying, TcpSending, tcp_receive, tcp_send};
 pub use udp_receive::{UdpReceiving, udp_receive};

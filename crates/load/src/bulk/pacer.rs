@@ -19,7 +19,7 @@ const LONGEST_NS: u64 = 10_000_000;
 const ETHERNET: usize = 1448;
 
 /// What a queue that paces counts beside a segment's payload: Ethernet, IPv6, TCP with all its options.
-const HEADERS: u64 = 14 + 40 + 60;
+pub const HEADERS: u32 = 14 + 40 + 60;
 
 #[derive(Debug, Clone)]
 pub(super) struct Pacer {

@@ -46,8 +46,6 @@ const QUICKER: u64 = 4;
 const MOST_SEARCH_NS: u64 = 60_000_000_000;
 /// Rounds that ask a hop no more often than this leave it answers for a search.
 const SPARE_NS: u64 = 2 * SEARCH_NS;
-/// Rounds that go on for a year are not waited for.
-const ENDLESS_NS: u64 = 365 * 86_400 * 1_000_000_000;
 const LARGEST: usize = 2048;
 
 #[derive(Debug, Clone, Copy)]
@@ -290,7 +288,7 @@ impl Driver<'_> {
             }
             let survey = self.survey.as_ref()?;
             let ask = survey.next()?;
-            let has_end = self.spec.count.is_some() || self.window.duration_ns < ENDLESS_NS;
+            let has_end = self.spec.count.is_some() || self.window.has_end();
             let is_frugal = has_end && self.spec.interval.nanos() < SPARE_NS;
             if survey.searches() && is_frugal && !rounds_are_over {
                 return None;
