@@ -11,6 +11,7 @@ use quell_cause::{Cause, SizeFacts};
 use quell_probe::path::MARKED;
 use quell_stats::interval::{Batch, Interval};
 use quell_units::Tos;
+use quell_units::fmt::plural;
 use quell_wire::icmp_error::why_unreachable;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -67,10 +68,6 @@ fn loss(counts: ProbeCounts) -> String {
         0 => part(counts.most_lost()),
         _ => format!("{} to {}", part(counts.least_lost()), part(counts.most_lost())),
     }
-}
-
-fn count(count: u64, word: &str) -> String {
-    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
 }
 
 /// "between hop 2 and", or "before" where no hop before it was seen.
@@ -381,7 +378,7 @@ fn back(hops: &PathHops) -> Option<PathFinding> {
     })?;
     let text = format!(
         "answers of hop {number} come back over {} by their TTL of {ttl}: another way, or an unusual first TTL.",
-        count(back.into(), "hop")
+        plural(back, "hop")
     );
     Some(PathFinding::new("asymmetric", number, text).unsure())
 }
@@ -440,7 +437,7 @@ fn expired_at_end(session: &PathSession, hops: &PathHops) -> Option<PathFinding>
 fn unmatched(hops: &PathHops) -> Option<PathFinding> {
     let text = format!(
         "{} did not say which packet they were about, or are about none of ours; they count for nothing.",
-        count(hops.shape.unmatched, "answer")
+        plural(hops.shape.unmatched, "answer")
     );
     (hops.shape.unmatched > 0).then(|| PathFinding::new("unmatched", None, text))
 }

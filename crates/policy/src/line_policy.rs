@@ -11,6 +11,7 @@ use crate::{
     OnDemand, Policy, PolicyError, Tell, Tiers,
 };
 use quell_tc::Tree;
+use quell_units::fmt::plural;
 use quell_units::{Rate, Span};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -181,14 +182,14 @@ impl LinePolicy {
         let behind = if self.by_nat(policy) { " behind NAT" } else { "" };
         match policy {
             PolicyName::HostFair => words.push(match self.found_hosts().map(HostDetection::by) {
-                None => counted(self.hosts.len(), "host") + behind,
+                None => plural(self.hosts.len(), "host") + behind,
                 Some(HostsBy::Address) => "hosts found by their addresses".into(),
                 Some(HostsBy::Inside) => "hosts found inside of tunnels".into(),
                 Some(HostsBy::Nat) => "hosts found by their addresses behind NAT".into(),
                 Some(HostsBy::Mark) => "hosts found by their marks".into(),
             }),
             PolicyName::Subscribers => {
-                words.push(counted(self.subscribers.len(), "subscriber") + behind);
+                words.push(plural(self.subscribers.len(), "subscriber") + behind);
             }
             PolicyName::Cake if self.looks_inside() => words.push("inside of tunnels too".into()),
             PolicyName::Cake | PolicyName::Tiers => {}
@@ -338,10 +339,6 @@ fn as_sent<'de, D: serde::Deserializer<'de>>(text: D) -> Result<Vec<Vec<IpAddr>>
     let hosts = Vec::<Vec<IpAddr>>::deserialize(text)?;
     let host = |addresses: Vec<IpAddr>| addresses.iter().map(IpAddr::to_canonical).collect();
     Ok(hosts.into_iter().map(host).collect())
-}
-
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 impl LinePolicy {

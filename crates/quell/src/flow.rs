@@ -26,12 +26,10 @@ use quell_flow::{
     Transport, headline,
 };
 use quell_sys::socket::Way;
-use quell_sys::wait::Bell;
 use quell_units::{Dscp, Ecn, Span, Tos};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 #[derive(Debug, Args)]
 pub struct FlowArgs {
@@ -237,8 +235,7 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
     let to = found(host, args.port, args)?;
     let plan = plan(args, host, &to)?;
     plan.check().map_err(|e| refused(&e, &to))?;
-    let stop = Arc::new(Bell::new().map_err(Failure::system)?);
-    crate::interrupt::listen(&stop)?;
+    let stop = crate::interrupt::bell()?;
     let shown = !args.json && !args.iperf3_json;
     let (title, stamps) = (args.title.as_deref(), args.timestamps.as_deref());
     let (title, stamps) = (title.filter(|_| shown), stamps.filter(|_| shown));

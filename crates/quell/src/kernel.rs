@@ -3,12 +3,10 @@
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::options::Json;
-use crate::progress::words;
+use crate::progress::{bar, words};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quell_experiment::run::GuestKernel;
 use quell_lab::kernel::{self, BuildProgress, CarryError, KernelOptions, Series};
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -95,18 +93,7 @@ pub fn build(args: &BuildArgs) -> Result<ExitCode, Failure> {
     options.force = args.force;
     let cancel = interrupt::bell()?;
     options.cancel = Some(cancel);
-    let bar = ProgressBar::with_draw_target(
-        Some(1000),
-        if std::io::stderr().is_terminal() {
-            ProgressDrawTarget::stderr_with_hz(4)
-        } else {
-            ProgressDrawTarget::hidden()
-        },
-    );
-    if let Ok(style) = ProgressStyle::with_template("  {prefix:12} {bar:40} {percent:>3} %  {msg}")
-    {
-        bar.set_style(style.progress_chars("━╸─"));
-    }
+    let bar = bar(1000, 4, "  {prefix:12} {bar:40} {percent:>3} %  {msg}");
     let mut told = String::new();
     let mut told_tenth = 0;
     let built = kernel::build(&options, &mut |progress: &BuildProgress| {

@@ -22,11 +22,6 @@ impl Show {
         let width = scenarios.iter().map(|s| s.chars().count()).max().unwrap_or(0).max(5);
         let bars = std::io::stderr().is_terminal().then(|| {
             let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(8));
-            let style = |template: &str| {
-                ProgressStyle::with_template(template)
-                    .unwrap_or_else(|_| ProgressStyle::default_bar())
-                    .progress_chars("━╸─")
-            };
             let scenario = style(&format!("  {{prefix:{width}}}  {{bar:40}}  {{percent:>3}} %"));
             let total =
                 style(&format!("  {{prefix:{width}}}  {{bar:40}}  {{percent:>3}} %  {{msg}}"));
@@ -87,6 +82,20 @@ impl Show {
             let _ = all.clear();
         }
     }
+}
+
+/// A bar on standard error, drawn so often a second; only a terminal shows it.
+pub fn bar(length: u64, a_second: u8, template: &str) -> ProgressBar {
+    let target = match std::io::stderr().is_terminal() {
+        true => ProgressDrawTarget::stderr_with_hz(a_second),
+        false => ProgressDrawTarget::hidden(),
+    };
+    ProgressBar::with_draw_target(Some(length), target).with_style(style(template))
+}
+
+fn style(template: &str) -> ProgressStyle {
+    let style = ProgressStyle::with_template(template);
+    style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─")
 }
 
 /// A line on standard error that changes while something goes on; only a terminal shows it.

@@ -2,9 +2,10 @@
 
 use crate::failure::Failure;
 use crate::options::{Family, Json, choice};
+use crate::progress::bar;
 use crate::text::{Column, Columns, WIDEST, columns};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use nix::errno::Errno;
 use quell_cause::calls::{CallEffect, CallExperiment};
 use quell_finding::{lines, wrapped};
@@ -14,9 +15,7 @@ use quell_rr::{CallShape, CallSink, Fix, RrError, RrPlan, RrReport, SizeResult, 
 use quell_units::Span;
 use quell_units::fmt::ms;
 use std::fmt::Write;
-use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 const MOST_SIZES: usize = 10_000;
 
@@ -121,9 +120,10 @@ pub fn rr(args: &RrArgs) -> Result<ExitCode, Failure> {
         fix: args.fix,
     };
     let stop = crate::interrupt::bell()?;
-    let mut progress = Making::new(plan.sizes.len() as u64 * u64::from(plan.calls));
+    let calls = plan.sizes.len() as u64 * u64::from(plan.calls);
+    let mut progress = Making(bar(calls, 4, "  {bar:40} {pos} of {len} calls  {msg}"));
     let report = quell_rr::run(&plan, &stop, &mut progress);
-    progress.bar.finish_and_clear();
+    progress.0.finish_and_clear();
     if args.json.json {
         let json = serde_json::to_value(&report).map_err(Failure::system)?;
         println!("{}", quell_wire::text::json(&format!("{json:#}")));
@@ -148,36 +148,12 @@ pub fn rr(args: &RrArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-struct Making {
-    bar: ProgressBar,
-    shown: Option<Instant>,
-}
-
-const DRAWN: Duration = Duration::from_millis(250);
-
-impl Making {
-    fn new(calls: u64) -> Self {
-        let target = match std::io::stderr().is_terminal() {
-            true => ProgressDrawTarget::stderr(),
-            false => ProgressDrawTarget::hidden(),
-        };
-        let bar = ProgressBar::with_draw_target(Some(calls), target);
-        let template = "  {bar:40} {pos} of {len} calls  {msg}";
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style.progress_chars("━╸─"));
-        }
-        Self { bar, shown: None }
-    }
-}
+struct Making(ProgressBar);
 
 impl CallSink for Making {
     fn made(&mut self, calls: u64, size: u32) {
-        if self.bar.is_hidden() || self.shown.is_some_and(|at| at.elapsed() < DRAWN) {
-            return;
-        }
-        self.shown = Some(Instant::now());
-        self.bar.set_message(format!("of {size} bytes"));
-        self.bar.set_position(calls);
+        self.0.set_message(format!("of {size} bytes"));
+        self.0.set_position(calls);
     }
 }
 

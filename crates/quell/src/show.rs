@@ -18,12 +18,11 @@ use quell_model::{CellRecord, CellStatus};
 use quell_report::{Results, table};
 use quell_store::{Run, Standing};
 use quell_sys::clock::monotonic_ns;
-use quell_sys::wait::{Alarm, Bell, readable, wait};
+use quell_sys::wait::{Alarm, readable, wait};
 use quell_wire::text::{self, printable};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 #[derive(Debug, Args)]
 pub struct ShowArgs {
@@ -106,9 +105,8 @@ fn compared(args: &ShowArgs) -> Result<ExitCode, Failure> {
 
 /// Follows the run in this folder to its end.
 fn follow(folder: &Path, form: Json) -> Result<ExitCode, Failure> {
-    let stop = Arc::new(Bell::new().map_err(Failure::system)?);
+    let stop = interrupt::bell()?;
     let mut alarm = Alarm::new().map_err(Failure::system)?;
-    interrupt::listen(&stop)?;
     let mut follower = quell_store::follow(folder).map_err(Failure::unreadable)?;
     let mut view = View::new(form);
     let standing = loop {

@@ -34,7 +34,7 @@ const GROUP: usize = 1 << 20;
 const CREATED_BY: &str = "quell";
 
 pub(crate) struct TableColumn<R> {
-    pub name: &'static str,
+    pub about: ColumnMeaning,
     pub value: ColumnValue<R>,
 }
 
@@ -59,7 +59,7 @@ impl<R> TableColumn<R> {
             ColumnValue::OptCount(_) => "optional int64 {} (INTEGER(64,false))",
             ColumnValue::OptSmall(_) => "optional int32 {} (INTEGER(32,false))",
         };
-        kind.replace("{}", self.name) + ";"
+        kind.replace("{}", self.about.name) + ";"
     }
 }
 
@@ -85,7 +85,7 @@ impl TableWriter {
             .set_compression(Compression::SNAPPY)
             .set_statistics_enabled(EnabledStatistics::Chunk);
         for column in columns.iter().filter(|c| !matches!(c.value, ColumnValue::Text(_))) {
-            let path = ColumnPath::from(column.name);
+            let path = ColumnPath::from(column.about.name);
             properties = properties
                 .set_column_dictionary_enabled(path.clone(), false)
                 .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
@@ -473,11 +473,13 @@ impl<T: Copy> Index<usize> for Optional<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::columns::column;
 
     fn table(rows: &[u64], times: usize) -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("table");
-        let columns = [TableColumn { name: "n", value: ColumnValue::Count(|n: &u64| *n) }];
+        let about = column("n", "", "a number");
+        let columns = [TableColumn { about, value: ColumnValue::Count(|n: &u64| *n) }];
         let mut writer = TableWriter::create(&place, Table::Samples, &columns).unwrap();
         (0..times).for_each(|_| writer.append(&columns, rows).unwrap());
         writer.commit().unwrap();

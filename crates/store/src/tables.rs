@@ -1,7 +1,7 @@
-//! The three tables: their columns, and their rows as [`CellData`].
+//! The three tables: their columns with unit and meaning, which stand in docs/data.md and in the Parquet files too, and their rows as [`CellData`].
 
 use crate::cell_data::{CellData, QueuePoint};
-use crate::columns::Table;
+use crate::columns::{PROBE, REPEAT, SCENARIO, TIME, Table, column};
 use crate::error::StoreError;
 use crate::table::{self, ColumnValue, RowBatch, TableColumn, TableWriter, Texts};
 use quell_model::{CellId, EchoSample, EchoStatus, FlowSample, Side, TcpState};
@@ -20,62 +20,72 @@ pub(crate) struct TableRow<'a, S> {
 }
 
 macro_rules! columns {
-    ($kind:ty: $($name:ident $value:ident $of:expr;)*) => {
+    ($kind:ty: $($name:ident $value:ident $unit:literal $meaning:literal $of:expr;)*) => {
         [
-            TableColumn { name: "t_ns", value: ColumnValue::Time(|r: &TableRow<'_, $kind>| r.sample.t_ns) },
-            TableColumn { name: "scenario", value: ColumnValue::Text(|r| &r.cell.scenario) },
-            TableColumn { name: "probe", value: ColumnValue::Text(|r| &r.cell.probe) },
-            TableColumn { name: "repeat", value: ColumnValue::Small(|r| r.cell.repeat) },
-            $(TableColumn { name: stringify!($name), value: ColumnValue::$value($of) },)*
+            TableColumn { about: TIME, value: ColumnValue::Time(|r: &TableRow<'_, $kind>| r.sample.t_ns) },
+            TableColumn { about: SCENARIO, value: ColumnValue::Text(|r| &r.cell.scenario) },
+            TableColumn { about: PROBE, value: ColumnValue::Text(|r| &r.cell.probe) },
+            TableColumn { about: REPEAT, value: ColumnValue::Small(|r| r.cell.repeat) },
+            $(TableColumn {
+                about: column(stringify!($name), $unit, $meaning),
+                value: ColumnValue::$value($of),
+            },)*
         ]
     };
 }
 
 pub(crate) fn sample_columns<'a>() -> [TableColumn<TableRow<'a, EchoSample>>; 16] {
     columns! { EchoSample:
-        stream       Text     |r| r.names[0];
-        seq          Count    |r| r.sample.seq;
-        rtt_ns       OptCount |r| r.sample.rtt_ns;
-        up_ns        OptTime  |r| r.sample.up_ns;
-        down_ns      OptTime  |r| r.sample.down_ns;
-        up_order     OptCount |r| r.sample.up_order;
-        down_order   OptCount |r| r.sample.down_order;
-        seen_late_ns OptCount |r| r.sample.seen_late_ns;
-        queued_ns    OptCount |r| r.sample.queued_ns;
-        sent_late_ns OptCount |r| r.sample.sent_late_ns;
-        bytes        Small    |r| r.sample.bytes;
-        status       Text     |r| r.sample.status.name();
+        stream       Text     ""   "the stream's name" |r| r.names[0];
+        seq          Count    ""   "number of the packet within the stream, from 0" |r| r.sample.seq;
+        rtt_ns       OptCount "ns"
+            "round-trip time, what the reflector took left out where it tells that; empty without an answer" |r| r.sample.rtt_ns;
+        up_ns        OptTime  "ns"
+            "one-way delay to the reflector, by both ends' clocks, empty where it does not tell it; of a load's datagrams to their receiver, whichever way that is" |r| r.sample.up_ns;
+        down_ns      OptTime  "ns" "one-way delay back, likewise" |r| r.sample.down_ns;
+        up_order     OptCount ""
+            "the reflector's count of packets when it answered this one; empty where it does not tell it" |r| r.sample.up_order;
+        down_order   OptCount ""   "order of arrival of the answers, from 0; empty without an answer" |r| r.sample.down_order;
+        seen_late_ns OptCount "ns"
+            "from the kernel's stamp of the answer to when the program saw it; empty where not known" |r| r.sample.seen_late_ns;
+        queued_ns    OptCount "ns"
+            "waiting in this host's own queue, a part of rtt_ns; empty where the kernel does not tell it" |r| r.sample.queued_ns;
+        sent_late_ns OptCount "ns" "from when it was due to when it was sent; empty where nothing was due" |r| r.sample.sent_late_ns;
+        bytes        Small    "B"  "UDP or ICMP payload; 0 where an imported file does not tell it" |r| r.sample.bytes;
+        status       Text     ""
+            "ok, duplicate, lost, lost-up, lost-down, error, unfinished, late, unsure or not-sent; lost-up is lost on the way of up_ns" |r| r.sample.status.name();
     }
 }
 
 pub(crate) fn flow_columns<'a>() -> [TableColumn<TableRow<'a, FlowSample>>; 16] {
     columns! { FlowSample:
-        stream        Text     |r| r.names[0];
-        side          Text     |r| r.sample.side.name();
-        bytes         Count    |r| r.sample.bytes;
-        packets       Count    |r| r.sample.packets;
-        retransmits   OptCount |r| r.sample.tcp.and_then(|t| t.retransmits);
-        cwnd          OptSmall |r| r.sample.tcp.map(|t| t.cwnd);
-        srtt_us       OptSmall |r| r.sample.tcp.map(|t| t.srtt_us);
-        min_rtt_us    OptSmall |r| r.sample.tcp.map(|t| t.min_rtt_us);
-        delivery_rate OptCount |r| r.sample.tcp.map(|t| t.delivery_rate);
-        pacing_rate   OptCount |r| r.sample.tcp.map(|t| t.pacing_rate);
-        unacked       OptSmall |r| r.sample.tcp.map(|t| t.unacked);
-        notsent_bytes OptSmall |r| r.sample.tcp.map(|t| t.notsent_bytes);
+        stream        Text     ""         "the flow's name" |r| r.names[0];
+        side          Text     ""         "who tells it: sender or receiver; a receiver's bytes are goodput" |r| r.sample.side.name();
+        bytes         Count    "B"        "payload so far: sent (of TCP acknowledged) or received" |r| r.sample.bytes;
+        packets       Count    ""         "datagrams so far; 0 of TCP" |r| r.sample.packets;
+        retransmits   OptCount ""
+            "segments sent again so far; empty where not known, and with all that follow but of a TCP sender" |r| r.sample.tcp.and_then(|t| t.retransmits);
+        cwnd          OptSmall "segments" "congestion window; 0 where not known" |r| r.sample.tcp.map(|t| t.cwnd);
+        srtt_us       OptSmall "us"       "smoothed round-trip time; 0 where not known" |r| r.sample.tcp.map(|t| t.srtt_us);
+        min_rtt_us    OptSmall "us"       "least round-trip time seen; 0 where not known" |r| r.sample.tcp.map(|t| t.min_rtt_us);
+        delivery_rate OptCount "B/s"      "the kernel's estimate of what arrives; 0 where not known" |r| r.sample.tcp.map(|t| t.delivery_rate);
+        pacing_rate   OptCount "B/s"      "rate of pacing; 18446744073709551615 where there is none" |r| r.sample.tcp.map(|t| t.pacing_rate);
+        unacked       OptSmall "segments" "sent and not acknowledged" |r| r.sample.tcp.map(|t| t.unacked);
+        notsent_bytes OptSmall "B"        "in the send queue and not sent yet" |r| r.sample.tcp.map(|t| t.notsent_bytes);
     }
 }
 
 pub(crate) fn queue_columns<'a>() -> [TableColumn<TableRow<'a, QueuePoint>>; 13] {
     columns! { QueuePoint:
-        device          Text  |r| r.names[0];
-        handle          Text  |r| r.names[1];
-        kind            Text  |r| r.names[2];
-        backlog_bytes   Count |r| r.sample.backlog_bytes;
-        backlog_packets Count |r| r.sample.backlog_packets;
-        drops           Count |r| r.sample.drops;
-        marks           Count |r| r.sample.marks;
-        packets         Count |r| r.sample.packets;
-        bytes           Count |r| r.sample.bytes;
+        device          Text  ""  "the interface, as node:device" |r| r.names[0];
+        handle          Text  ""  "handle or class, as tc prints it" |r| r.names[1];
+        kind            Text  ""  "kind of the queue, as fq_codel; of a class, as htb class" |r| r.names[2];
+        backlog_bytes   Count "B" "waiting" |r| r.sample.backlog_bytes;
+        backlog_packets Count ""  "packets waiting" |r| r.sample.backlog_packets;
+        drops           Count ""  "packets dropped so far" |r| r.sample.drops;
+        marks           Count ""  "packets marked CE so far" |r| r.sample.marks;
+        packets         Count ""  "packets sent on so far" |r| r.sample.packets;
+        bytes           Count "B" "sent on so far" |r| r.sample.bytes;
     }
 }
 
@@ -354,14 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn every_column_is_explained_in_its_place() {
-        fn names<S>(columns: &[TableColumn<TableRow<'_, S>>]) -> Vec<&'static str> {
-            columns.iter().map(|c| c.name).collect()
-        }
-        let explained = |table: Table| table.columns().iter().map(|c| c.name).collect::<Vec<_>>();
-        assert_eq!(names(&sample_columns()), explained(Table::Samples));
-        assert_eq!(names(&flow_columns()), explained(Table::Flows));
-        assert_eq!(names(&queue_columns()), explained(Table::Queues));
+    fn a_columns_name_ends_in_its_unit() {
         for column in Table::ALL.iter().flat_map(|t| t.columns()) {
             let unit = column.name.rsplit_once('_').map(|(_, unit)| unit);
             match unit {
@@ -405,7 +408,10 @@ mod tests {
     fn columns_are_found_by_name_wherever_they_stand_and_new_ones_do_no_harm() {
         let samples: Vec<_> = (0..5).map(sample).collect();
         let mut columns: Vec<_> = sample_columns().into_iter().rev().collect();
-        columns.insert(3, TableColumn { name: "ttl", value: ColumnValue::Small(|_| 64) });
+        columns.insert(
+            3,
+            TableColumn { about: column("ttl", "", "hops"), value: ColumnValue::Small(|_| 64) },
+        );
         let cell = cell();
         let cells = read(&cell, &columns, &samples).expect("a table");
         assert_eq!(cells[0].echoes[0].samples, samples);
@@ -414,11 +420,16 @@ mod tests {
     #[test]
     fn a_column_that_is_missing_or_of_another_kind_is_named() {
         let (cell, samples) = (cell(), [sample(1)]);
-        let without = sample_columns().into_iter().filter(|c| c.name != "seq").collect::<Vec<_>>();
+        let without =
+            sample_columns().into_iter().filter(|c| c.about.name != "seq").collect::<Vec<_>>();
         let error = read(&cell, &without, &samples).expect_err("it lacks a column").to_string();
         assert!(error.contains("samples.parquet") && error.contains("no column seq"), "{error}");
-        let mut other: Vec<_> = sample_columns().into_iter().filter(|c| c.name != "seq").collect();
-        other.push(TableColumn { name: "seq", value: ColumnValue::Text(|_| "one") });
+        let mut other: Vec<_> =
+            sample_columns().into_iter().filter(|c| c.about.name != "seq").collect();
+        other.push(TableColumn {
+            about: column("seq", "", "number"),
+            value: ColumnValue::Text(|_| "one"),
+        });
         let error = read(&cell, &other, &samples).expect_err("it is a text").to_string();
         assert!(error.contains("column seq does not hold 64-bit numbers"), "{error}");
     }

@@ -83,8 +83,9 @@ pub fn percent(ratio: f64) -> String {
 }
 
 /// How many, and of what: `1 packet`, `2 packets`.
-pub fn plural(n: u64, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+pub fn plural<N: PartialEq + From<u8> + std::fmt::Display>(n: N, what: &str) -> String {
+    let s = if n == 1.into() { "" } else { "s" };
+    format!("{n} {what}{s}")
 }
 
 fn scaled(value: f64, unit: &str) -> String {

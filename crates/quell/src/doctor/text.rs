@@ -9,6 +9,7 @@ use quell_doctor::watch::{WatchEnd, WatchEvent, WatchReport};
 use quell_doctor::{Check, CheckOutcome, CheckVerdict, Report};
 use quell_finding::{Severity, lines, wrapped};
 use quell_host::drops::{CountedDrop, merged};
+use quell_units::fmt::plural;
 use std::collections::BTreeMap;
 
 /// Rows of dropped packets that a person is shown.
@@ -114,10 +115,6 @@ fn counts(report: &Report, args: &DoctorArgs) -> String {
             "Of {} {fine} {are} fine, {idle} not applicable here{took}.",
             plural(all, "check")
         )
-}
-
-fn plural(count: usize, word: &str) -> String {
-    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Checks that could not look, by the reason.

@@ -9,6 +9,7 @@ use quell_shaping::rates::{ClassRates, QueueRates, RatesReport};
 use quell_shaping::recipe::{Recipe, RecipeTarget};
 use quell_shaping::status::{Attendance, StatusEntry};
 use quell_shaping::{HostSlots, LineClass, PlanReport};
+use quell_units::fmt::plural;
 use quell_units::{Bytes, Rate, Span};
 use quell_wire::text::printable;
 use std::fmt::Write;
@@ -44,7 +45,7 @@ pub fn plan(report: &PlanReport, steps: bool, tc: bool) -> String {
         let lost: String = indented(&report.cannot_come_back);
         text += &lost;
     }
-    let count = counted(report.steps.len(), "step");
+    let count = plural(report.steps.len(), "step");
     text += &format!("{count} would put it in force; nothing was touched");
     text += if steps || tc { "\n" } else { " (--steps names them, --tc as commands)\n" };
     if steps {
@@ -65,10 +66,6 @@ pub fn plan(report: &PlanReport, steps: bool, tc: bool) -> String {
     text
 }
 
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
 /// What was done.
 pub fn done(device: &str, done: &Applied, how: &str) -> String {
     let mut text = String::new();
@@ -77,7 +74,7 @@ pub fn done(device: &str, done: &Applied, how: &str) -> String {
     }
     let _ = match done.steps.len() {
         0 => writeln!(text, "{device}: all was {how}"),
-        count if count <= TAKEN => writeln!(text, "{device}: {how}, by {}", counted(count, "step")),
+        count if count <= TAKEN => writeln!(text, "{device}: {how}, by {}", plural(count, "step")),
         count => writeln!(text, "{device}: {how}, by {count} steps (--json names them)"),
     };
     text.extend(done.said.iter().map(|remark| wrapped(remark)));

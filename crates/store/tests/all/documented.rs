@@ -22,7 +22,8 @@ fn every_column_is_told_with_its_unit_and_meaning() {
     let common = rows(&document, "every row");
     for table in Table::ALL {
         let told = rows(&document, table.name());
-        let columns = table.columns().iter().map(|c| (format!("`{}`", c.name), c.unit, c.meaning));
+        let columns =
+            table.columns().into_iter().map(|c| (format!("`{}`", c.name), c.unit, c.meaning));
         let is_common = |(name, unit, meaning): &(String, &str, &str)| {
             common.contains(&[name.as_str(), *unit, *meaning])
         };
