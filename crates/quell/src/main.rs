@@ -39,6 +39,7 @@ mod tree;
 mod tune;
 mod unanswered;
 mod version;
+mod what_is_wrong;
 
 use clap::error::{ContextKind, ErrorKind};
 use commands::COMMANDS;
@@ -71,8 +72,11 @@ fn main() -> ExitCode {
         })
     };
     let words = std::env::args_os().skip(1).take(2).collect::<Vec<_>>().join(" ".as_ref());
-    let ended = command::refuse_old_name(&words.to_string_lossy())
-        .and_then(|()| command::carry_out(COMMANDS, &typed()));
+    let ended = match words.is_empty() && what_is_wrong::can_ask() {
+        true => what_is_wrong::ask(),
+        false => command::refuse_old_name(&words.to_string_lossy())
+            .and_then(|()| command::carry_out(COMMANDS, &typed())),
+    };
     match ended {
         Ok(code) => code,
         Err(failure) => {

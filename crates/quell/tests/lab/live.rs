@@ -3,7 +3,7 @@
 use super::support::TestFolder;
 use super::terminal::terminal;
 use nix::libc;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;
 
@@ -14,6 +14,24 @@ fn columns(line: &str) -> usize {
     let behind =
         |part: &str| part.trim_start_matches(|c: char| !c.is_alphabetic()).chars().skip(1).count();
     first + parts.map(behind).sum::<usize>()
+}
+
+#[test]
+fn quell_alone_asks_a_person_what_is_wrong_and_names_the_command() {
+    let dir = TestFolder::new();
+    let (mut ours, theirs) = terminal(24, 80);
+    let twin = || theirs.try_clone().expect("a descriptor");
+    let mut command = dir.command(&[]);
+    command.stdin(twin()).stdout(twin()).stderr(twin());
+    ours.write_all(b"4\n").expect("it is typed");
+    let ended = command.status().expect("quell can be started");
+    drop((command, theirs));
+    let mut said = Vec::new();
+    // A terminal whose other end is closed gives EIO behind what was said.
+    let _ = ours.read_to_end(&mut said);
+    let said = String::from_utf8_lossy(&said);
+    assert!(ended.success() && said.contains("What is wrong?"), "{said}");
+    assert!(said.contains("\r\n  quell doctor\r\n"), "{said}");
 }
 
 #[test]
