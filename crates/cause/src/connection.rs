@@ -3,7 +3,7 @@
 use crate::{Cause, MOST};
 
 /// A round trip that takes so much longer than the least one, in microseconds, met a queue.
-const QUEUE_US: u64 = 50_000;
+pub const QUEUE_US: u64 = 50_000;
 /// Timeouts in a row, each twice as long as the one before, of segments that do not arrive.
 const TIMEOUTS: u32 = 3;
 
@@ -17,6 +17,12 @@ pub struct ConnectionFacts {
     pub buffer_share: f64,
     /// The receive buffer here held the other end up.
     pub receive_buffer_full: bool,
+    /// This end only takes: what is said of round trips is so of what comes.
+    pub receives: bool,
+    /// Messages of this end that were answered in two segments or more, each 40 ms or more after the one before.
+    pub split_answers: u64,
+    /// ACKs that this host delayed meanwhile.
+    pub acks_delayed: u64,
     /// Microseconds that a round trip takes more than the least one, while data is in flight.
     pub queueing_us: u64,
     /// Microseconds that eight segments take at its rate: so much waits on a slow line without any other traffic.
@@ -34,6 +40,16 @@ pub struct ConnectionFacts {
 }
 
 impl ConnectionFacts {
+    /// Whether it is the other end that waited to send.
+    pub fn is_sender_there(&self) -> bool {
+        self.receive_buffer_full || self.receives || self.are_answers_held()
+    }
+
+    /// An answer's rest comes only upon the ACK of its beginning, which this host delays.
+    fn are_answers_held(&self) -> bool {
+        self.split_answers >= 10 && self.acks_delayed * 3 >= self.split_answers * 2
+    }
+
     /// The one cause that explains the wait; none where nobody waited, or several causes took their part.
     pub fn cause(&self) -> Option<Cause> {
         let queue = self.queueing_us >= QUEUE_US
@@ -41,7 +57,10 @@ impl ConnectionFacts {
         Some(match self {
             f if f.timeouts >= TIMEOUTS && f.large_unacknowledged => Cause::MtuBlackHole,
             f if f.held_back >= 2 && f.held_back * 3 >= f.looks => Cause::DelayedAck,
+            f if f.are_answers_held() => Cause::DelayedAck,
             f if f.receive_buffer_full => Cause::ReceiverWindow,
+            // A queue of this host holds what it sends, not what comes.
+            f if queue && f.own_queue && f.receives => return None,
             f if queue && f.own_queue => Cause::OwnQueue,
             _ if queue => Cause::PathQueue,
             f if f.window_share > MOST => Cause::ReceiverWindow,
@@ -106,6 +125,15 @@ mod tests {
             (ConnectionFacts { queueing_us: 80_000, eight_segments_us: 97_000, ..none }, None),
             (ConnectionFacts { looks: 6, held_back: 2, ..none }, Some(Cause::DelayedAck)),
             (ConnectionFacts { looks: 7, held_back: 2, ..none }, None),
+            (
+                ConnectionFacts { split_answers: 60, acks_delayed: 59, ..none },
+                Some(Cause::DelayedAck),
+            ),
+            (ConnectionFacts { split_answers: 60, acks_delayed: 30, ..none }, None),
+            (
+                ConnectionFacts { queueing_us: 80_000, own_queue: true, receives: true, ..none },
+                None,
+            ),
             (
                 ConnectionFacts { timeouts: 3, large_unacknowledged: true, ..none },
                 Some(Cause::MtuBlackHole),

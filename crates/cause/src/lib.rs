@@ -24,6 +24,6 @@ mod sender;
 const MOST: f64 = 2.0 / 3.0;
 
 pub use causes::{Cause, Row, TABLE, named};
-pub use connection::{ConnectionFacts, LossFacts};
+pub use connection::{ConnectionFacts, LossFacts, QUEUE_US};
 pub use packet_sizes::SizeFacts;
 pub use sender::SenderFacts;

@@ -53,6 +53,7 @@ pub(crate) const COUNTERS: [(&str, &[&str]); 6] = [
             "Ip.OutNoRoutes",
             "Ip.ReasmFails",
             "Ip.FragFails",
+            "Icmp.InTimeExcds",
             "Ip6InDiscards",
             "Ip6OutDiscards",
             "Ip6OutNoRoutes",

@@ -1,7 +1,8 @@
 //! What checks look at: a host now, a while before, and between.
 
+use crate::packet_drops::DropReport;
 use crate::peer::PeerReport;
-use quell_cause::ConnectionFacts;
+use quell_cause::{ConnectionFacts, QUEUE_US};
 use quell_finding::Evidence;
 use quell_host::counters::file_of;
 use quell_host::sockets::{KEPT, Owner, Sockets};
@@ -20,6 +21,8 @@ pub struct Facts<'a> {
     pub quiet_switches: Option<f64>,
     /// What the other end of a path told; none where none was asked.
     pub peer: Option<&'a PeerReport>,
+    /// What the kernel dropped while a command ran.
+    pub drops: Option<&'a DropReport>,
 }
 
 /// A counter since the start, and while we watched.
@@ -172,7 +175,11 @@ impl<'a> Facts<'a> {
         let info = c.info;
         // One segment in flight waits for a delayed acknowledgement as well.
         let least = info.min_rtt.filter(|us| *us < u32::MAX && info.unacked >= 4);
-        let rate = info.delivery_rate.unwrap_or(u64::MAX).max(1);
+        let came = c.went(|info| info.bytes_received);
+        let sent = c.went(|info| info.data_segs_out.map(u64::from));
+        let pieces = c.went(|info| info.data_segs_in.map(u64::from));
+        // Who downloads says next to nothing itself.
+        let receives = came >= 100_000 && sent * 10 < pieces;
         // Who answers what the other end says waits for that.
         let answers = c.went(|info| info.data_segs_in.map(u64::from)) >= 5;
         let moves_data = c.went(|info| info.bytes_acked) >= 100_000 && !answers;
@@ -182,6 +189,17 @@ impl<'a> Facts<'a> {
         let is_there = acknowledged > 1 || info.bytes_received.unwrap_or(0) > 0;
         let idle_share = self.idle_share(c);
         let looks = self.looks.of(c.now).copied().unwrap_or_default();
+        let (segment, rate) = match receives {
+            true => (info.rcv_mss, (came as f64 / looks.seconds().max(0.1)) as u64),
+            false => (info.snd_mss, info.delivery_rate.unwrap_or(u64::MAX)),
+        };
+        let queueing_us = match receives {
+            true => looks.queueing_us(),
+            false => least.map_or(0, |least| info.rtt.saturating_sub(least).into()),
+        };
+        // In less time than an ACK is delayed none was waited for.
+        let is_slow = sent as f64 * 0.04 <= self.seconds().max(looks.seconds());
+        let is_split = pieces * 2 >= sent * 3 && is_slow && looks.own_turn * 4 < looks.count;
         let full = f64::from(looks.buffer_full) / f64::from(looks.count.max(1));
         let share = |clock: fn(&TcpInfo) -> Option<u64>| {
             c.share_of_busy(clock).unwrap_or(0.0) * (1.0 - idle_share)
@@ -191,8 +209,11 @@ impl<'a> Facts<'a> {
             window_share: share(|info| info.rwnd_limited),
             buffer_share: share(|info| info.sndbuf_limited).max(full),
             receive_buffer_full: self.receive_limit(c).is_some(),
-            queueing_us: least.map_or(0, |least| info.rtt.saturating_sub(least).into()),
-            eight_segments_us: 8 * u64::from(info.snd_mss) * 1_000_000 / rate,
+            receives,
+            split_answers: if is_split && !receives { sent } else { 0 },
+            acks_delayed: self.counter("TcpExt.DelayedACKs").map_or(0, |count| count.watched),
+            queueing_us,
+            eight_segments_us: 8 * u64::from(segment) * 1_000_000 / rate.max(1),
             own_queue: self.own_queue_stands(),
             looks: looks.count,
             held_back: looks.held_back,
@@ -317,6 +338,13 @@ pub struct SeveralLooks {
     pub held_back: u32,
     /// Looks at which its send buffer was full of what is in flight.
     pub buffer_full: u32,
+    /// Looks at which this end had been answered for longer than an ACK is delayed, and had not gone on.
+    pub own_turn: u32,
+    /// Looks at which more had come since the one before, of these those at which it had met a queue, and by how long that made its round trips.
+    pub arrivals: u32,
+    pub late: u32,
+    pub late_us: u64,
+    received: u64,
     /// The first and the last one: monotonic time, and the kernel's clock of `busy_time`.
     pub first: (u64, u64),
     pub last: (u64, u64),
@@ -325,6 +353,31 @@ pub struct SeveralLooks {
 impl SeveralLooks {
     fn seconds(&self) -> f64 {
         self.last.0.saturating_sub(self.first.0) as f64 / 1e9
+    }
+
+    /// Microseconds by which a queue made the round trips of what comes longer, at most looks.
+    fn queueing_us(&self) -> u64 {
+        let is_late = self.arrivals >= 4 && self.late * 2 > self.arrivals;
+        if is_late { self.late_us / u64::from(self.late) } else { 0 }
+    }
+
+    fn came(&mut self, info: &TcpInfo) {
+        let received = info.bytes_received.unwrap_or(0);
+        let path_us = info.min_rtt.unwrap_or(info.rtt);
+        let more_us = u64::from(info.rcv_rtt.saturating_sub(path_us));
+        let since_us = u64::from(info.last_data_recv) * 1000;
+        // 40 ms, and some for a busy host.
+        let thinks = info.last_data_recv > 60 + path_us / 1000;
+        self.own_turn += u32::from(thinks && info.last_data_sent > info.last_data_recv);
+        // Without timestamps the receiver's kernel measures its window; what comes in bursts was not there to be sent.
+        let timed = info.options & 1 != 0 && since_us * 4 <= more_us;
+        if received > self.received {
+            self.arrivals += 1;
+            if timed && more_us >= QUEUE_US {
+                (self.late, self.late_us) = (self.late + 1, self.late_us + more_us);
+            }
+        }
+        self.received = received;
     }
 
     fn busy_us(&self) -> u64 {
@@ -350,6 +403,7 @@ impl ConnectionLooks {
             seen.count += 1;
             seen.held_back += u32::from(waits(socket));
             seen.buffer_full += u32::from(send_buffer_is_full(socket));
+            socket.info.iter().for_each(|info| seen.came(info));
         }
     }
 

@@ -712,6 +712,7 @@ mod tests {
             owners: &owners,
             quiet_switches: None,
             peer: None,
+            drops: None,
         };
         let checks = checks.iter().filter_map(|name| named(name));
         examine(&facts, checks).iter().flat_map(|v| v.outcome.findings().to_vec()).collect()

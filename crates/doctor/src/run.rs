@@ -81,6 +81,7 @@ pub fn run(plan: &DoctorPlan, sink: &mut dyn DoctorProgress) -> Result<Report, D
         owners: &owners,
         quiet_switches: seen.quiet_switches,
         peer: peer.as_ref(),
+        drops: during.as_ref().and_then(|report| report.dropped.as_ref().ok()),
     };
     let checks = examine(&facts, plan.checks.iter().copied());
     let mut findings = findings(&checks);

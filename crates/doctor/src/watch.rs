@@ -205,6 +205,7 @@ impl Looks<'_> {
             owners: &self.owners,
             quiet_switches: None,
             peer: None,
+            drops: None,
         };
         let verdicts = examine(&facts, checks.iter().copied());
         self.before = now;

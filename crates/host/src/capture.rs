@@ -71,6 +71,11 @@ pub fn take(depth: Depth) -> Snapshot {
     let links = Stack::open().and_then(|mut stack| stack.links());
     let mut unseen = Vec::new();
     let devices = links.map_err(|e| said(&e)).map(|links| devices(links, depth, &mut unseen));
+    for name in
+        devices.iter().flat_map(BTreeMap::keys).filter(|_| depth == Depth::Full).take(MOST_DRIVERS)
+    {
+        texts.read(&format!("/proc/sys/net/ipv4/conf/{name}/rp_filter"));
+    }
     let queues = devices.as_ref().map_err(String::clone).and_then(queues);
     Snapshot {
         at_ns: quell_sys::clock::monotonic_ns(),
@@ -192,7 +197,7 @@ fn queues(devices: &BTreeMap<String, Device>) -> Reading<Vec<QueueCounters>> {
             backlog_packets: queue.stats.backlog_packets.into(),
             backlog_bytes: queue.stats.backlog_bytes.into(),
             marks: queue.extra.as_ref().map(|extra| extra.ecn_marks()),
-            limit_drops: None,
+            limit_drops: queue.extra.as_ref().and_then(|extra| extra.limit_drops()),
             options: queue.options.as_ref().map(|options| options.fields()),
             kind: queue.kind,
             troubles,
@@ -228,7 +233,7 @@ pub fn backlogs() -> BTreeMap<String, u64> {
     read().unwrap_or_default()
 }
 
-/// All states but TIME-WAIT, of which there can be very many and nothing is to be learnt.
+/// All states but TIME-WAIT, of which there can be very many; [`sockets`] looks at them where they may hold most local ports.
 const STATES: u32 = TcpState::ALL & !TcpState::TimeWait.bit();
 
 /// Reads the connections now, and no sockets of UDP: the kernel goes through a table of half a million places for each of the two, whatever
@@ -245,8 +250,25 @@ fn tcp() -> Reading<Fold> {
     Ok(fold)
 }
 
+/// Whether there are half as many as local ports.
+fn time_waits_may_fill_the_ports() -> Option<bool> {
+    let mut texts = Texts::default();
+    let (sockstat, range) = ("/proc/net/sockstat", "/proc/sys/net/ipv4/ip_local_port_range");
+    [sockstat, range].iter().for_each(|path| texts.read(path));
+    let waiting =
+        texts.get(sockstat).ok().map(crate::counters::sockstat)?.get("TCP.tw").copied()?;
+    let ports: Vec<u64> = texts.numbers("net/ipv4/ip_local_port_range").ok()?;
+    let &[first, last] = ports.as_slice() else { return None };
+    Some(waiting * 2 >= last.saturating_sub(first))
+}
+
 pub fn sockets() -> Reading<Sockets> {
     let mut fold = tcp()?;
+    if time_waits_may_fill_the_ports() == Some(true) {
+        let filter = TcpFilter { states: TcpState::TimeWait.bit(), ..TcpFilter::ESTABLISHED };
+        let mut diag = SockDiag::open().map_err(|e| said(&e))?;
+        diag.each_tcp(&filter, |socket| fold.tcp(socket)).map_err(|e| said(&e))?;
+    }
     // After a refusal a new conversation is needed.
     let udp = SockDiag::open().and_then(|mut diag| diag.each_udp(|socket| fold.udp(socket)));
     Ok(Sockets { udp_unseen: udp.err().map(|e| said(&e)), ..fold.finish() })

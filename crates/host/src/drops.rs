@@ -9,6 +9,9 @@ use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+/// How the flow of a router's word ends, that a packet was too big for its next link.
+pub const TOO_BIG: &str = "a packet was too big";
+
 /// Most rows that are kept.
 pub const MOST: usize = 512;
 
@@ -190,6 +193,9 @@ fn ends(protocol: u8, from: &str, to: &str, rest: &[u8]) -> String {
             let (source, target) = (u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]));
             format!("{name} {from}:{source} to {to}:{target}")
         }
+        // RFC 792, type 3 code 4; RFC 4443, type 2.
+        Some([3, 4, ..]) if protocol == 1 => format!("{name} {from} to {to}, {TOO_BIG}"),
+        Some([2, ..]) if protocol == 58 => format!("{name} {from} to {to}, {TOO_BIG}"),
         _ => format!("{name} {from} to {to}"),
     }
 }

@@ -139,15 +139,25 @@ pub struct Stats {
 pub enum ExtraStats {
     /// Packets marked CE instead of dropped.
     Marks(u64),
+    /// CoDel's marks, and packets dropped since the queue held as many as it may.
+    Codel { marks: u64, limit_drops: u64 },
     /// CAKE's tins, lowest priority first.
     Cake(Vec<CakeTin>),
 }
 
 impl ExtraStats {
+    /// `drop_overlimit`, of kinds that tell it.
+    pub fn limit_drops(&self) -> Option<u64> {
+        match self {
+            ExtraStats::Codel { limit_drops, .. } => Some(*limit_drops),
+            _ => None,
+        }
+    }
+
     /// Packets marked CE instead of dropped.
     pub fn ecn_marks(&self) -> u64 {
         match self {
-            ExtraStats::Marks(marks) => *marks,
+            ExtraStats::Marks(marks) | ExtraStats::Codel { marks, .. } => *marks,
             ExtraStats::Cake(tins) => tins.iter().map(|tin| u64::from(tin.ecn_marks)).sum(),
         }
     }

@@ -48,6 +48,8 @@ catalogue!(
     sack_reneging,
     syn_retransmissions,
     reverse_path_filter,
+    hop_limit,
+    too_big_dropped,
     paws,
     checksum_errors,
     fragments,

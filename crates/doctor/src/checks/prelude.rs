@@ -126,9 +126,14 @@ pub(super) fn waiting(
             continue;
         };
         let (here, there) = ("this end", "the other end");
-        let ends = if seen.receive_buffer_full { (there, here) } else { (here, there) };
-        let rate = c.info.delivery_rate.unwrap_or(0) as f64 * 8.0 / 1e6;
+        let ends = if seen.is_sender_there() { (there, here) } else { (here, there) };
+        let rate = match seen.receives {
+            true => 64.0 * f64::from(c.info.rcv_mss) / seen.eight_segments_us.max(1) as f64,
+            false => c.info.delivery_rate.unwrap_or(0) as f64 * 8.0 / 1e6,
+        };
         let mut finding = cause.finding(facts.name(c.now), ends.0, ends.1);
+        // That answers came whole but late, this end can't see.
+        finding.sure = !(cause == Cause::DelayedAck && seen.is_sender_there());
         finding.evidence = saw(c, &seen);
         let finding = finding
             .saw(Evidence::number("rate", rate, "Mbit/s", "TCP_INFO"))
@@ -139,11 +144,15 @@ pub(super) fn waiting(
     Ok(CheckOutcome::of(findings.into_iter().take(MOST).map(|(_, finding)| finding).collect()))
 }
 
-pub(super) fn round_trips(c: &Connection<'_>, _: &ConnectionFacts) -> Vec<Evidence> {
+pub(super) fn round_trips(c: &Connection<'_>, seen: &ConnectionFacts) -> Vec<Evidence> {
     let least = f64::from(c.info.min_rtt.unwrap_or(0)) / 1e3;
+    let late = seen.queueing_us as f64 / 1e3;
     vec![
         Evidence::number("least round trip", least, "ms", "TCP_INFO"),
-        Evidence::amount("in flight", c.info.unacked.into(), "segments", "TCP_INFO"),
+        match seen.receives {
+            true => Evidence::number("longer while data comes", late, "ms", "TCP_INFO: rcv_rtt"),
+            false => Evidence::amount("in flight", c.info.unacked.into(), "segments", "TCP_INFO"),
+        },
     ]
 }
 

@@ -39,14 +39,22 @@ fn look(facts: &Facts<'_>) -> CheckResult {
     }
     // One that tells senders early has a limit too; what it drops there it did not tell early enough.
     for queue in queues {
-        let Some(drops) = queue.limit_drops.filter(|drops| *drops > 0) else { continue };
+        let same = |other: &&quell_host::QueueCounters| {
+            other.device == queue.device && other.parent == queue.parent && other.kind == queue.kind
+        };
+        let before = earlier.iter().find(same).and_then(|queue| queue.limit_drops);
+        let Some(drops) = queue.limit_drops else { continue };
+        let moved = CounterReading::between(before, drops);
+        if drops == 0 || !facts.is_over(moved, Threshold { least: 1, per_hour: 1.0 }) {
+            continue;
+        }
         let subject = format!("{}, queue {}", queue.device, queue.kind);
         let mut finding = CHECK.finding(subject, "a queue reached its limit and dropped packets");
         finding.severity = Severity::Note;
         finding.remedies = vec![Remedy::advice("see who sends faster than this queue tells it to: `quell tree`")];
         let waiting = Evidence::amount("waiting", queue.backlog_packets, "packets", "tc -s qdisc");
-        let limit = Evidence::amount("drop_overlimit", drops, "since the start", "tc -s qdisc");
-        findings.push(finding.saw(limit).saw(waiting));
+        finding.evidence = moved.evidence("drop_overlimit", "tc -s qdisc");
+        findings.push(finding.saw(waiting));
     }
     outcome(&CHECK, findings)
 }

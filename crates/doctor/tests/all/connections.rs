@@ -195,6 +195,64 @@ fn a_buffer_full_of_what_is_in_flight_holds_up_though_the_kernels_clock_stands()
 }
 
 #[test]
+fn a_download_that_fills_the_path_is_told_and_one_that_comes_in_bursts_is_not() {
+    // Milliseconds that a round trip takes, and since data came, of a path of 100 ms.
+    let told = |rtt_ms: u32, since_ms: u32, timestamps: u8| {
+        let came = |look: u32| {
+            with(connection(1), |info| {
+                (info.rcv_mss, info.rcv_rtt, info.last_data_recv) = (1448, rtt_ms * 1000, since_ms);
+                info.options = 6 | timestamps;
+                info.bytes_received = Some(u64::from(look) * 100_000);
+                (info.data_segs_in, info.data_segs_out) = (Some(look * 70), Some(1));
+            })
+        };
+        let mut looks = ConnectionLooks::default();
+        for look in 1..=6 {
+            let sockets = holding(&[came(look)]).sockets.unwrap();
+            looks.look(u64::from(look) * 160_000_000, &sockets, &BTreeMap::new());
+        }
+        let found = findings_of(Some(&holding(&[came(0)])), &later(holding(&[came(6)])), &looks);
+        found.into_iter().map(|finding| (finding.id, finding.says)).collect::<Vec<_>>()
+    };
+    let full = told(200, 1, 1);
+    assert!(
+        matches!(&full[..], [(id, says)] if id == "path-queue" && says.contains("the other end filled")),
+        "{full:?}"
+    );
+    // No queue; 100 ms from burst to burst; a clock of the window.
+    for none in [told(120, 1, 1), told(200, 90, 1), told(200, 1, 0)] {
+        assert_eq!(none, []);
+    }
+}
+
+#[test]
+fn packets_that_die_on_the_way_are_told_where_connections_fail_too() {
+    let host = |died: u32, failed: u32, ttl: &str| {
+        let mut snapshot = host();
+        let udp = "Udp: RcvbufErrors";
+        let icmp = format!("Icmp: InTimeExcds\nIcmp: {died}\n{udp}");
+        text(&mut snapshot, "/proc/net/snmp", udp, &icmp);
+        text(
+            &mut snapshot,
+            "/proc/net/snmp",
+            "InCsumErrors\nTcp:",
+            "InCsumErrors AttemptFails\nTcp:",
+        );
+        text(&mut snapshot, "/proc/net/snmp", "100 5 0\n", &format!("100 5 0 {failed}\n"));
+        snapshot.texts.0.insert("/proc/sys/net/ipv4/ip_default_ttl".into(), Ok(ttl.into()));
+        snapshot
+    };
+    let before = host(100, 10, "64");
+    let finding = only("hop-limit", Some(&before), &later(host(106, 11, "64")));
+    assert_eq!((seen(&finding, "of these"), seen(&finding, "AttemptFails")), (6.0, 1.0));
+    // A trace of a path opens no connection; who is refused was there.
+    for none in [host(106, 10, "64"), host(100, 16, "64")] {
+        assert_eq!(findings(Some(&before), &later(none)), []);
+    }
+    assert!(only("hop-limit", None, &host(0, 0, "16")).says.contains("too small"));
+}
+
+#[test]
 fn connections_that_found_no_room_in_the_table_are_told() {
     let tracked = |drop: &str, early: &str| {
         let mut snapshot = host();

@@ -134,7 +134,15 @@ pub fn findings_of(
     looks: &ConnectionLooks,
 ) -> Vec<Finding> {
     let owners = BTreeMap::new();
-    let facts = Facts { before, now, looks, owners: &owners, quiet_switches: None, peer: None };
+    let facts = Facts {
+        before,
+        now,
+        looks,
+        owners: &owners,
+        quiet_switches: None,
+        peer: None,
+        drops: None,
+    };
     let verdicts = examine(&facts, CATALOGUE.iter().copied());
     verdicts.iter().flat_map(|verdict| verdict.outcome.findings().to_vec()).collect()
 }
@@ -158,6 +166,7 @@ pub fn outcome(id: &str, now: &Snapshot) -> CheckOutcome {
         owners: &owners,
         quiet_switches: None,
         peer: None,
+        drops: None,
     };
     examine(&facts, named(id)).remove(0).outcome
 }

@@ -60,6 +60,7 @@ fn outcomes(peer: PeerReport, names: &[&str]) -> Vec<CheckOutcome> {
         owners: &owners,
         quiet_switches: None,
         peer: Some(&peer),
+        drops: None,
     };
     let checks = names.iter().map(|name| named(name).expect("a check"));
     examine(&facts, checks).into_iter().map(|verdict| verdict.outcome).collect()

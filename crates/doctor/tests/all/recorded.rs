@@ -272,8 +272,15 @@ fn context_switches_are_compared_with_the_time_before() {
     let (looks, owners) = (ConnectionLooks::default(), BTreeMap::new());
     let look = |quiet_switches| {
         let before = Some(&before);
-        let facts =
-            Facts { before, now: &now, looks: &looks, owners: &owners, quiet_switches, peer: None };
+        let facts = Facts {
+            before,
+            now: &now,
+            looks: &looks,
+            owners: &owners,
+            quiet_switches,
+            peer: None,
+            drops: None,
+        };
         examine(&facts, named("context-switches")).remove(0).outcome
     };
     assert_eq!(look(Some(1000.0)).findings().len(), 1);

@@ -177,6 +177,8 @@ tcp_info! {
         min_rtt: u32 = 148,
         /// Segments received that carried data.
         data_segs_in: u32 = 152,
+        /// Segments sent that carried data.
+        data_segs_out: u32 = 156,
         /// Delivery rate, bytes per second.
         delivery_rate: u64 = 160,
         /// Time with something to send.

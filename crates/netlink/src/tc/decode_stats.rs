@@ -73,10 +73,13 @@ pub(super) fn of(
 fn of_kind(kind: &str, payload: &[u8]) -> Result<Option<ExtraStats>, DecodeError> {
     let w = Words(payload);
     let sum = |words: &[usize]| words.iter().map(|at| u64::from(w.u32(*at))).sum();
+    let codel = |marks, limit: usize| {
+        Ok(Some(ExtraStats::Codel { marks, limit_drops: w.u32(limit).into() }))
+    };
     Ok(Some(ExtraStats::Marks(match kind {
         // The first word says whether the queue or one of its flows is meant.
-        "fq_codel" if w.u32(0) == 0 => sum(&[12, 28]),
-        "codel" => sum(&[24, 32]),
+        "fq_codel" if w.u32(0) == 0 => return codel(sum(&[12, 28]), 8),
+        "codel" => return codel(sum(&[24, 32]), 20),
         "red" => sum(&[12]),
         "pie" => sum(&[36]),
         "fq_pie" => sum(&[16]),
@@ -132,6 +135,11 @@ mod tests {
         let (options, xstats) = (libc::TCA_OPTIONS, libc::TCA_XSTATS);
         assert_eq!(marks("sfb", xstats, &[1, 2, 3, 4, 5, 6, 7, 8, 9]), Some(6));
         assert_eq!(marks("dualpi2", xstats, &[0, 0, 0, 3, 2, 1, 4, 4, 0, 0, 0, 0]), Some(4));
+        let mut w = AttrWriter::new();
+        let words = [0, 1514, 7, 3, 9, 0, 0, 2, 0, 0_u32].map(u32::to_ne_bytes).concat();
+        w.bytes(xstats, &words);
+        let (_, extra) = of("fq_codel", &AttrReader::new(w.as_bytes())).unwrap();
+        assert_eq!(extra, Some(ExtraStats::Codel { marks: 5, limit_drops: 7 }));
         // RED with ECN is a flag in the fourth byte of the eleventh word.
         let sfq = |flags: u8| {
             let red = u32::from_ne_bytes([0, 0, 0, flags]);

@@ -138,13 +138,14 @@ impl World {
         world
     }
 
-    /// Who is asked in it. The doctor looks where it stands, so that it is asked where `a` sends.
+    /// Who is asked in it. The doctor looks where it stands: it is asked where `a` sends, and of what a receiver sees.
     pub fn instruments(&self, maker: &Maker) -> Vec<Instrument> {
         let mut all = match self.calls {
             true => vec![Calls, Trace, Doctor],
             false => vec![Flow, Trace, Doctor],
         };
-        all.retain(|instrument| *instrument != Doctor || !self.down);
+        let seen_by_receivers = ["path-queue", "delayed-ack"].contains(&maker.cause);
+        all.retain(|instrument| *instrument != Doctor || !self.down || seen_by_receivers);
         all.extend(maker.seen_by.contains(&Path).then_some(Path));
         all
     }

@@ -21,7 +21,12 @@ pub const STORIES: &[Story] = &[
     Story { name: "a receive buffer that was fixed too small", tell: receive_buffer },
     Story { name: "a connection in a long queue of its own host", tell: queueing },
     Story { name: "a connection in a long queue of the path", tell: path_queue },
+    Story {
+        name: "a connection that waits in a long queue of the path for what comes",
+        tell: download,
+    },
     Story { name: "two small writes and a delayed acknowledgement", tell: stall },
+    Story { name: "an answer's rest waits for an ACK that this host delays", tell: split_answers },
     Story { name: "large packets vanish", tell: black_hole },
     Story { name: "the other end takes small segments", tell: clamped },
     Story { name: "the other end refuses window scaling", tell: refused },
@@ -107,6 +112,52 @@ fn path_queue(_: &Net) {
     drop(busy);
 }
 
+fn download(_: &Net) {
+    let row = super::shapes::Row::new(3);
+    let narrow = "{ kind = \"netem\", rate = \"2Mbit\", limit = 2000 }";
+    super::net::queue_at(&row.hosts[1], "left", narrow);
+    let listener = super::net::listener_on(row.last(), &row.address());
+    let stream = connected(row.first(), &listener);
+    let busy = Busy::new(listener.accept().expect("it came").0);
+    let reader = std::thread::spawn(move || read_all(stream));
+    pass(3000);
+    let found = finds(row.first(), &["path-queue"], &[]);
+    assert!(found[0]["says"].to_string().contains("the other end filled"), "{found:#?}");
+    drop(busy);
+    reader.join().expect("it ends");
+}
+
+/// A caller that never thinks, and a server that writes each answer in two pieces, with Nagle's rule or without.
+fn split_answers(net: &Net) {
+    for (no_delay, wanted) in [(false, &["delayed-ack"][..]), (true, &[])] {
+        let listener = listener(&net.there);
+        let mut stream = connected(&net.here, &listener);
+        served(&net.there, listener, move |mut stream| {
+            stream.set_nodelay(no_delay).expect("it can be");
+            let mut call = [0; 100];
+            while stream.read_exact(&mut call).is_ok()
+                && stream.write_all(&[1; 50]).and_then(|()| stream.write_all(&[1; 50])).is_ok()
+            {
+            }
+        });
+        let stop = Arc::new(AtomicBool::new(false));
+        let done = Arc::clone(&stop);
+        let caller = std::thread::spawn(move || {
+            while !done.load(Ordering::Relaxed) {
+                stream.write_all(&[2; 100]).expect("a call");
+                stream.read_exact(&mut [0; 100]).expect("an answer");
+                // Who thinks for longer than an ACK is delayed delays each.
+                pass(if no_delay { 90 } else { 0 });
+            }
+        });
+        pass(2000);
+        let found = finds(&net.here, wanted, &[]);
+        assert!(found.iter().all(|found| found["sure"] == false), "{found:#?}");
+        stop.store(true, Ordering::Relaxed);
+        caller.join().expect("it ends");
+    }
+}
+
 fn stall(net: &Net) {
     let listener = listener(&net.there);
     let mut stream = connected(&net.here, &listener);
@@ -187,7 +238,11 @@ fn ports(net: &Net) {
         .collect();
     let found = finds(&net.here, &["local-ports"], &[]);
     assert!(evidence(&found, "local-ports").contains(THERE), "{found:#?}");
+    // This end closes first, and its ports wait for a minute.
     drop(all);
+    pass(500);
+    let found = finds(&net.here, &["local-ports"], &[]);
+    assert!(evidence(&found, "local-ports").contains("TIME-WAIT"), "{found:#?}");
 }
 
 fn own_queue(net: &Net) {

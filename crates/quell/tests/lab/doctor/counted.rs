@@ -1,10 +1,12 @@
 //! What was dropped, damaged or sent again, and counted.
 
 use super::Story;
+use super::firewall::{Hook, Refused, refuse};
 use super::net::{
     Namespace, Net, THERE, connected, evidence, finds, first, listener, name, pass, served, set,
     transfer,
 };
+use super::shapes::{Row, change};
 use nix::libc;
 use nix::sys::socket::{Backlog, listen, setsockopt, sockopt};
 use quell_netlink::link::LinkChange;
@@ -31,17 +33,60 @@ pub const STORIES: &[Story] = &[
     Story { name: "receive buffers that shrink below the window they told", tell: collapse },
     Story { name: "the table of connections is full", tell: conntrack },
     Story { name: "segments with timestamps of old", tell: paws },
+    Story { name: "a queue of CoDel's that reaches its limit", tell: limit_drops },
+    Story { name: "a rule that drops what routers say of large packets", tell: too_big },
 ];
 
 fn reverse_path(net: &Net) {
     set(&net.here, "net/ipv4/conf/all/rp_filter", "1");
     super::shapes::up(&net.there, "b0", &["10.9.9.9/32"]);
     let sends = net.there.run(|| UdpSocket::bind("10.9.9.9:0").expect("a free port"));
-    for _ in 0..10 {
-        sends.send_to(&[7; 60], "10.0.0.1:9").expect("it is sent");
+    for (mode, words, says) in
+        [("1", "a0 1 (strict)", "by another interface"), ("2", "a0 2 (loose)", "no route leads")]
+    {
+        set(&net.here, "net/ipv4/conf/all/rp_filter", mode);
+        for _ in 0..10 {
+            sends.send_to(&[7; 60], "10.0.0.1:9").expect("it is sent");
+        }
+        let found = finds(&net.here, &["reverse-path-filter"], &[]);
+        let seen = evidence(&found, "reverse-path-filter");
+        assert!(seen.contains("IPReversePathFilter") && seen.contains(words), "{seen}");
+        assert!(found[0]["says"].to_string().contains(says), "{found:#?}");
     }
-    let found = finds(&net.here, &["reverse-path-filter"], &[]);
-    assert!(evidence(&found, "reverse-path-filter").contains("10"), "{found:#?}");
+}
+
+fn too_big(_: &Net) {
+    let row = Row::new(3);
+    change(&row.hosts[1], "right", LinkChange::Mtu(1300));
+    refuse(row.first(), Hook::In, &[Refused::Icmp]);
+    let listener = super::net::listener_on(row.last(), &row.address());
+    let mut stream = connected(row.first(), &listener);
+    served(row.last(), listener, super::net::read_all);
+    let writer = std::thread::spawn(move || {
+        pass(2500);
+        let _ = stream.write_all(&[7; 50_000]);
+        pass(6000);
+    });
+    let found = super::net::examined(row.first(), &["--during", "sleep 7"]);
+    assert!(evidence(&found, "too-big-dropped").contains("10.1.0.2"), "{found:#?}");
+    let brings = ["too-big-dropped", "mtu-black-hole"];
+    let named = |f: &serde_json::Value| f["id"].as_str().is_some_and(|id| brings.contains(&id));
+    assert!(found.iter().all(named), "{found:#?}");
+    writer.join().expect("it ends");
+}
+
+fn limit_drops(net: &Net) {
+    let leaf = "{ kind = \"fq_codel\", limit = 5 }";
+    let class = format!("{{ id = \"1:1\", rate = \"1Mbit\", burst = 1600, queue = {leaf} }}");
+    net.queue("a0", &format!("{{ kind = \"htb\", default = \"1:1\", class = [{class}] }}"));
+    net.here.run(|| {
+        let socket = UdpSocket::bind("10.0.0.1:0").expect("a free port");
+        let to = (THERE, 9);
+        (0..50).for_each(|_| drop(socket.send_to(&[7; 1000], to)));
+    });
+    finds(&net.here, &[], &[]);
+    let found = finds(&net.here, &["queue-drops"], &["--severity", "note"]);
+    assert!(evidence(&found, "queue-drops").contains("drop_overlimit"), "{found:#?}");
 }
 
 fn listen_overflow(net: &Net) {
@@ -347,7 +392,7 @@ fn paws(net: &Net) {
         tcp.extend([1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0]);
         (6, number, 0, [10, 0, 0, 1], summed([10, 0, 0, 1], tcp))
     };
-    send_raw(&net.here, (1..=20).map(old));
+    send_raw(&net.here, (1..=60).map(old));
     finds(&net.there, &["paws"], &[]);
     drop(stream);
 }

@@ -29,6 +29,7 @@ pub enum Hook {
 pub enum Refused {
     /// UDP to this port.
     Port(u16),
+    Icmp,
     /// Packets of more bytes than these, to this device.
     Above(u32, &'static str),
     /// The same of TCP alone.
@@ -67,6 +68,10 @@ fn rule(refused: &Refused) -> Message {
                         to.be32(1, 1).be32(2, TRANSPORT_HEADER).be32(3, 2).be32(4, 2);
                     });
                     compare(to, EQUAL, &port.to_be_bytes());
+                }
+                Refused::Icmp => {
+                    meta(to, META_PROTOCOL);
+                    compare(to, EQUAL, &[1]);
                 }
                 Refused::Above(bytes, device)
                 | Refused::TcpAbove(bytes, device)
