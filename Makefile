@@ -38,7 +38,7 @@ KERNEL_PACKAGES := $(KERNEL_TOOLS) $(if $(KERNEL_OPTIONS),,linux-source-6.1)
 TEST_PACKAGES   := $(BUILD_PACKAGES) $(KERNEL_TOOLS) linux-source-6.1 nodejs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check confusion bench book fuzz kernel build static deb arm64 dist builds install cargo packages
+.PHONY: help demo test test-long check confusion papers bench book fuzz kernel build static deb arm64 dist builds install cargo packages
 
 help: ## List these commands
 	@echo "make COMMAND, where COMMAND is:"
@@ -80,6 +80,10 @@ check: cargo ## Check format, lints, layers, licences and documents
 confusion: cargo kernel ## Print what each instrument says of worlds whose cause is known, against what is true (minutes)
 	@tools/need-packages $(BUILD_PACKAGES) iproute2 tcpdump
 	$(CARGO) test --locked -p quell --test lab the_whole_table -- --ignored --nocapture
+
+papers: cargo kernel ## Print what papers published beside what the lab measures, with five seeds each (minutes)
+	@tools/need-packages $(BUILD_PACKAGES)
+	$(CARGO) test --locked -p quell --test lab papers::the_whole_table -- --ignored --nocapture
 
 bench: build kernel ## Measure classifier, shaping, lab, flows, round trips (beside the peers that are there) (13 minutes, on a quiet machine)
 	@tools/need-packages $(BUILD_PACKAGES)

@@ -188,7 +188,12 @@ fn one_agent_does_all_kinds_of_tasks_at_once_and_the_failing_ones_disturb_nobody
 /// All kinds of tasks for so long. An error is what a task lacks that had no CPU in that time.
 fn all_kinds_for(duration: Span) -> Result<(), String> {
     let (up, down, reflector, sink) = (free_port(), free_port(), free_port(), free_port());
-    let server = |bind| TaskKind::TcpServer { bind, report: Span::from_millis(50), window: None };
+    let server = |bind| TaskKind::TcpServer {
+        bind,
+        report: Span::from_millis(50),
+        window: None,
+        congestion: None,
+    };
     let echo = UdpEcho {
         stream: "udp".into(),
         to: reflector,
@@ -204,6 +209,7 @@ fn all_kinds_for(duration: Span) -> Result<(), String> {
         size: 200,
         tos: Tos::from_byte(0),
         on_off: None,
+        poisson: false,
         report: Span::from_millis(50),
         linger: Span::ZERO,
     };
@@ -281,7 +287,15 @@ fn what_can_t_be_is_refused_before_the_start_with_its_reason() {
     let TaskKind::Tcp(mut client) = tcp("x", bind, Direction::Up) else { unreachable!() };
     client.congestion = Some("nonesuch".into());
     let tasks = vec![
-        task("port", TaskKind::TcpServer { bind, report: Span::from_millis(50), window: None }),
+        task(
+            "port",
+            TaskKind::TcpServer {
+                bind,
+                report: Span::from_millis(50),
+                window: None,
+                congestion: None,
+            },
+        ),
         task("udp-port", TaskKind::UdpReflector { bind: taken_udp.local_addr().unwrap() }),
         task("congestion", TaskKind::Tcp(client)),
         task("program", TaskKind::Command { argv: vec!["no-such-program".into()] }),

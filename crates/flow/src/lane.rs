@@ -344,7 +344,7 @@ mod tests {
     /// The two ends of a control connection, and a server's UDP socket with a client's.
     fn ends() -> (TcpSocket, TcpSocket, UdpSocket, Udp) {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let listener = listen(any, None).unwrap();
+        let listener = listen(any).unwrap();
         let talk = TcpSocket::new(false, &StreamOptions::default()).unwrap();
         let soon = monotonic_ns() + 60_000_000_000;
         let to = listener.local_addr().unwrap();

@@ -26,7 +26,7 @@ use quell_stats::Rng;
 use quell_sys::SysError;
 use quell_sys::clock::{monotonic_ns, sleep_until};
 use quell_sys::pace::Window;
-use quell_sys::socket::stream::{Connected, StreamOptions, TcpSocket, accept, listen};
+use quell_sys::socket::stream::{Connected, StreamOptions, TcpSocket, accept, listen_as};
 use quell_sys::wait::{Alarm, Bell, came, readable, wait, wake_exactly};
 use quell_units::{Bytes, Span};
 use quell_wire::hello::{self, Hello};
@@ -80,7 +80,7 @@ impl Client {
         let sends = spec.direction == Direction::Up;
         let options = StreamOptions {
             tos: spec.tos.byte(),
-            congestion: spec.congestion.clone().filter(|_| sends),
+            congestion: spec.congestion.clone(),
             pacing: spec.pacing.map(|r| r.bytes_per_second()).filter(|_| sends),
             window: spec.window.filter(|_| !sends).map(buffer),
             mss: spec.mss,
@@ -90,11 +90,6 @@ impl Client {
             .collect::<Result<_, SysError>>()?;
         for (stream, source) in streams.iter().zip(spec.sources()) {
             stream.come_from(source.into())?;
-        }
-        if !sends {
-            // The other end sends, most often on this same kernel: better told now than when it refuses.
-            let congestion = spec.congestion.clone();
-            TcpSocket::new(spec.to.is_ipv6(), &StreamOptions { congestion, ..Default::default() })?;
         }
         Ok(Self { task: task.into(), spec: spec.clone(), seed, streams })
     }
@@ -404,12 +399,15 @@ impl Server {
         bind: SocketAddr,
         report: Span,
         window: Option<Bytes>,
+        congestion: Option<String>,
     ) -> Result<Self, LoadError> {
         if report.is_zero() {
             let why = "the time between reports is zero; take at least 1ms".into();
             return Err(LoadError::Parameter { flow: task.into(), why });
         }
-        let listener = listen(bind, window.map(buffer))?;
+        let window = window.map(buffer);
+        let listener =
+            listen_as(bind, &StreamOptions { window, congestion, ..Default::default() })?;
         Ok(Self { task: task.into(), listener, report })
     }
 

@@ -1,4 +1,4 @@
-//! Datagrams in one direction, as fast as a rate says: constant, flood, or on-off.
+//! Datagrams in one direction, as fast as a rate says: constant, flood, on-off, or a Poisson process.
 //!
 //! Each packet has its own time ([`Pace`], with its jitter); the sender sleeps until then, reads the clock and sends: three system
 //! calls a packet. It reports what it handed to the kernel at round times of the measurement. A queue of this host that is full makes
@@ -113,7 +113,8 @@ impl Sender {
             let duration = on.min(window.end_ns() - start);
             let (bps, size) = (self.spec.rate.bps(), u64::from(self.spec.size));
             let seed = self.seed.wrapping_add(period);
-            let Some(mut pace) = Pace::at_rate(start, bps, size, duration, seed) else { break };
+            let times = if self.spec.poisson { Pace::poisson } else { Pace::at_rate };
+            let Some(mut pace) = times(start, bps, size, duration, seed) else { break };
             let end = start.saturating_add(duration);
             let over = end.saturating_add(GRACE_NS);
             let mut now = monotonic_ns();

@@ -24,7 +24,7 @@ const SENDING: TcpSending = TcpSending {
 };
 
 fn connection() -> (TcpSocket, TcpSocket) {
-    let listener = listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
+    let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
     let client = TcpSocket::new(false, &StreamOptions::default()).unwrap();
     let to = listener.local_addr().unwrap();
     let soon = monotonic_ns() + 60_000_000_000;

@@ -99,7 +99,8 @@ fn tcp(to: SocketAddr, direction: Direction) -> TcpClient {
 fn transfer(make: impl Fn(SocketAddr) -> TcpClient, millis: u64) -> (Log, Result<(), LoadError>) {
     let log = Log::default();
     let server =
-        Server::prepare("server", LOOPBACK.parse().unwrap(), Span::from_millis(20), None).unwrap();
+        Server::prepare("server", LOOPBACK.parse().unwrap(), Span::from_millis(20), None, None)
+            .unwrap();
     let spec = make(server.local().unwrap());
     let client = Client::prepare("client", &spec, 1).unwrap();
     let window = window(millis);
@@ -170,7 +171,7 @@ fn a_number_of_bytes_is_sent_exactly_and_then_the_connections_end_by_themselves(
 
 #[test]
 fn a_server_that_is_not_there_is_a_failure_with_its_reason() {
-    let gone = Server::prepare("s", LOOPBACK.parse().unwrap(), Span::from_millis(20), None)
+    let gone = Server::prepare("s", LOOPBACK.parse().unwrap(), Span::from_millis(20), None, None)
         .unwrap()
         .local()
         .unwrap();
@@ -184,7 +185,8 @@ fn a_server_that_is_not_there_is_a_failure_with_its_reason() {
 fn a_server_that_goes_away_breaks_the_flow_and_says_when() {
     let log = Log::default();
     let server =
-        Server::prepare("server", LOOPBACK.parse().unwrap(), Span::from_millis(20), None).unwrap();
+        Server::prepare("server", LOOPBACK.parse().unwrap(), Span::from_millis(20), None, None)
+            .unwrap();
     let client =
         Client::prepare("client", &tcp(server.local().unwrap(), Direction::Up), 1).unwrap();
     let window = window(60_000);
@@ -215,7 +217,8 @@ fn a_stranger_at_the_servers_port_is_sent_away_and_the_server_goes_on() {
     use std::io::{Read, Write};
     let log = Log::default();
     let server =
-        Server::prepare("server", LOOPBACK.parse().unwrap(), Span::from_millis(20), None).unwrap();
+        Server::prepare("server", LOOPBACK.parse().unwrap(), Span::from_millis(20), None, None)
+            .unwrap();
     let to = server.local().unwrap();
     let (window, stop) = (window(1000), Bell::new().unwrap());
     std::thread::scope(|scope| {
@@ -236,7 +239,8 @@ fn a_server_that_can_t_do_what_it_is_asked_fails_with_its_reason() {
     use std::io::{Read, Write};
     let log = Log::default();
     let server =
-        Server::prepare("server", LOOPBACK.parse().unwrap(), Span::from_millis(20), None).unwrap();
+        Server::prepare("server", LOOPBACK.parse().unwrap(), Span::from_millis(20), None, None)
+            .unwrap();
     let to = server.local().unwrap();
     let (window, stop) = (window(1000), Bell::new().unwrap());
     // A client of another machine, whose kernel has what this one lacks.
@@ -277,6 +281,7 @@ fn udp(to: SocketAddr) -> UdpSend {
         size: 250,
         tos: Tos::from_byte(0),
         on_off: None,
+        poisson: false,
         report: Span::from_millis(50),
         linger: Span::ZERO,
     }

@@ -71,6 +71,8 @@ pub enum TaskKind {
         report: Span,
         /// Receive buffer (`SO_RCVBUF`), which fixes the window; none leaves it to the kernel's autotuning.
         window: Option<Bytes>,
+        /// Both ends use it: DCTCP has a part to play at each.
+        congestion: Option<String>,
     },
     /// UDP in one direction to a [`TaskKind::UdpSink`]: constant rate, or as fast as the rate says (a flood), or on-off.
     UdpSend(UdpSend),
@@ -300,6 +302,8 @@ pub struct UdpSend {
     pub tos: Tos,
     /// On-off: sends for `on`, is silent for `off`, and so on; none sends all the time.
     pub on_off: Option<OnOff>,
+    /// Packets come as a Poisson process of that rate in the mean, each gap drawn alone; not at even times.
+    pub poisson: bool,
     pub report: Span,
     /// How long after its end it stays, so that what it sent last still arrives and counts.
     pub linger: Span,

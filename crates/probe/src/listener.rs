@@ -11,7 +11,7 @@ pub struct Listener(TcpListener);
 impl Listener {
     /// Listens. Errors when the port is in use.
     pub fn prepare(bind: SocketAddr) -> Result<Self, ProbeError> {
-        Ok(Self(listen(bind, None)?))
+        Ok(Self(listen(bind)?))
     }
 
     /// Where it listens; none when the kernel does not say.

@@ -72,7 +72,7 @@ type Open = Mutex<BTreeMap<u64, Arc<TcpSocket>>>;
 impl RrServer {
     /// Listens. Errors when the port is in use.
     pub fn prepare(bind: SocketAddr, limits: Limits) -> Result<Self, RrError> {
-        Ok(Self { listener: listen(bind, None)?, limits, secret: None })
+        Ok(Self { listener: listen(bind)?, limits, secret: None })
     }
 
     /// Answers only clients that prove to know the secret, if there is one.

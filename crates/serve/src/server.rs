@@ -62,7 +62,7 @@ impl Server {
         spare_descriptors()?;
         let mut tries = 0;
         loop {
-            let tcp = listen(config.bind, None)?;
+            let tcp = listen(config.bind)?;
             let failed = |e| SysError::io("read a listener's address", &e);
             let local = tcp.local_addr().map_err(failed)?;
             match SharedUdp::listening(local) {

@@ -5,6 +5,7 @@
 //!
 //!   a load    spread 4 % of the interval
 //!   a probe   spread half of the interval
+//!   Poisson   due(n) = due(n − 1) + a gap that is exponential, alone, as long as the interval in the mean
 //! ```
 //!
 //! The jitter of loads is there because a sender without any locks into phase with the drain of a FIFO and then gets every place
@@ -79,6 +80,8 @@ pub struct Pace {
     count: u64,
     next: u64,
     due_ns: u64,
+    /// Where it is a Poisson process: when that ends, since its count is by chance.
+    poisson_until_ns: Option<u64>,
     rng: Rng,
 }
 
@@ -101,6 +104,21 @@ impl Pace {
         Self::fractional(start_ns, interval, LOAD_DIVISOR, duration_ns, seed)
     }
 
+    /// A load's times as a Poisson process: gaps are drawn alone, `bytes` / rate in the mean. None when either is zero.
+    pub fn poisson(
+        start_ns: u64,
+        bits_per_second: u64,
+        bytes: u64,
+        duration_ns: u64,
+        seed: u64,
+    ) -> Option<Self> {
+        let mut pace = Self::at_rate(start_ns, bits_per_second, bytes, duration_ns, seed)?;
+        (pace.count, pace.due_ns) = (u64::MAX, start_ns);
+        pace.poisson_until_ns = Some(start_ns.saturating_add(duration_ns));
+        pace.schedule();
+        Some(pace)
+    }
+
     /// Ends after this many packets, if that is before the duration.
     pub fn at_most(mut self, count: u64) -> Self {
         self.count = self.count.min(count);
@@ -121,8 +139,16 @@ impl Pace {
         let count = (u128::from(duration_ns) * denominator).div_ceil(numerator);
         let count = u64::try_from(count).unwrap_or(u64::MAX);
         let rng = Rng::new(seed);
-        let mut pace =
-            Self { start_ns, interval, spread_divisor, count, next: 0, due_ns: start_ns, rng };
+        let mut pace = Self {
+            start_ns,
+            interval,
+            spread_divisor,
+            count,
+            next: 0,
+            due_ns: start_ns,
+            poisson_until_ns: None,
+            rng,
+        };
         pace.schedule();
         Some(pace)
     }
@@ -133,19 +159,28 @@ impl Pace {
 
     /// Which packet is next and when it is due; none when all were sent.
     pub fn next(&self) -> Option<(u64, u64)> {
-        (self.next < self.count).then_some((self.next, self.due_ns))
+        let over = self.poisson_until_ns.is_some_and(|until| self.due_ns >= until);
+        (self.next < self.count && !over).then_some((self.next, self.due_ns))
     }
 
     /// The next packet was sent at this time.
     pub fn sent(&mut self, now_ns: u64) {
         self.next += 1;
         self.schedule();
+        if self.poisson_until_ns.is_some() {
+            return;
+        }
         let half = (self.interval.0 / self.interval.1 / 2) as u64;
         self.due_ns = self.due_ns.max(now_ns.saturating_add(half));
     }
 
     fn schedule(&mut self) {
         let (numerator, denominator) = self.interval;
+        if self.poisson_until_ns.is_some() {
+            let gap = self.rng.exp(numerator as f64 / denominator as f64);
+            self.due_ns = self.due_ns.saturating_add(gap as u64);
+            return;
+        }
         let interval = u64::try_from(numerator / denominator).unwrap_or(u64::MAX);
         let regular = u64::try_from(u128::from(self.next) * numerator / denominator);
         let spread = (interval / self.spread_divisor).min(MOST_SPREAD_NS);
@@ -181,6 +216,17 @@ mod tests {
             times.iter().enumerate().map(|(n, t)| t - 1_000 - n as u64 * 20_000_000).collect();
         let mean = shifts.iter().sum::<u64>() / 1000;
         assert!(mean.abs_diff(5_000_000) < 500_000, "half of a spread of 10 ms, not {mean} ns");
+    }
+
+    #[test]
+    fn gaps_of_a_poisson_process_have_its_mean_and_deviation_and_end_with_the_duration() {
+        // A millisecond in the mean, a hundred seconds: one standard deviation of the count is 316.
+        let times = times(Pace::poisson(0, 8_000_000, 1000, 100_000_000_000, 7).unwrap());
+        assert!(times.len().abs_diff(100_000) < 1_300, "{}", times.len());
+        assert!(times.last().is_some_and(|last| *last < 100_000_000_000));
+        let gaps: Vec<f64> = times.windows(2).map(|t| (t[1] - t[0]) as f64 / 1e6).collect();
+        let squares = gaps.iter().map(|gap| gap * gap).sum::<f64>() / gaps.len() as f64;
+        assert!((squares - 2.0).abs() < 0.06, "E[gap²] is 2, not {squares}");
     }
 
     #[test]

@@ -121,7 +121,13 @@ impl Kind for TcpFlow {
     fn plan(&self, maker: &mut Maker<'_>) -> Result<(), PlanError> {
         // The window is set where the data arrives; for data that comes down, the client is that end.
         let window = self.window;
-        let server = |bind| TaskKind::TcpServer { bind, report: REPORT, window };
+        let congestion = self.congestion.clone();
+        let server = |bind| TaskKind::TcpServer {
+            bind,
+            report: REPORT,
+            window,
+            congestion: congestion.clone(),
+        };
         let client = TcpClient {
             stream: self.name.clone(),
             to: maker.server(&self.to, self.ipv6, server)?,
@@ -154,9 +160,10 @@ impl Works for TcpFlow {
     fn work(task: &Task) -> Option<Opening<'_>> {
         match &task.kind {
             TaskKind::Tcp(it) => opens(|| Client::prepare(&task.id, it, task.seed), Client::run),
-            TaskKind::TcpServer { bind, report, window } => {
-                opens(|| Server::prepare(&task.id, *bind, *report, *window), Server::run)
-            }
+            TaskKind::TcpServer { bind, report, window, congestion } => opens(
+                || Server::prepare(&task.id, *bind, *report, *window, congestion.clone()),
+                Server::run,
+            ),
             _ => None,
         }
     }

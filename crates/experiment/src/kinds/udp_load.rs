@@ -1,4 +1,4 @@
-//! UDP at a constant rate: a load.
+//! UDP at a constant rate, or as a Poisson process: a load.
 
 use super::kind::{
     Bad, Kind, LARGEST_PAYLOAD, Opening, Works, check_gap, from_to, no_tos, opens, payload,
@@ -26,6 +26,9 @@ pub struct UdpFlow {
     pub on: Option<Span>,
     /// … then is silent for this long, and so on.
     pub off: Option<Span>,
+    /// As a Poisson process of that mean rate, not at even times.
+    #[serde(default)]
+    pub poisson: bool,
     /// When it starts, from the start of the measurement; absent, with the warm-up.
     pub start: Option<Span>,
     /// How long it lasts; absent, to the end.
@@ -70,6 +73,7 @@ impl Kind for UdpFlow {
             size: payload(self.size),
             tos: self.tos,
             on_off: self.on.zip(self.off).map(|(on, off)| OnOff { on, off }),
+            poisson: self.poisson,
             report: REPORT,
             linger: maker.linger,
         };

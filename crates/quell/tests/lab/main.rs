@@ -32,6 +32,7 @@ mod missing;
 mod not_the_path;
 mod options;
 mod page;
+mod papers;
 mod path;
 mod ping;
 mod rpm;

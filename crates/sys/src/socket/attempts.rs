@@ -176,7 +176,7 @@ mod tests {
     fn an_open_port_and_one_where_nobody_listens_both_answer() {
         // A port that was free a moment ago may be another test's by now; port 1 is nobody's.
         for (loopback, nobody) in [("127.0.0.1:0", "127.0.0.1:1"), ("[::1]:0", "[::1]:1")] {
-            let listener = listen(loopback.parse().unwrap(), None).unwrap();
+            let listener = listen(loopback.parse().unwrap()).unwrap();
             let to = listener.local_addr().unwrap();
             let mut attempts = Attempts::new(to, 0, Way::default()).unwrap();
             let before = monotonic_ns();
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn what_is_given_up_is_not_told_any_more() {
-        let listener = listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
+        let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let to = listener.local_addr().unwrap();
         let mut attempts = Attempts::new(to, 0, Way::default()).unwrap();
         for id in 0..4 {
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn an_attempt_leaves_no_connection_behind() {
         // An address of this test alone: what others left in TIME-WAIT can't have it.
-        let listener = listen("127.77.9.1:0".parse().unwrap(), None).unwrap();
+        let listener = listen("127.77.9.1:0".parse().unwrap()).unwrap();
         let to = listener.local_addr().unwrap();
         let mut attempts = Attempts::new(to, 0, Way::default()).unwrap();
         for id in 0..20 {

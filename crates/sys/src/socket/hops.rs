@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn a_syn_reaches_open_and_closed_ports_from_the_same_port_again_and_again() {
         for loopback in ["127.77.9.2:0", "[::1]:0"] {
-            let listener = listen(loopback.parse().unwrap(), None).unwrap();
+            let listener = listen(loopback.parse().unwrap()).unwrap();
             let to = listener.local_addr().unwrap();
             let first = Syn::send(to, 0, 64, 0, &Way::default()).unwrap();
             let port = first.port().unwrap();

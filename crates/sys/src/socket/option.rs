@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn an_ipv4_connection_to_a_socket_of_both_families_gets_its_class() {
-        let listener = listen("[::]:0".parse().unwrap(), None).unwrap();
+        let listener = listen("[::]:0".parse().unwrap()).unwrap();
         let to = SocketAddr::from(([127, 0, 0, 1], listener.local_addr().unwrap().port()));
         let client = TcpSocket::new(false, &StreamOptions::default()).unwrap();
         let soon = monotonic_ns() + 60_000_000_000;

@@ -310,9 +310,13 @@ fn set_congestion(fd: BorrowedFd<'_>, name: &str) -> Result<(), SysError> {
 /// A socket that listens. A window is set before it does, so that every connection's handshake has it.
 ///
 /// Errors with `EADDRINUSE` when another program has the port.
-pub fn listen(bind: SocketAddr, window: Option<u32>) -> Result<TcpListener, SysError> {
-    let options = StreamOptions { window, ..StreamOptions::default() };
-    let stream = TcpSocket::new(bind.is_ipv6(), &options)?;
+pub fn listen(bind: SocketAddr) -> Result<TcpListener, SysError> {
+    listen_as(bind, &StreamOptions::default())
+}
+
+/// The same with options, which its connections inherit.
+pub fn listen_as(bind: SocketAddr, options: &StreamOptions) -> Result<TcpListener, SysError> {
+    let stream = TcpSocket::new(bind.is_ipv6(), options)?;
     let failed = |errno| {
         let error = SysError::new(format!("listen on TCP {bind}"), errno);
         match errno {
@@ -356,7 +360,7 @@ mod tests {
     }
 
     fn pair(options: &StreamOptions) -> (TcpSocket, TcpSocket) {
-        let listener = listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
+        let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let client = TcpSocket::new(false, options).unwrap();
         let to = listener.local_addr().unwrap();
         assert_eq!(client.connect(to, soon(), &Bell::new().unwrap()), Ok(Connected::Yes));
@@ -415,9 +419,9 @@ mod tests {
 
     #[test]
     fn a_port_where_nobody_listens_refuses_at_once() {
-        let listener = listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
+        let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let to = listener.local_addr().unwrap();
-        let taken = listen(to, None).unwrap_err().to_string();
+        let taken = listen(to).unwrap_err().to_string();
         assert!(taken.contains("EADDRINUSE"), "{taken}");
         // A port that was free a moment ago may be another test's by now; port 1 is nobody's.
         let nobody = "127.0.0.1:1".parse().unwrap();
