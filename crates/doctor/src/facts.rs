@@ -227,7 +227,7 @@ impl<'a> Facts<'a> {
         let (seconds, busy_us) = match (self.looks.of(c.now), c.earlier) {
             _ if c.info.busy_time.is_none_or(|busy| busy == 0) => return 0.0,
             (Some(seen), _) if seen.seconds() >= 0.3 => (seen.seconds(), seen.busy_us()),
-            (_, Some(_)) => (c.seconds, c.went(|info| info.busy_time)),
+            (_, Some(_)) if c.seconds > 0.0 => (c.seconds, c.went(|info| info.busy_time)),
             _ => return 0.0,
         };
         (1.0 - busy_us as f64 / 1e6 / seconds.max(0.001)).max(0.0)
@@ -252,7 +252,9 @@ impl<'a> Facts<'a> {
         }
         let fixed = buffer < first || (read > buffer && buffer * 100 < most * 95);
         let rtt = f64::from(c.info.rcv_rtt) / 1e6;
-        let seconds = if c.earlier.is_some() { self.seconds().max(0.001) } else { f64::MAX };
+        // Between posted texts nobody knows how long it was.
+        let is_timed = c.earlier.is_some() && self.seconds() > 0.0;
+        let seconds = if is_timed { self.seconds().max(0.001) } else { f64::MAX };
         // A third of what half of the buffer in a round trip lets come.
         let fills = came >= 50_000 && came as f64 / seconds * rtt >= 0.3 * buffer as f64 / 2.0;
         let waits = c.now.receive_queue >= memory.receive_buffer / 4;

@@ -20,6 +20,7 @@ pub mod peer;
 mod peer_flows;
 mod peer_views;
 mod posted;
+mod posted_sockets;
 pub mod run;
 pub mod watch;
 

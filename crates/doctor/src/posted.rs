@@ -4,15 +4,20 @@
 //!   netstat -s, nstat, /proc/net/snmp ──► counters ─┐
 //!   /proc/net/softnet_stat, sysctl, uptime ─► files ─┼──► Snapshot now, and before where something stands there twice
 //!   ip -s link, ethtool -S, dmesg ──────► devices ───┤
-//!   tc -s qdisc ──► hierarchy ──────────► queues ────┘
+//!   ss -tinm ───────────────────────────► sockets ───┤   (posted_sockets)
+//!   tc -s qdisc, class, filter ► hierarchy ► queues ─┘
 //! ```
 //!
 //! A counter that is not there is unknown: netstat and nstat leave out most that are zero, and people cut out others.
 
 use crate::counters::COUNTERS;
-use quell_hierarchy::stripped;
+use crate::posted_sockets::SocketTable;
+use quell_hierarchy::{Hierarchy, stripped};
+use quell_host::capture::troubles;
+use quell_host::sockets::Sockets;
 use quell_host::{Device, QueueCounters, Snapshot, Texts};
-use quell_netlink::link::Link;
+use quell_netlink::link::{Link, LinkStats};
+use quell_units::fmt::plural;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,11 +32,12 @@ pub struct PostedText {
 }
 
 /// Outputs that are known, by what they tell.
-const OUTPUTS: [(&str, &str); 6] = [
+const OUTPUTS: [(&str, &str); 7] = [
     ("counters", "nstat -az"),
     ("softnet", "cat /proc/net/softnet_stat"),
     ("links", "ip -s -s link"),
     ("queues", "tc -s qdisc"),
+    ("connections", "ss -tinm"),
     ("drivers", "ethtool -S DEVICE"),
     ("settings", "sysctl -a"),
 ];
@@ -39,9 +45,6 @@ const OUTPUTS: [(&str, &str); 6] = [
 /// Groups of counters; one whose name begins as another's comes first.
 const GROUPS: [&str; 9] =
     ["TcpExt", "IpExt", "MPTcpExt", "IcmpMsg", "UdpLite", "Icmp", "Tcp", "Udp", "Ip"];
-
-/// Since when counters run where nobody says so, in seconds.
-const UNKNOWN_UPTIME: f64 = 3600.0;
 
 /// A figure as it was first and last, each with the number of its section.
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +59,9 @@ struct Gathered {
     groups: BTreeMap<String, u32>,
     counters: BTreeMap<String, Twice>,
     softnet: Vec<Vec<String>>,
-    links: Vec<Link>,
+    /// Each with the figures that stand there.
+    links: Vec<(Link, BTreeSet<&'static str>)>,
+    sockets: Vec<SocketTable>,
     drivers: Vec<(String, BTreeMap<String, u64>)>,
     settings: BTreeMap<String, String>,
     uptime: Option<f64>,
@@ -87,6 +92,7 @@ enum Section {
     /// `ip -s link`: the heads of the figures that come next.
     Link(Vec<String>),
     Driver,
+    Socket,
 }
 
 impl Gathered {
@@ -129,12 +135,12 @@ impl Gathered {
             return Section::Nstat;
         }
         if let Some(link) = link(line) {
-            self.links.push(link);
+            self.links.push((link, BTreeSet::new()));
             return Section::Link(Vec::new());
         }
         if line == "NIC statistics:" {
             let device =
-                device.map(str::to_owned).or_else(|| Some(self.links.last()?.name.clone()));
+                device.map(str::to_owned).or_else(|| Some(self.links.last()?.0.name.clone()));
             self.drivers.push((device.unwrap_or_else(|| "the card".to_owned()), BTreeMap::new()));
             return Section::Driver;
         }
@@ -145,8 +151,18 @@ impl Gathered {
             }
             return Section::Softnet;
         }
+        if line.contains("Recv-Q") || self.sockets.is_empty() {
+            self.sockets.push(SocketTable::default());
+        }
+        if self.sockets.last_mut().is_some_and(|sockets| sockets.begin(line)) {
+            return Section::Socket;
+        }
         self.single(line, &words);
         match section {
+            Section::Socket if !line.is_empty() => {
+                self.sockets.last_mut().into_iter().for_each(|sockets| sockets.details(line));
+                Section::Socket
+            }
             Section::Netstat(group) => {
                 if let Some((name, value)) = netstat(&group, line) {
                     self.counter(&format!("{group}.{name}"), Some(value));
@@ -169,7 +185,7 @@ impl Gathered {
                 }
                 _ => Section::Prose,
             },
-            Section::Prose | Section::Softnet => Section::Prose,
+            Section::Prose | Section::Softnet | Section::Socket => Section::Prose,
         }
     }
 
@@ -222,11 +238,13 @@ impl Gathered {
             let names = line.split_once(':').map_or("", |(_, names)| names);
             return Section::Link(names.split_whitespace().map(|n| format!("{way} {n}")).collect());
         }
-        if let Some(link) = self.links.last_mut().filter(|_| !heads.is_empty()) {
-            let stats = &mut link.stats;
+        if let Some((link, known)) = self.links.last_mut().filter(|_| !heads.is_empty()) {
             for (head, word) in heads.iter().zip(words) {
-                let (Ok(value), Some(place)) = (word.parse(), place(stats, head)) else { continue };
-                *place = value;
+                let Some((name, figure)) = figure(&mut link.stats, head) else { continue };
+                if let Ok(value) = word.parse() {
+                    *figure = value;
+                    known.insert(name);
+                }
             }
             return Section::Link(Vec::new());
         }
@@ -237,11 +255,13 @@ impl Gathered {
         self,
         queues: Vec<Vec<QueueCounters>>,
     ) -> Result<(Option<Snapshot>, Snapshot, PostedText), String> {
+        let sockets = SocketTable::readings(&self.sockets);
         let told = [
             !self.counters.is_empty(),
             !self.softnet.is_empty(),
             !self.links.is_empty() || !self.carrier_changes.is_empty(),
             !queues.is_empty(),
+            !sockets.is_empty(),
             !self.drivers.is_empty(),
             !self.settings.is_empty(),
         ];
@@ -251,20 +271,31 @@ impl Gathered {
             missing: outputs().filter(|(_, told)| !told).map(|((_, how), _)| *how).collect(),
             remarks: Vec::new(),
         };
+        // Only what lists all counters has those that are zero.
+        let is_whole =
+            |(name, twice): (&String, &Twice)| name.starts_with("TcpExt.") && twice.last.1 == 0;
+        if told[0] && !self.counters.iter().any(is_whole) {
+            text.missing.insert(0, "nstat -az");
+        }
+        if told[2] && !self.links.iter().any(|(_, known)| known.contains("rx_crc_errors")) {
+            text.missing.push("ip -s -s link");
+        }
         if text.found.is_empty() && self.conntrack_full == 0 {
-            return Err("nothing in it is known: it takes what netstat -s, nstat, ip -s -s link, tc -s qdisc, ethtool -S, sysctl -a and dmesg print, and \
-                        /proc/net/softnet_stat"
+            return Err("nothing in it is known: it takes what netstat -s, nstat, ip -s -s link, tc -s qdisc, ss -tinm, ethtool -S, sysctl -a and dmesg \
+                        print, and /proc/net/softnet_stat"
                 .to_owned());
         }
-        if self.uptime.is_none() {
-            text.remarks.push(
-                "How long the counters have run is unknown: it is taken for an hour. The output of `uptime` beside it says it.".to_owned(),
-            );
+        let named_ports: usize = self.sockets.iter().map(|sockets| sockets.named_ports).sum();
+        if named_ports > 0 {
+            text.remarks.push(format!(
+                "{} could not be read, since ports stand there by name: ss -n prints numbers.",
+                plural(named_ports, "socket")
+            ));
         }
         if self.conntrack_full > 0 {
             text.remarks.push(format!(
-                "The kernel's log says {} times that the table of tracked connections is full (quell doctor --explain conntrack-full)",
-                self.conntrack_full
+                "The kernel's log says {} that the table of tracked connections is full (quell doctor --explain conntrack-full)",
+                plural(self.conntrack_full, "time")
             ));
         }
         let is_twice = self.groups.values().any(|count| *count > 1)
@@ -272,13 +303,19 @@ impl Gathered {
             || self
                 .links
                 .iter()
-                .any(|a| self.links.iter().filter(|b| b.name == a.name).count() > 1)
+                .any(|(a, _)| self.links.iter().filter(|(b, _)| b.name == a.name).count() > 1)
+            || sockets.len() > 1
             || queues.len() > 1;
-        let before = is_twice.then(|| self.snapshot(queues.first(), true));
-        Ok((before, self.snapshot(queues.last(), false), text))
+        let before = is_twice.then(|| self.snapshot(queues.first(), sockets.first(), true));
+        Ok((before, self.snapshot(queues.last(), sockets.last(), false), text))
     }
 
-    fn snapshot(&self, queues: Option<&Vec<QueueCounters>>, before: bool) -> Snapshot {
+    fn snapshot(
+        &self,
+        queues: Option<&Vec<QueueCounters>>,
+        sockets: Option<&Sockets>,
+        before: bool,
+    ) -> Snapshot {
         let mut texts = Texts::default();
         let mut file = |path: &str, text: String| {
             texts.0.insert(path.to_owned(), Ok(text));
@@ -302,7 +339,9 @@ impl Gathered {
         for (key, value) in &self.settings {
             file(&format!("/proc/sys/{key}"), value.clone());
         }
-        file("/proc/uptime", self.uptime.unwrap_or(UNKNOWN_UPTIME).to_string());
+        if let Some(seconds) = self.uptime {
+            file("/proc/uptime", seconds.to_string());
+        }
         let devices = self.devices(before);
         Snapshot {
             at_ns: 0,
@@ -310,7 +349,7 @@ impl Gathered {
             devices: if devices.is_empty() { not_there("ip -s link") } else { Ok(devices) },
             queues: queues.map_or(not_there("tc -s qdisc"), |queues| Ok(queues.clone())),
             hardware_unseen: vec!["ethtool is not in the text".to_owned()],
-            sockets: not_there("ss -tinm"),
+            sockets: sockets.map_or(not_there("ss -tinm"), |sockets| Ok(sockets.clone())),
         }
     }
 
@@ -330,24 +369,25 @@ impl Gathered {
             flags: libc::IFF_UP as u32,
             ..Link::default()
         };
-        let links: Vec<&Link> = match before {
+        let links: Vec<_> = match before {
             true => self.links.iter().rev().collect(),
             false => self.links.iter().collect(),
         };
         let mut devices: BTreeMap<String, Device> = BTreeMap::new();
-        let device = |link: Link| Device {
+        let device = |link: Link, known: &BTreeSet<&'static str>| Device {
             link,
             hardware: Default::default(),
             counters: BTreeMap::new(),
             bus: BTreeMap::new(),
+            known_stats: Some(known.iter().map(|name| (*name).to_owned()).collect()),
         };
-        for link in links {
-            devices.insert(link.name.clone(), device(link.clone()));
+        for (link, known) in links {
+            devices.insert(link.name.clone(), device(link.clone(), known));
         }
         let names: BTreeSet<&String> =
             self.carrier_changes.keys().chain(self.drivers.iter().map(|(name, _)| name)).collect();
         for name in names {
-            devices.entry(name.clone()).or_insert_with(|| device(new(name)));
+            devices.entry(name.clone()).or_insert_with(|| device(new(name), &BTreeSet::new()));
         }
         for (name, count) in &self.carrier_changes {
             if let Some(device) = devices.get_mut(name).filter(|_| !before) {
@@ -445,21 +485,21 @@ fn link(line: &str) -> Option<Link> {
     })
 }
 
-/// Where a figure of `ip -s -s link` belongs.
-fn place<'a>(stats: &'a mut quell_netlink::link::LinkStats, head: &str) -> Option<&'a mut u64> {
+/// Where a figure of `ip -s -s link` belongs, and its name.
+fn figure<'a>(stats: &'a mut LinkStats, head: &str) -> Option<(&'static str, &'a mut u64)> {
     Some(match head {
-        "RX bytes" => &mut stats.rx_bytes,
-        "RX packets" => &mut stats.rx_packets,
-        "RX errors" => &mut stats.rx_errors,
-        "RX dropped" => &mut stats.rx_dropped,
-        "RX missed" => &mut stats.rx_missed_errors,
-        "RX overrun" => &mut stats.rx_over_errors,
-        "RX crc" => &mut stats.rx_crc_errors,
-        "RX fifo" => &mut stats.rx_fifo_errors,
-        "TX bytes" => &mut stats.tx_bytes,
-        "TX packets" => &mut stats.tx_packets,
-        "TX errors" => &mut stats.tx_errors,
-        "TX dropped" => &mut stats.tx_dropped,
+        "RX bytes" => ("rx_bytes", &mut stats.rx_bytes),
+        "RX packets" => ("rx_packets", &mut stats.rx_packets),
+        "RX errors" => ("rx_errors", &mut stats.rx_errors),
+        "RX dropped" => ("rx_dropped", &mut stats.rx_dropped),
+        "RX missed" => ("rx_missed_errors", &mut stats.rx_missed_errors),
+        "RX overrun" => ("rx_over_errors", &mut stats.rx_over_errors),
+        "RX crc" => ("rx_crc_errors", &mut stats.rx_crc_errors),
+        "RX fifo" => ("rx_fifo_errors", &mut stats.rx_fifo_errors),
+        "TX bytes" => ("tx_bytes", &mut stats.tx_bytes),
+        "TX packets" => ("tx_packets", &mut stats.tx_packets),
+        "TX errors" => ("tx_errors", &mut stats.tx_errors),
+        "TX dropped" => ("tx_dropped", &mut stats.tx_dropped),
         _ => return None,
     })
 }
@@ -569,9 +609,8 @@ const PHRASES: [(&str, &str, &str); 44] = [
     ("TcpExt", "TCP: # packets dropped by reverse path filter", "IPReversePathFilter"),
 ];
 
-/// Queues of devices as `tc` told of them; none where it told of none.
-fn queues(lines: &[String]) -> Option<Vec<QueueCounters>> {
-    let (mut text, mut is_queue) = (String::new(), false);
+/// Queues of devices as `tc` told of them, the earlier reading first.
+fn queues(lines: &[String]) -> Vec<Vec<QueueCounters>> {
     let (mut limits, mut queue) = (BTreeMap::new(), None);
     for line in lines {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -583,21 +622,27 @@ fn queues(lines: &[String]) -> Option<Vec<QueueCounters>> {
         if let (Some(queue), Some(count)) = (&queue, count) {
             limits.insert(queue.clone(), count);
         }
-        is_queue =
-            line.trim_start().starts_with("qdisc ") || is_queue && line.starts_with([' ', '\t']);
-        text += if is_queue { line.as_str() } else { "" };
-        text.push('\n');
     }
-    let hierarchy = quell_hierarchy::read(&text, None).ok()?.hierarchy;
+    let Ok(read) = quell_hierarchy::read(&lines.join("\n"), None) else { return Vec::new() };
+    let earlier = read.before.iter().map(|before| queues_of(before, &BTreeMap::new()));
+    let all = earlier.chain([queues_of(&read.hierarchy, &limits)]);
+    all.filter(|queues| !queues.is_empty()).collect()
+}
+
+fn queues_of(
+    hierarchy: &Hierarchy,
+    limits: &BTreeMap<(String, String), u64>,
+) -> Vec<QueueCounters> {
     let mut all = Vec::new();
     for device in &hierarchy.devices {
         for (at, node) in device.nodes.iter().enumerate().filter(|(_, n)| !n.class && !n.implied) {
             let Some(counters) = &node.counters else { continue };
+            let root = device.tops.contains(&at);
             all.push(QueueCounters {
                 device: device.name.clone(),
                 kind: node.kind.clone(),
                 parent: node.parent.map_or(String::new(), |at| device.nodes[at].handle.to_string()),
-                root: device.tops.contains(&at),
+                root,
                 packets: counters.packets,
                 drops: counters.drops,
                 backlog_packets: counters.backlog_packets,
@@ -605,18 +650,19 @@ fn queues(lines: &[String]) -> Option<Vec<QueueCounters>> {
                 marks: counters.marks,
                 limit_drops: limits.get(&(device.name.clone(), node.handle.to_string())).copied(),
                 options: None,
-                troubles: Vec::new(),
+                troubles: if root { troubles(&device.findings) } else { Vec::new() },
             });
         }
     }
-    (!all.is_empty()).then_some(all)
+    all
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ConnectionLooks, Facts, examine, named};
-    use quell_finding::{Evidence, Finding, Value};
+    use crate::run::of_unknown_time;
+    use crate::{CheckOutcome, ConnectionLooks, Facts, examine, named};
+    use quell_finding::{Evidence, Finding, Severity, Value};
 
     fn told(text: &str) -> (Option<Snapshot>, Snapshot, PostedText) {
         read(&[text.to_owned()]).expect("something is known")
@@ -697,13 +743,13 @@ mod tests {
         let queue = &now.queues().expect("queues")[0];
         assert_eq!((queue.kind.as_str(), queue.root, queue.drops), ("pfifo_fast", true, 21));
         assert_eq!(now.texts.setting("net/ipv4/tcp_sack"), Ok("0"));
-        assert!(posted.remarks.iter().any(|said| said.contains("1 times")), "{posted:?}");
-        assert!(posted.remarks.iter().any(|said| said.contains("taken for an hour")), "{posted:?}");
+        assert!(posted.remarks.iter().any(|said| said.contains("says 1 time that")), "{posted:?}");
+        assert!(now.uptime().is_err(), "nobody says since when");
     }
 
     fn found(checks: &[&str], texts: &[&str]) -> Vec<Finding> {
         let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
-        let (before, now, _) = read(&texts).expect("something is known");
+        let (before, now, mut posted) = read(&texts).expect("something is known");
         let (looks, owners) = (ConnectionLooks::default(), BTreeMap::new());
         let facts = Facts {
             before: before.as_ref(),
@@ -714,8 +760,12 @@ mod tests {
             peer: None,
             drops: None,
         };
-        let checks = checks.iter().filter_map(|name| named(name));
-        examine(&facts, checks).iter().flat_map(|v| v.outcome.findings().to_vec()).collect()
+        let checks: Vec<_> = checks.iter().filter_map(|name| named(name)).collect();
+        let verdicts = match now.uptime() {
+            Ok(_) => examine(&facts, checks),
+            Err(_) => of_unknown_time(&facts, &checks, &mut posted),
+        };
+        verdicts.iter().flat_map(|v| v.outcome.findings().to_vec()).collect()
     }
 
     #[test]
@@ -757,6 +807,13 @@ mod tests {
         let link = "2: eth0: <UP> mtu 1500 qdisc fq_codel state UP\n    RX: bytes packets errors dropped missed mcast\n    \
                     1000 100 70 0 0 0\n";
         let errors = found(&["device-errors"], &[link]);
+        // Nobody knows in which time; once it is known, it is a rate.
+        assert_eq!((errors[0].severity, errors[0].sure), (Severity::Note, false));
+        for (uptime, count) in [("10:00:00 up 1:00", 1), ("10:00:00 up 900 days, 1:00", 0)] {
+            let told = found(&["device-errors"], &[link, uptime]);
+            assert_eq!(told.len(), count, "{uptime}: {told:#?}");
+            assert!(told.iter().all(|one| one.severity == Severity::Warning && one.sure));
+        }
         let source = |seen: &Evidence| (seen.unit.to_string(), seen.source.clone());
         let told = ("since the start".to_owned(), "ip -s -s link".to_owned());
         assert!(errors[0].evidence.iter().map(source).all(|seen| seen == told), "{errors:#?}");
@@ -767,6 +824,94 @@ mod tests {
         assert_eq!(limit[0].evidence[0].value, Value::Count(900_000), "{limit:#?}");
         let unreached = queue.replace("drop_overlimit 900000", "drop_overlimit 0");
         assert_eq!(found(&["queue-drops"], &[&unreached]), []);
+    }
+
+    #[test]
+    fn connections_of_ss_tell_who_waited() {
+        let ss = |details: &str| {
+            format!(
+                "Hi,\n> $ ss -tinm\n> State  Recv-Q Send-Q Local Address:Port  Peer Address:Port Process\n\
+                 > ESTAB  0      57920  10.0.0.2:5001       10.0.0.9:40422\n\
+                 >      skmem:(r0,rb131072,t0,tb87040,f0,w80000,o0,bl0,d3) ts sack cubic wscale:7,7 rto:204 rtt:40.5/0.25 mss:1448 \
+                 cwnd:10 bytes_acked:9000000 data_segs_out:6300 send 231Mbps delivery_rate 12.5Mbps busy:9000ms {details} minrtt:39.9\n\
+                 > ESTAB  0      0      [::ffff:192.0.2.7]:22      192.0.2.8%eth0:50100\n\
+                 >      cubic rtt:1/0.5 mss:1448 cwnd:10 minrtt:0.5\n\
+                 > LISTEN 129    128    *:80                *:*\n"
+            )
+        };
+        let (_, now, posted) = told(&ss("rwnd_limited:8000ms(88.9%)"));
+        let sockets = now.sockets().expect("ss");
+        let one = &sockets.tcp[0];
+        let (info, memory) = (one.info.expect("details"), one.memory.expect("skmem"));
+        assert_eq!((info.rtt, info.min_rtt, info.snd_cwnd), (40_500, Some(39_900), 10));
+        assert_eq!((info.sndbuf_limited, info.delivery_rate), (Some(0), Some(1_562_500)));
+        assert_eq!((memory.send_buffer, memory.queued, memory.drops), (87_040, 80_000, 3));
+        assert_eq!(info.options, 1 | 2 | 4);
+        // Buffers alone say nothing of a path; ss -u has no word of its protocol.
+        let memory = "ESTAB 0 9 10.0.0.2:1 10.0.0.9:2\n  skmem:(r0,rb1,t0,tb1,f0,w0,o0,bl0,d0)\n";
+        assert!(told(memory).1.sockets().expect("one").tcp.is_empty());
+        let udp = "UNCONN 0 0 0.0.0.0:53 0.0.0.0:*\n  skmem:(r0,rb1,t0,tb1,f0,w0,o0,bl0,d77)\n";
+        let (_, seen, _) = told(udp);
+        let seen = seen.sockets().expect("one");
+        assert_eq!((seen.udp[0].memory.map(|m| m.drops), &seen.udp_unseen), (Some(77), &None));
+        assert_eq!((sockets.tcp.len(), sockets.listeners[0].receive_queue), (2, 129));
+        assert_eq!(sockets.tcp[1].remote.to_string(), "192.0.2.8:50100");
+        assert!(posted.found.contains(&"connections") && sockets.udp_unseen.is_some());
+        let checks = ["receiver-window", "send-buffer", "path-queue"];
+        for (details, id) in [
+            ("rwnd_limited:8000ms(88.9%)", Some("receiver-window")),
+            ("sndbuf_limited:7000ms(77.8%)", Some("send-buffer")),
+            ("rwnd_limited:4000ms(44.4%) sndbuf_limited:4000ms(44.4%)", None),
+        ] {
+            let found = found(&checks, &[&ss(details)]);
+            assert_eq!(found.first().map(|one| one.id.as_str()), id, "{details}: {found:#?}");
+        }
+    }
+
+    #[test]
+    fn what_a_text_has_not_is_unknown_and_not_zero() {
+        let link = "2: eth0: <UP> mtu 1500 qdisc fq_codel state UP\n    link/ether 52:54:00:12:34:56 brd ff:ff:ff:ff:ff:ff\n";
+        let once = format!(
+            "{link}    RX: bytes packets errors dropped missed mcast\n    1000 100 0 0 0 0\n"
+        );
+        let qdisc = "$ tc -s qdisc\nqdisc htb 1: dev eth0 root refcnt 2 r2q 10 default 0 direct_packets_stat 9134\n \
+                     Sent 12345678 bytes 12345 pkt (dropped 0, overlimits 77 requeues 0)\n backlog 0b 0p requeues 0\n";
+        let classes = format!(
+            "{qdisc}$ tc -s class show dev eth0\nclass htb 1:1 root rate 10Mbit ceil 10Mbit burst 1600b cburst 1600b\n \
+                               Sent 0 bytes 0 pkt (dropped 0, overlimits 0 requeues 0)\n$ tc filter show dev eth0\n"
+        );
+        let outcome = |check: &str, text: &str| {
+            let (_, now, _) = told(text);
+            let (looks, owners) = (ConnectionLooks::default(), BTreeMap::new());
+            let facts = Facts {
+                before: None,
+                now: &now,
+                looks: &looks,
+                owners: &owners,
+                quiet_switches: None,
+                peer: None,
+                drops: None,
+            };
+            examine(&facts, named(check)).remove(0).outcome
+        };
+        let unknown =
+            |check: &str, text: &str| matches!(outcome(check, text), CheckOutcome::CouldNotLook(_));
+        for (check, text, is_unknown) in [
+            ("device-errors", link, true),
+            ("damaged-frames", link, true),
+            ("drop-ratio", link, true),
+            ("ring-missed", link, true),
+            ("device-errors", &once, false),
+            ("damaged-frames", &once, true),
+            ("ring-missed", &once, false),
+            ("queue-classes", qdisc, false),
+        ] {
+            assert_eq!(unknown(check, text), is_unknown, "{check}: {text}");
+        }
+        // Without classes and filters nobody can say what they do.
+        assert_eq!(outcome("queue-classes", qdisc), CheckOutcome::Fine);
+        let unshaped = outcome("queue-classes", &classes);
+        assert!(unshaped.findings()[0].says.contains("unshaped"), "{unshaped:?}");
     }
 
     #[test]

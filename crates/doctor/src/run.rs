@@ -6,14 +6,15 @@ use crate::facts::ConnectionLooks;
 use crate::peer::PeerReport;
 use crate::peer_flows::{self, PeerPlan};
 use crate::posted::{self, PostedText};
-use crate::{Check, CheckVerdict, Facts, command, examine};
-use quell_finding::{Finding, worst_first};
+use crate::{Check, CheckOutcome, CheckVerdict, Facts, command, examine};
+use quell_finding::{Finding, Severity, worst_first};
 use quell_host::Snapshot;
 use quell_host::capture::{Depth, backlogs, connections, take};
 use quell_host::sockets::owners;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::input;
 use quell_sys::wait::{Alarm, readable, wait};
+use quell_units::fmt::plural;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
@@ -83,7 +84,10 @@ pub fn run(plan: &DoctorPlan, sink: &mut dyn DoctorProgress) -> Result<Report, D
         peer: peer.as_ref(),
         drops: during.as_ref().and_then(|report| report.dropped.as_ref().ok()),
     };
-    let checks = examine(&facts, plan.checks.iter().copied());
+    let checks = match (&mut posted, facts.now.uptime()) {
+        (Some(posted), Err(_)) => of_unknown_time(&facts, &plan.checks, posted),
+        _ => examine(&facts, plan.checks.iter().copied()),
+    };
     let mut findings = findings(&checks);
     worst_first(&mut findings);
     if posted.is_some() {
@@ -93,6 +97,38 @@ pub fn run(plan: &DoctorPlan, sink: &mut dyn DoctorProgress) -> Result<Report, D
             .for_each(|seen| seen.unit = "between the readings".into());
     }
     Ok(Report { seconds: seen.seconds, findings, checks, during, peer, posted })
+}
+
+/// Examines counters that ran for an unknown time: what depends on how long is a note.
+pub(crate) fn of_unknown_time(
+    facts: &Facts<'_>,
+    checks: &[&'static Check],
+    posted: &mut PostedText,
+) -> Vec<CheckVerdict> {
+    let after = |seconds: &str| {
+        let mut now = facts.now.clone();
+        now.texts.0.insert("/proc/uptime".to_owned(), Ok(seconds.to_owned()));
+        examine(&Facts { now: &now, ..*facts }, checks.iter().copied())
+    };
+    let (mut verdicts, always) = (after("0"), findings(&after("1e15")));
+    let found = verdicts.iter_mut().flat_map(|verdict| match &mut verdict.outcome {
+        CheckOutcome::Found(found) => found.as_mut_slice(),
+        _ => &mut [],
+    });
+    let is_same = |a: &Finding, b: &Finding| (&a.id, &a.subject) == (&b.id, &b.subject);
+    let mut count = 0;
+    for finding in found.filter(|one| !always.iter().any(|other| is_same(one, other))) {
+        finding.severity = Severity::Note;
+        finding.sure = false;
+        count += 1;
+    }
+    if count > 0 {
+        posted.remarks.push(format!(
+            "How long the counters ran is unknown, so {} below may be none: add what `uptime` prints.",
+            plural(count, "finding")
+        ));
+    }
+    verdicts
 }
 
 /// All that checks found, in their order.

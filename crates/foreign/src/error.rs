@@ -20,6 +20,9 @@ pub enum ForeignError {
         "it has nothing of Flent (.flent.gz), irtt (-o), iperf3 (-J), ping, mtr (-r) or ping-exp (-w)"
     )]
     Unknown,
+    /// What a person can't import, but could have had in another form.
+    #[error("it holds {what}: take {form}")]
+    OtherForm { what: &'static str, form: &'static str },
     #[error("line {line}, column {column}: {why}")]
     Json {
         /// Line from 1, in the unpacked file.

@@ -103,6 +103,8 @@ impl Imported {
 pub struct StreamCounts {
     pub sent: usize,
     pub answered: usize,
+    /// Of which nobody knows whether they were answered.
+    pub unsure: usize,
     /// Answers that came once more.
     pub again: usize,
     pub bytes: u64,
@@ -136,6 +138,7 @@ impl Stream {
         StreamCounts {
             sent: self.packets.len() - again,
             answered: count(EchoStatus::is_answered),
+            unsure: count(|s| s == EchoStatus::Unsure),
             again,
             bytes: last.map_or(0, |last| last.bytes),
             seconds: took as f64 / 1e9,

@@ -72,7 +72,22 @@ pub fn read(bytes: &[u8], tool: Option<Tool>) -> Result<Vec<Imported>, ForeignEr
             }
         }
     }
-    tests.done(tool)
+    tests.done(tool).map_err(|error| match (error, other_form(&between)) {
+        (ForeignError::Unknown, Some((what, form))) => ForeignError::OtherForm { what, form },
+        (error, _) => error,
+    })
+}
+
+/// What programs print that is not read, and how they print what is.
+fn other_form(text: &str) -> Option<(&'static str, &'static str)> {
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    if has(&["[ ID] Interval", "[ID] Interval"]) {
+        Some(("iperf3's lines for people", "the JSON of `iperf3 -J`"))
+    } else if has(&["icmp_seq=", "ttl=", "TTL="]) {
+        Some(("a ping in another language", "what `LC_ALL=C ping` prints"))
+    } else {
+        None
+    }
 }
 
 type TextReader = fn(&str, &mut usize) -> Result<Vec<Imported>, ForeignError>;

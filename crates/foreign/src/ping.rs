@@ -16,6 +16,7 @@ use crate::error::ForeignError;
 use crate::imported::{Imported, Stream, Tool, cut};
 use crate::replies::{self, PacketCounts, PingReply};
 use quell_model::EchoStatus;
+use quell_units::fmt::plural;
 
 /// `ping`'s own time between packets.
 const USUAL_INTERVAL_S: f64 = 1.0;
@@ -282,7 +283,9 @@ impl PingText {
             stream.packets.iter().filter(|p| p.status.is_answered() && p.rtt_ns.is_none());
         let untimed = untimed.count();
         if untimed > 0 {
-            imported.left_out.push(format!("Round trips of {untimed} answers: the text has none."));
+            imported
+                .left_out
+                .push(format!("Round trips of {}: the text has none.", plural(untimed, "answer")));
         }
         if received.unwrap_or(0) > answered as u64 {
             imported.notes.push("Which packets were lost is unknown: the text counts answers that it does not list.".into());
@@ -293,7 +296,7 @@ impl PingText {
                 .push(format!("received is unknown: {more} of {sent} packets can't be."));
         }
         if self.impossible > 0 {
-            imported.left_out.push(format!("{} round trips that can't be.", self.impossible));
+            imported.left_out.push(plural(self.impossible, "round trip") + " that can't be.");
         }
         imported.streams.push(stream);
         Ok(imported)

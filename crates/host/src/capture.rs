@@ -143,7 +143,7 @@ fn devices(links: Vec<Link>, depth: Depth, unseen: &mut Vec<String>) -> BTreeMap
             }
         }
         let hardware = hardware.remove(&link.name).unwrap_or_default();
-        (link.name.clone(), Device { link, hardware, counters, bus })
+        (link.name.clone(), Device { link, hardware, counters, bus, known_stats: None })
     };
     links.into_iter().map(&mut one).collect()
 }
@@ -185,7 +185,7 @@ fn queues(devices: &BTreeMap<String, Device>) -> Reading<Vec<QueueCounters>> {
         let classes =
             queue.parent == Handle::ROOT && matches!(queue.kind.as_str(), "htb" | "hfsc" | "drr");
         let troubles = match classes {
-            true => troubles(stack.socket(), queue.ifindex, device).unwrap_or_default(),
+            true => classes_troubles(stack.socket(), queue.ifindex, device).unwrap_or_default(),
             false => Vec::new(),
         };
         Some(QueueCounters {
@@ -207,13 +207,18 @@ fn queues(devices: &BTreeMap<String, Device>) -> Reading<Vec<QueueCounters>> {
 }
 
 /// What will go wrong in a device's classes; none where they can't be read.
-fn troubles(socket: &mut Socket, index: u32, name: &str) -> Option<Vec<String>> {
+fn classes_troubles(socket: &mut Socket, index: u32, name: &str) -> Option<Vec<String>> {
     let snapshot = tc::snapshot(socket, index).ok()?;
     let records = records_of(&LiveDevice { name, snapshot: &snapshot });
     let hierarchy = assemble(records, None, |_| false).ok()?;
-    let found = hierarchy.devices.into_iter().flat_map(|device| device.findings);
+    Some(hierarchy.devices.iter().flat_map(|device| troubles(&device.findings)).collect())
+}
+
+/// Of what `quell tree` says of a device, what costs packets or lets them pass unshaped.
+pub fn troubles(findings: &[quell_hierarchy::Finding]) -> Vec<String> {
     let counts = |t| matches!(t, Trouble::Unshaped | Trouble::DropsUnmatched | Trouble::SmallBurst);
-    Some(found.filter(|finding| counts(finding.trouble)).map(|finding| finding.words).collect())
+    let found = findings.iter().filter(|finding| counts(finding.trouble));
+    found.map(|finding| finding.words.clone()).collect()
 }
 
 /// Bytes that wait in the queues of each device, of those that have any.

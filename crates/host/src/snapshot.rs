@@ -28,6 +28,9 @@ pub struct Device {
     pub counters: BTreeMap<String, u64>,
     /// The device on its bus, as sysfs tells of it.
     pub bus: BTreeMap<String, String>,
+    /// The figures of `link.stats` that a posted text has; none where the kernel told all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known_stats: Option<Vec<String>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +63,11 @@ impl Device {
     /// Whether it stands for hardware: it is on a bus.
     pub fn is_hardware(&self) -> bool {
         !self.bus.is_empty()
+    }
+
+    /// Whether a figure of `link.stats` was read.
+    pub fn knows(&self, figure: &str) -> bool {
+        self.known_stats.as_ref().is_none_or(|known| known.iter().any(|name| name == figure))
     }
 
     /// Its speed in Mbit/s, as its driver tells.

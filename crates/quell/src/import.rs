@@ -12,6 +12,7 @@ use quell_foreign::{FlowDirection, Imported, MOST_BYTES, Stream, Tool};
 use quell_model::{Event, Fact, Side, Subject, Told, When};
 use quell_store::{About, End, Keep, Origin};
 use quell_sys::input::Input;
+use quell_units::fmt::plural;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -153,7 +154,7 @@ fn document(file: &Path, imported: &Imported, folder: &Path) -> serde_json::Valu
             "stream": stream.name,
             "way": stream.way.map(FlowDirection::word),
             "packets": packets.then_some(counts.sent),
-            "answered": packets.then_some(counts.answered),
+            "answered": (packets && counts.unsure < counts.sent).then_some(counts.answered),
             "duplicates": packets.then_some(counts.again),
             "bytes": (!packets).then_some(counts.bytes),
             "arrived": (!packets && arrived).then_some(counts.bytes),
@@ -198,7 +199,13 @@ fn tell(file: &Path, imported: &Imported, folder: &Path) {
             let (answered, sent) = (counts.answered, counts.sent);
             let summary = stream.facts.iter().find(|(key, _)| *key == "summary");
             let summary = summary.map_or(String::new(), |(_, said)| format!("; {}", plain(said)));
-            say(&format!("  {name}: {answered} of {sent} packets answered{more}{summary}\n"));
+            let told = match counts.unsure == sent && sent > 0 {
+                true => {
+                    format!("{} sent, how many were answered is unknown", plural(sent, "packet"))
+                }
+                false => format!("{answered} of {} answered", plural(sent, "packet")),
+            };
+            say(&format!("  {name}: {told}{more}{summary}\n"));
         }
     }
     let sentence = |said: &str| {

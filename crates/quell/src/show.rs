@@ -85,7 +85,9 @@ fn compared(args: &ShowArgs) -> Result<ExitCode, Failure> {
         if args.json.json {
             println!("{}", crate::text::document(&quell_report::compare::json(comparison)));
         } else {
-            print!("{}", quell_report::compare::text(columns(), comparison, args.all));
+            // What is asked for by name is shown, be it unknown.
+            let all = args.all || !args.comparing.metrics.is_empty();
+            print!("{}", quell_report::compare::text(columns(), comparison, all));
         }
         if args.expect_no_worse.is_none() {
             return Ok(Vec::new());

@@ -80,7 +80,7 @@ fn this_host() -> String {
     let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
     parts.extend(name.map(|name| quell_wire::text::printable(name.trim_matches('"'), 60)));
     let cpus = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
-    parts.push(format!("{cpus} CPU{}", if cpus == 1 { "" } else { "s" }));
+    parts.push(quell_units::fmt::plural(cpus as u64, "CPU"));
     parts.push(if nix::unistd::geteuid().is_root() { "root" } else { "not root" }.into());
     parts.join(", ")
 }

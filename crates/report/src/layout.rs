@@ -54,7 +54,7 @@ pub(crate) struct TableFigure {
 }
 
 pub(crate) const MINORITY: &str =
-    "* of fewer than half of the packets sent: the others had no answer";
+    "* of fewer than half of the packets sent: the times of the others are unknown";
 
 /// What the time of a page load is in virtual time.
 pub(crate) const NETWORK_SHARE: &str =

@@ -14,7 +14,7 @@ pub use quell_finding::WIDEST;
 
 /// What is given up, step by step, for a table that is too wide: digits by which figures are shortened, and the longest name that is not
 /// cut.
-const STEPS: [(usize, usize); 4] = [(0, 28), (1, 24), (2, 24), (2, 16)];
+const STEPS: [(usize, usize); 5] = [(0, WIDEST), (0, 28), (1, 24), (2, 24), (2, 16)];
 
 /// Columns that are written for; a narrower screen breaks lines by itself.
 fn within(width: usize) -> usize {
@@ -32,10 +32,16 @@ pub fn render(
     let width = within(width);
     let layout = TableLayout::of(manifest, results, &Summary::of(results, manifest));
     let mut text = paragraphs(&headline(manifest), width);
-    if layout.is_empty() {
+    let summaries = &results.summaries;
+    if layout.is_empty() && summaries.is_empty() {
         return text + "\nNothing was measured.\n";
     }
-    text += &blocks(&layout, published, width);
+    if !layout.is_empty() {
+        text += &blocks(&layout, published, width);
+    }
+    if !summaries.is_empty() {
+        text += &format!("\n{}", paragraphs(summaries, width));
+    }
     text + &footer(manifest, &layout, width) + &warnings(results, width)
 }
 

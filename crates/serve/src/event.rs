@@ -2,6 +2,7 @@
 
 use crate::limits::SERVER;
 use quell_units::fmt;
+use quell_units::fmt::plural;
 use quell_web::sent::SentResult;
 use quell_wire::text::printable;
 use serde::Serialize;
@@ -192,11 +193,11 @@ impl Display for ServeEvent {
                 if *streams == 0 {
                     return write!(f, "#{session} {client}: {program} measures");
                 }
-                let plural = if *streams == 1 { "" } else { "s" };
                 let protocol = protocol.to_uppercase();
                 write!(
                     f,
-                    "#{session} {client} ({program}): {protocol}, {streams} stream{plural} {way}"
+                    "#{session} {client} ({program}): {protocol}, {} {way}",
+                    plural(*streams, "stream")
                 )?;
                 match seconds {
                     Some(seconds) => write!(f, ", {seconds} s"),
@@ -240,8 +241,8 @@ impl Display for ServeEvent {
             ),
             Self::Missing { events } => write!(f, "{events} events not written"),
             Self::Stopped { sessions, reflected } => {
-                let s = if *sessions == 1 { "" } else { "s" };
-                write!(f, "stopped after {sessions} session{s} and {reflected} reflected packets")
+                let sessions = plural(*sessions, "session");
+                write!(f, "stopped after {sessions} and {}", plural(*reflected, "reflected packet"))
             }
         }
     }

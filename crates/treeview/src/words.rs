@@ -142,8 +142,13 @@ pub(crate) fn outcome(filter: &Filter, device: &Device) -> String {
             filter.class.map_or_else(|| "by hash".into(), |class| class.to_string())
         )),
         Target::Missing => Some(format!(
-            "{} (no such class)",
-            filter.class.map_or_else(|| "?".into(), |class| class.to_string())
+            "{} ({})",
+            filter.class.map_or_else(|| "?".into(), |class| class.to_string()),
+            match device.nodes.iter().any(|node| node.class && !node.implied) {
+                true => "no such class",
+                // A text can have filters alone.
+                false => "no classes are shown",
+            }
         )),
         Target::Opaque => Some("a class of its choice".into()),
         Target::None => filter.class.map(|class| class.to_string()),

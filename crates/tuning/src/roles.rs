@@ -5,6 +5,7 @@ use crate::facts::{HostFacts, Role, Wish};
 use crate::proposal::{Sink, numbers};
 use crate::window::{MEASURED, Path, fraction_words};
 use quell_units::Bytes;
+use quell_units::fmt::plural;
 
 const MIB: u64 = 1 << 20;
 
@@ -69,11 +70,10 @@ fn buffers(wish: &Wish, path: &Path, host: &HostFacts, sink: &mut Sink<'_>) {
         if bounded(need) < need {
             let which = if receive { "receive" } else { "send" };
             sink.say(format!(
-                "{} of {which} buffer would be needed, and {} are taken: a quarter of the memory for {} stream{}, at most 2 GiB for one",
+                "{} of {which} buffer would be needed, and {} are taken: a quarter of the memory for {}, at most 2 GiB for one",
                 whole(need),
                 whole(bounded(need)),
-                wish.streams,
-                if wish.streams == 1 { "" } else { "s" }
+                plural(wish.streams, "stream")
             ));
         }
     }

@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(facts: &Facts<'_>) -> CheckResult {
-    each_device(facts, &CHECK, |device, before| {
+    each_counted(facts, &CHECK, |device| device.knows("rx_crc_errors"), |device, before| {
         let sum = |device: &Device| {
             let uncorrectable = device.hardware.uncorrectable.unwrap_or(0);
             device.link.stats.rx_crc_errors.saturating_add(uncorrectable)

@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(facts: &Facts<'_>) -> CheckResult {
-    each_device(facts, &CHECK, |device, before| {
+    each_counted(facts, &CHECK, |device| device.knows("rx_errors"), |device, before| {
         // Those that another check names by their kind are left to it.
         let sum = |device: &Device| {
             let stats = &device.link.stats;

@@ -14,15 +14,15 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(facts: &Facts<'_>) -> CheckResult {
-    let mut findings = Vec::new();
-    for (device, before) in facts.devices()? {
+    each_counted(facts, &CHECK, |device| device.knows("rx_dropped"), |device, before| {
         let none = quell_netlink::link::LinkStats::default();
         let (now, was) = (&device.link.stats, before.map_or(&none, |device| &device.link.stats));
-        let ways = [
+        let directions = [
             ("rx_dropped", now.rx_dropped, was.rx_dropped, now.rx_packets, was.rx_packets),
             ("tx_dropped", now.tx_dropped, was.tx_dropped, now.tx_packets, was.tx_packets),
         ];
-        for (name, dropped, dropped_before, passed, passed_before) in ways {
+        let mut finding = None;
+        for (name, dropped, dropped_before, passed, passed_before) in directions {
             let watched = dropped.saturating_sub(dropped_before);
             let all = passed.saturating_sub(passed_before).saturating_add(watched);
             let now_bad = all >= 1000 && percent(watched, all) >= 2.0;
@@ -30,13 +30,14 @@ fn look(facts: &Facts<'_>) -> CheckResult {
             if !now_bad && (passed < 1000 || share < 2.0) {
                 continue;
             }
-            let finding = CHECK
-                .finding(&device.link.name, CHECK.title)
-                .saw(Evidence::count(name, dropped, "ip -s -s link"))
-                .saw(Evidence::amount("beside", passed, "packets", "ip -s -s link"))
-                .saw(Evidence::number("share", share, "%", "calculated"));
-            findings.push(finding);
+            let found = finding.unwrap_or_else(|| CHECK.finding(&device.link.name, CHECK.title));
+            finding = Some(
+                found
+                    .saw(Evidence::count(name, dropped, "ip -s -s link"))
+                    .saw(Evidence::amount("beside", passed, "packets", "ip -s -s link"))
+                    .saw(Evidence::number("share", share, "%", "calculated")),
+            );
         }
-    }
-    outcome(&CHECK, findings)
+        finding
+    })
 }

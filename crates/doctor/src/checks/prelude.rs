@@ -51,6 +51,21 @@ pub(super) fn each_device(
     outcome(check, facts.devices()?.filter_map(|(device, before)| look(device, before)))
 }
 
+/// The same of devices whose counters are known, of which `has` looks at those that are needed.
+pub(super) fn each_counted(
+    facts: &Facts<'_>,
+    check: &Check,
+    has: impl Fn(&Device) -> bool,
+    look: impl Fn(&Device, Option<&Device>) -> Option<Finding>,
+) -> CheckResult {
+    let (counted, others): (Vec<_>, Vec<_>) = facts.devices()?.partition(|(now, _)| has(now));
+    if counted.is_empty() && !others.is_empty() {
+        return Err("ip -s -s link is not in the text".to_owned());
+    }
+    let one = |(now, before): (_, Option<&Device>)| look(now, before.filter(|before| has(before)));
+    outcome(check, counted.into_iter().filter_map(one))
+}
+
 /// The same of hardware that tells of what is looked at, which `told` gives.
 pub(super) fn each_card<T>(
     facts: &Facts<'_>,
@@ -128,16 +143,22 @@ pub(super) fn waiting(
         let (here, there) = ("this end", "the other end");
         let ends = if seen.is_sender_there() { (there, here) } else { (here, there) };
         let rate = match seen.receives {
-            true => 64.0 * f64::from(c.info.rcv_mss) / seen.eight_segments_us.max(1) as f64,
-            false => c.info.delivery_rate.unwrap_or(0) as f64 * 8.0 / 1e6,
+            true => Some(64.0 * f64::from(c.info.rcv_mss) / seen.eight_segments_us.max(1) as f64),
+            false => c.info.delivery_rate.map(|rate| rate as f64 * 8.0 / 1e6),
         };
         let mut finding = cause.finding(facts.name(c.now), ends.0, ends.1);
         // That answers came whole but late, this end can't see.
         finding.sure = !(cause == Cause::DelayedAck && seen.is_sender_there());
         finding.evidence = saw(c, &seen);
-        let finding = finding
-            .saw(Evidence::number("rate", rate, "Mbit/s", "TCP_INFO"))
-            .saw(Evidence::number("round trip", f64::from(c.info.rtt) / 1e3, "ms", "TCP_INFO"));
+        finding
+            .evidence
+            .extend(rate.map(|rate| Evidence::number("rate", rate, "Mbit/s", "TCP_INFO")));
+        let finding = finding.saw(Evidence::number(
+            "round trip",
+            f64::from(c.info.rtt) / 1e3,
+            "ms",
+            "TCP_INFO",
+        ));
         findings.push((c.went(|info| info.busy_time), finding));
     }
     findings.sort_by_key(|(busy, _)| std::cmp::Reverse(*busy));

@@ -23,11 +23,9 @@ fn look(facts: &Facts<'_>) -> CheckResult {
             }
             None => {
                 let share = seen.window_share * 100.0;
-                let window = c.info.snd_wnd.unwrap_or(0).into();
-                vec![
-                    Evidence::number("rwnd_limited", share, "% of the time", "TCP_INFO"),
-                    Evidence::amount("window", window, "bytes", "TCP_INFO"),
-                ]
+                let limited = Evidence::number("rwnd_limited", share, "% of the time", "TCP_INFO");
+                let window = |window: u32| Evidence::amount("window", window.into(), "bytes", "TCP_INFO");
+                [limited].into_iter().chain(c.info.snd_wnd.map(window)).collect()
             }
         }
     })

@@ -14,7 +14,12 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(facts: &Facts<'_>) -> CheckResult {
-    each_device(facts, &CHECK, |device, before| {
+    let has = |device: &Device| {
+        device.knows("rx_missed_errors")
+            || device.knows("rx_over_errors")
+            || !device.counters.is_empty()
+    };
+    each_counted(facts, &CHECK, has, |device, before| {
         let sum = |device: &Device| {
             let stats = &device.link.stats;
             let own = device.counters.iter().filter(|(name, _)| is_missed(name));

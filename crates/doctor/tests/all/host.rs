@@ -107,6 +107,7 @@ fn card() -> Device {
         },
         counters: BTreeMap::new(),
         bus: BTreeMap::from([("path".to_owned(), "/sys/class/net/eth0/device".to_owned())]),
+        known_stats: None,
     }
 }
 

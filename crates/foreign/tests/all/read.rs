@@ -308,6 +308,9 @@ fn what_is_wrong_is_told_with_its_place() {
         (b"x\n{\n\"round_trips\":[7]}", &["line 3"]),
         (b"\x1f\x8b\x08", &["copied whole"]),
         (b"\xff\xfe", &["nothing of Flent"]),
+        (b"[ ID] Interval  Transfer  Bitrate\n[  5] 0.00-1.00 sec  112 MBytes", &["iperf3 -J"]),
+        (b"64 Bytes von 192.0.2.1: icmp_seq=1 ttl=55 Zeit=9.5 ms", &["LC_ALL=C ping"]),
+        (b"Antwort von 192.0.2.1: Bytes=32 Zeit=15ms TTL=117", &["LC_ALL=C ping"]),
     ] {
         let error = refused(bytes);
         for word in words {

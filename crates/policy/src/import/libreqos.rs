@@ -127,8 +127,12 @@ pub(crate) fn circuits(all: &[CsvRow<'_>], groups: Option<&[&str]>) -> Result<Li
         let rate = |text: &str| {
             megabits(text).ok_or_else(|| wrong(format!("`{text}` is no rate in Mbit/s")))
         };
-        let bounds = |min: &str, max: &str| {
-            Ok::<_, String>(Bounds { floor: rate(min)?, ceiling: rate(max)? })
+        let mut bounds = |min: &str, max: &str| {
+            let (floor, ceiling) = (rate(min)?, rate(max)?);
+            if floor > ceiling {
+                left_out.insert(format!("a least rate above the most in line {number}"));
+            }
+            Ok::<_, String>(Bounds { floor: floor.min(ceiling), ceiling })
         };
         let (up, down) = (bounds(up_min, up_max)?, bounds(down_min, down_max)?);
         let node = parent.map_or("", at);
@@ -152,6 +156,14 @@ pub(crate) fn circuits(all: &[CsvRow<'_>], groups: Option<&[&str]>) -> Result<Li
         names.insert(name.clone());
         subscribers.push(TwoWaySubscriber { name, prefixes, up, down, group });
     }
+    // A policy without its packets is none.
+    subscribers.retain(|one| {
+        let is_known = !one.prefixes.is_empty();
+        if !is_known {
+            left_out.insert(format!("circuit {}, which has no address", one.name));
+        }
+        is_known
+    });
     for title in header.iter().filter(|title| ["MAC", "Comment", "sqm"].contains(&title.trim())) {
         left_out.insert(format!("the column {title}"));
     }
@@ -196,6 +208,17 @@ Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,Download
         assert_eq!(bob.down.ceiling, Rate::from_bps(2_500_000));
         assert_eq!(ann.up.ceiling, Rate::from_bps(20_000_000));
         assert!(read.left_out.iter().any(|what| what.contains("network.json")), "{read:?}");
+    }
+
+    #[test]
+    fn what_no_policy_can_hold_is_named_and_the_rest_is_read() {
+        let lost = "3,12 Elm St.,4,Router,AP_A,,,,1,1,10,10,\n4,14 Elm St.,5,Router,AP_A,,192.0.2.9,,8,1,5,10,\n";
+        let read = libreqos(&format!("{FILE}{lost}"), None).expect("circuits");
+        let Bounds { floor, ceiling } = read.wanted.subscribers[2].down;
+        assert_eq!((read.wanted.subscribers.len(), floor), (3, ceiling));
+        for says in ["circuit 12 Elm St., which has no address", "above the most in line 7"] {
+            assert!(read.left_out.iter().any(|what| what.contains(says)), "{:?}", read.left_out);
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use quell_doctor::command::CommandReport;
 use quell_doctor::packet_drops::DropReport;
 use quell_doctor::watch::{WatchEnd, WatchEvent, WatchReport};
 use quell_doctor::{Check, CheckOutcome, CheckVerdict, Report};
-use quell_finding::{Severity, lines, wrapped};
+use quell_finding::{Finding, Severity, lines, wrapped};
 use quell_host::drops::{CountedDrop, merged};
 use quell_units::fmt::plural;
 use std::collections::BTreeMap;
@@ -21,7 +21,10 @@ pub(super) fn report(report: &Report, args: &DoctorArgs, width: usize) -> Vec<St
         out.extend(posted.remarks.iter().flat_map(|remark| wrapped(remark, width)));
     }
     out.push(String::new());
-    for finding in report.findings.iter().filter(|finding| finding.severity >= args.severity) {
+    // A person who posted a text can't look again: what its counters leave open is shown.
+    let is_open = |finding: &Finding| report.posted.is_some() && !finding.sure;
+    let shown = |finding: &&Finding| finding.severity >= args.severity || is_open(finding);
+    for finding in report.findings.iter().filter(shown) {
         out.extend(lines(finding, width));
         out.push(String::new());
     }
@@ -59,9 +62,16 @@ pub(super) fn report(report: &Report, args: &DoctorArgs, width: usize) -> Vec<St
 
 /// What is wrong, in a sentence.
 fn answer(report: &Report) -> String {
-    let count = |severity| report.findings.iter().filter(|f| f.severity == severity).count();
+    let count = |severity| report.findings.iter().filter(|f| f.severity == severity).count() as u64;
     let words = match (count(Severity::Serious), count(Severity::Warning)) {
-        (0, 0) => return nothing_wrong(&report.checks),
+        (0, 0) => {
+            let mut open = report.findings.iter().filter(|finding| !finding.sure);
+            let Some(first) = open.next().filter(|_| report.posted.is_some()) else {
+                return nothing_wrong(&report.checks);
+            };
+            let count = plural(1 + open.count(), "possible fault");
+            return format!("{count}. The first: {}: {}.", first.subject, first.says);
+        }
         (0, n) => plural(n, "warning"),
         (n, 0) => format!("{n} serious"),
         (n, m) => format!("{n} serious, {}", plural(m, "warning")),
@@ -94,7 +104,7 @@ fn nothing_wrong(checks: &[CheckVerdict]) -> String {
 
 /// How many notes there are, and what the other checks came to.
 fn counts(report: &Report, args: &DoctorArgs) -> String {
-    let notes = report.findings.iter().filter(|f| f.severity == Severity::Note).count();
+    let notes = report.findings.iter().filter(|f| f.severity == Severity::Note).count() as u64;
     let mut words = String::new();
     if notes > 0 {
         words += &plural(notes, "note");

@@ -8,6 +8,7 @@ use quell_flow::latency::RttSummary;
 use quell_flow::report::{Bdp, DatagramReport, DirectionReport, HostReport, LocalDrops};
 use quell_flow::{FlowMeasurement, FlowReport, Transport, added_each_way, headline};
 use quell_grade::Assessment;
+use quell_units::fmt::plural;
 use quell_units::fmt::{self, bytes, ms, percent};
 use quell_wire::iperf3::HostCounters;
 use std::fmt::Write;
@@ -162,10 +163,10 @@ fn cause(out: &mut String, way: &DirectionReport, finding: &Finding, width: usiz
 
 fn dropped_here(dropped: &LocalDrops) -> String {
     let LocalDrops { device, redirected_from, kinds, packets, filters } = dropped;
-    let s = if *packets == 1 { "" } else { "s" };
+    let packets = plural(*packets, "packet");
     if *filters {
         return format!(
-            "meanwhile filters on this host's own {device} ({}) dropped {packets} packet{s}, of this flow or others, not the path",
+            "meanwhile filters on this host's own {device} ({}) dropped {packets}, of this flow or others, not the path",
             kinds.join(", ")
         );
     }
@@ -174,7 +175,7 @@ fn dropped_here(dropped: &LocalDrops) -> String {
         None => ("own queue", "before"),
     };
     format!(
-        "meanwhile this host's {queue} dropped {packets} packet{s}, of this flow or others, {place} the path ({} on {device})",
+        "meanwhile this host's {queue} dropped {packets}, of this flow or others, {place} the path ({} on {device})",
         kinds.join(", ")
     )
 }
@@ -334,8 +335,7 @@ fn ends(out: &mut String, findings: &FlowReport, width: usize) {
             _ => "unknown".into(),
         };
         if let (Some(busy), Some(cpus)) = (end.host_busy_percent, end.cpus) {
-            let s = if cpus == 1 { "" } else { "s" };
-            let _ = write!(text, ", host {busy:.0} % of {cpus} CPU{s}");
+            let _ = write!(text, ", host {busy:.0} % of {}", plural(cpus, "CPU"));
         }
         text
     };

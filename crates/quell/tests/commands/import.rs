@@ -188,6 +188,9 @@ fn what_people_post_becomes_runs_and_what_nobody_measured_is_unknown() {
     for (file, run) in [("stopped.json", "stopped"), ("served.json", "served")] {
         let told = dir.quell(&["data", "import", file]).fine();
         says(&told, &["2.90 MB in 2.0 s sent, what arrived is unknown"]);
+        let said = dir.quell(&["show", run]).fine();
+        says(&said, &["2.90 MB sent in 2.0 s; what arrived is unknown"]);
+        assert!(!said.contains("Nothing was measured"), "{said}");
         let shown = show(run);
         let flow = &shown["results"][0];
         assert_eq!(
@@ -223,7 +226,16 @@ HOST: here               Loss%   Snt   Last   Avg  Best  Wrst StDev
     dir.write("mtr.txt", mtr);
     let told = dir.quell(&["data", "import", "mtr.txt"]).fine();
     says(&told, &["hop 03 198.51.100.7: 8 of 10 packets answered; last 12.1 ms, avg 12.5 ms"]);
-    says(&dir.quell(&["show", "mtr"]).fine(), &["hop 03 198.51.100.7", "20.0"]);
+    // Its own figures are shown beside those that Quell makes of its packets.
+    let shown = dir.quell(&["show", "mtr"]).fine();
+    says(&shown, &["hop 03 198.51.100.7: last 12.1 ms, avg 12.5 ms", "20.0"]);
+    says(&shown, &["hop 02 ??? ", "how many of its 10 packets were lost is unknown"]);
+    let impossible = mtr.replace(" 20.0%", "150.0%");
+    dir.write("impossible.txt", impossible);
+    let told = dir.quell(&["data", "import", "impossible.txt"]).fine();
+    let said =
+        "hop 03 198.51.100.7: 10 packets sent, how many were answered is unknown; last 12.1 ms";
+    says(&told, &[said, "Loss% is unknown: 150.0 at hop 3 can't be."]);
     let silent = row(&show("mtr"), "hop 02 ???");
     assert_eq!((&silent["loss_ratio"], &silent["received"]), (&Value::Null, &0.into()), "{silent}");
 }

@@ -39,15 +39,18 @@ pub use stream_facts::Facts;
 pub use summary::{LoadsRow, Summary, SummaryRow};
 pub use window::window_ns;
 
-use quell_model::CellId;
+use quell_model::{CellId, FlowSample, Side, Subject, Told};
 use quell_stats::Batch;
-use quell_store::Run;
+use quell_store::{CellData, Run};
 use std::collections::BTreeMap;
 
 /// The results of a run: a row for each stream of each cell, in the manifest's order of cells, echo streams before flows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Results {
     pub rows: Vec<StreamResult>,
+    /// What was told of streams whose rows tell less: the figures that another program printed at the end; what was sent where nobody
+    /// knows what arrived.
+    pub summaries: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -61,14 +64,36 @@ pub struct StreamResult {
     pub pages: Option<Box<PageResult>>,
 }
 
+fn summaries_of(data: &CellData, flows: &BTreeMap<String, FlowResult>) -> Vec<String> {
+    let printed = data.facts.iter().filter_map(|fact| match &fact.subject {
+        Subject::Stream(stream, Told::Other(what)) if &**what == "summary" => {
+            Some(format!("{stream}: {}", fact.value))
+        }
+        _ => None,
+    });
+    let is_known = |stream: &str| flows.get(stream).is_none_or(|flow| flow.goodput_mbps.is_some());
+    let sent = data.flows.iter().filter_map(|series| {
+        let sent = |sample: &&FlowSample| sample.side == Side::Sender;
+        let mut all = series.samples.iter().filter(sent);
+        let (first, last) = (all.next()?, all.next_back()?);
+        let (mb, seconds) = (last.bytes as f64 / 1e6, (last.t_ns - first.t_ns) as f64 / 1e9);
+        let stream = &series.stream;
+        let said =
+            || format!("{stream}: {mb:.2} MB sent in {seconds:.1} s; what arrived is unknown");
+        (!is_known(stream)).then(said)
+    });
+    printed.chain(sent).collect()
+}
+
 impl Results {
     /// Analyses a run. Cells without data, as those of a killed run that were not begun, have no rows.
     pub fn from(run: &Run) -> Self {
-        let mut rows = Vec::new();
+        let (mut rows, mut summaries) = (Vec::new(), Vec::new());
         for (record, data) in run.iter() {
             let facts = Facts::of(data);
             let mut flows: BTreeMap<String, FlowResult> =
                 FlowFolds::of(data).results(record, data).into_iter().collect();
+            summaries.extend(summaries_of(data, &flows));
             let row = |stream: String, packets, data| StreamResult {
                 cell: record.id.clone(),
                 stream,
@@ -93,7 +118,7 @@ impl Results {
                 ..row(stream, None, None)
             }));
         }
-        Self { rows }
+        Self { rows, summaries }
     }
 
     pub fn of<'a>(

@@ -4,7 +4,7 @@ use super::comparison::Comparison;
 use super::figures::{Delays, NAMES};
 use super::measure::{Against, Basis, Measure, Set, Towards, Verdict};
 use super::text::{
-    digits, figure, interval, is_decided, notes, relative, sentences, signed, unit, word,
+    digits, figure, hidden, interval, is_decided, notes, relative, sentences, signed, unit, word,
 };
 use crate::figures::{Name, PageWidth};
 use crate::html::markup::{
@@ -61,13 +61,18 @@ fn table(comparison: &Comparison) -> String {
     let heads = heads(comparison);
     let rest = match rest.len() {
         0 => String::new(),
-        n => details(
-            &format!("{n} figures that show no difference"),
-            &markup::table("wide stacks", "No difference seen", &heads, rest.into_iter()),
+        _ => details(
+            &hidden(comparison).unwrap_or_default(),
+            &markup::table(
+                "wide stacks",
+                "What does not differ, or is unknown",
+                &heads,
+                rest.into_iter(),
+            ),
         ),
     };
     let decided = match decided.is_empty() {
-        true => "<p>No difference is seen.</p>\n".to_owned(),
+        true => "<p>No difference is known.</p>\n".to_owned(),
         false => {
             markup::table("wide stacks", "By how much they differ", &heads, decided.into_iter())
         }

@@ -133,7 +133,7 @@ pub fn render_in(width: usize, comparison: &Comparison, all: bool) -> String {
     }
     text += &rows(comparison, width, all);
     text.push('\n');
-    let hidden = if all { None } else { hidden(comparison) };
+    let hidden = hidden(comparison).filter(|_| !all).map(|said| said + "; --all lists them.");
     for line in hidden.iter().chain(&notes(comparison)).flat_map(|note| wrap(note, width)) {
         let _ = writeln!(text, "{line}");
     }
@@ -167,7 +167,7 @@ pub(super) fn hidden(comparison: &Comparison) -> Option<String> {
         .first()
         .map(|why| format!("{} of {all} figures are not known: {}", unknown.len(), why.words()));
     let said: Vec<String> = alike.into_iter().chain(unknown).collect();
-    (!said.is_empty()).then(|| format!("{}; --all lists them.", said.join("; ")))
+    (!said.is_empty()).then(|| said.join("; "))
 }
 
 pub(super) fn notes(comparison: &Comparison) -> Vec<String> {

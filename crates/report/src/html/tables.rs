@@ -13,8 +13,10 @@ pub(super) fn summary(
     published: &BTreeMap<String, String>,
 ) -> String {
     let layout = TableLayout::of(m, results, summary);
+    let told: String =
+        results.summaries.iter().map(|said| format!("<p>{}</p>\n", escape(said))).collect();
     if layout.is_empty() {
-        return "<p>Nothing was measured.</p>\n".to_owned();
+        return if told.is_empty() { "<p>Nothing was measured.</p>\n".to_owned() } else { told };
     }
     let with_published = layout.rows.iter().any(|r| published.contains_key(&r.scenario));
     let mut heads = vec![head("Scenario")];

@@ -375,7 +375,7 @@ fn figures_lay_groups_over_each_other_and_the_page_has_table_and_figures() {
     assert!(
         page.contains("id=\"cdf\"")
             && page.contains("id=\"goodput\"")
-            && page.contains("No difference seen")
+            && page.contains("show no difference")
     );
     assert!(!page.contains("<script"), "it needs no script");
     // On a phone a row is several lines: each figure stands there with its column's name.

@@ -116,6 +116,8 @@ impl EchoFold {
             EchoStatus::Duplicate => self.counts.duplicates += 1,
             EchoStatus::Ok => {
                 self.counts.received += 1;
+                let times = (sample.rtt_ns, sample.up_ns, sample.down_ns);
+                self.counts.untimed += u64::from(times == (None, None, None));
                 self.sent(sample, PacketFate::Answered);
             }
             EchoStatus::Unsure => {

@@ -5,6 +5,7 @@ use crate::analysis::one_way::Clocks;
 use quell_model::{EchoSample, EchoStatus};
 use quell_stats::Batch;
 use quell_stats::Summary as Spread;
+use quell_units::fmt::plural;
 use std::collections::BTreeMap;
 
 /// What became of how many packets. Those sent while the loads warmed up don't count.
@@ -31,6 +32,8 @@ pub struct Counts {
     pub unsure: u64,
     /// Packets sent that the server left unanswered, or may have, by what it said: no loss, or none that is known.
     pub unanswered: u64,
+    /// Of the answered, those of which no time is known: a file counts answers that it does not list.
+    pub untimed: u64,
     /// Packets that never were sent, since this host's own queue had no room for them: they count as nothing.
     pub not_sent: u64,
 }
@@ -52,10 +55,11 @@ impl Counts {
         (self.sent > 0).then(|| (part(most - self.unsure - self.unanswered), part(most)))
     }
 
-    /// The part that was answered, where that is less than half, but some: what the delays of the others were is not known, and figures of
+    /// The part whose answers have times, where that is less than half, but some: what the delays of the others were is not known, and figures of
     /// so few must not pass for those of all.
     pub fn minority(&self) -> Option<f64> {
-        is_minority(self.answered(), self.sent).then(|| self.answered() as f64 / self.sent as f64)
+        let timed = self.answered() - self.untimed;
+        is_minority(timed, self.sent).then(|| timed as f64 / self.sent as f64)
     }
 
     /// Packets lost on the way to the reflector, and on the way back; none where the direction of some loss is not known.
@@ -194,12 +198,18 @@ impl EchoResult {
 
     /// What has to be said where nobody can know of some packets whether they were lost.
     pub fn unsure(&self) -> Option<String> {
-        let (least, most) = self.counts.loss_range().filter(|_| self.counts.unsure > 0)?;
+        let Counts { unsure, sent, .. } = self.counts;
+        let (least, most) = self.counts.loss_range().filter(|_| unsure > 0)?;
+        if unsure == sent {
+            return Some(format!(
+                "how many of its {} were lost is unknown",
+                plural(sent, "packet")
+            ));
+        }
         Some(format!(
-            "of {} of {} packets it is unknown whether they were lost: the answer came after a second SYN, or none had come \
-         at the end. The loss is at least {:.1} %, at most {:.1} %, and round trips have bounds only",
-            self.counts.unsure,
-            self.counts.sent,
+            "of {unsure} of {} it is unknown whether they were lost. The loss is at least {:.1} %, at most {:.1} %, and round trips \
+             have bounds only",
+            plural(sent, "packet"),
             least * 100.0,
             most * 100.0
         ))
@@ -209,7 +219,10 @@ impl EchoResult {
     pub fn not_sent(&self) -> Option<String> {
         let Counts { not_sent, sent, .. } = self.counts;
         (not_sent > 0).then(|| {
-            format!("{not_sent} packets beside the {sent} were not sent: no room in the own queue; they are not lost")
+            format!(
+                "{} beside the {sent} not sent: no room in the own queue; this is no loss",
+                plural(not_sent, "packet")
+            )
         })
     }
 
@@ -226,7 +239,7 @@ impl EchoResult {
     pub fn minority(&self) -> Option<String> {
         let part = self.counts.minority()?;
         Some(format!(
-            "delays are those of the {:.1} % of its packets that were answered; those of the rest are unknown",
+            "delays are those of the {:.1} % of its packets whose times are known; those of the rest are unknown",
             part * 100.0
         ))
     }
