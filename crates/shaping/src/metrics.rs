@@ -21,8 +21,9 @@ const FAMILIES: [PartFamily; 7] = [
     ("dropped_packets", "counter", "packets", "Packets dropped.", |p| {
         Some(p.dropped_packets as f64)
     }),
+    // Of a queue as a whole they are not known.
     ("marked_packets", "counter", "packets", "Packets marked by ECN.", |p| {
-        Some(p.marked_packets as f64)
+        (!p.name.is_empty()).then_some(p.marked_packets as f64)
     }),
     ("backlog_bytes", "gauge", "bytes", "Bytes that wait.", |p| Some(p.backlog_bytes as f64)),
     ("backlog_packets", "gauge", "packets", "Packets that wait.", |p| {
@@ -162,5 +163,7 @@ mod tests {
         assert_eq!(sent, wanted);
         assert!(text.contains("quell_shape_in_order{device=\"wan\"} 1\n"), "{text}");
         assert!(text.ends_with("# EOF\n"), "{text}");
+        let marked = text.matches("quell_shape_marked_packets_total{").count();
+        assert_eq!(marked, 2, "of a whole queue it is not known: {text}");
     }
 }

@@ -367,7 +367,7 @@ fn steps(request: &Value) -> (f64, f64) {
 }
 
 #[test]
-fn over_quic_a_page_comes_by_http_3_and_its_one_connection_is_told_once() {
+fn over_quic_a_page_comes_by_http_3_and_a_connection_is_told_once() {
     if lacks_chromium() {
         return;
     }
@@ -388,14 +388,16 @@ fn over_quic_a_page_comes_by_http_3_and_its_one_connection_is_told_once() {
             assert_eq!(load["end"], "loaded", "{load:#}");
             let requests = load["requests"].as_array().expect("requests");
             assert_eq!(requests.len(), 5, "a document, a style sheet, three pictures: {load:#}");
-            for (number, request) in requests.iter().enumerate() {
+            // A browser that gets no CPU for long may connect again.
+            let connected = |request: &&Value| request["tls_ms"].is_number();
+            let connections = requests.iter().filter(connected).count();
+            assert!(connected(&&requests[0]) && connections <= 2, "they are shared: {load:#}");
+            for request in requests {
                 assert_eq!((&request["protocol"], &request["status"]), (&"h3".into(), &200.into()));
                 let (steps, took) = steps(request);
                 // Each step is told to the thousandth; were the handshake told as connect and as TLS, the steps would take longer than the request.
                 assert!(steps > 0.0 && steps <= took + 1.0, "{steps} of {took}: {request:#}");
-                let tls = request["tls_ms"].as_f64();
-                assert_eq!(tls.is_some(), number == 0, "all share the first one's: {load:#}");
-                handshake = handshake.max(tls.unwrap_or(0.0));
+                handshake = handshake.max(request["tls_ms"].as_f64().unwrap_or(0.0));
             }
             // QUIC connects by its TLS handshake: beside that there is no connecting.
             assert_eq!(requests[0]["connect_ms"], 0.0, "{load:#}");
