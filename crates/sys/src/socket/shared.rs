@@ -109,7 +109,7 @@ impl SharedUdp {
         let socket = joined?;
         share(&socket, false)?;
         own.insert(inode(&socket)?, Arc::downgrade(&socket.socket));
-        let there = on_port(self.local.port())?;
+        let there = beside(self.local)?;
         own.retain(|inode, _| there.contains(inode));
         if there.iter().all(|inode| own.contains_key(inode)) {
             return Ok(socket);
@@ -145,8 +145,8 @@ fn inode(socket: &Udp) -> Result<u64, SysError> {
     Ok(fstat(socket).map_err(failed)?.st_ino)
 }
 
-/// The inodes of all sockets of this network namespace that have this UDP port (proc_net(5)).
-fn on_port(port: u16) -> Result<HashSet<u64>, SysError> {
+/// The inodes of all sockets of this network namespace to which datagrams for this address may come (proc_net(5)).
+fn beside(at: SocketAddr) -> Result<HashSet<u64>, SysError> {
     let mut all = HashSet::new();
     for table in [File::open("/proc/net/udp"), File::open("/proc/net/udp6")] {
         let table = match table {
@@ -157,13 +157,35 @@ fn on_port(port: u16) -> Result<HashSet<u64>, SysError> {
         };
         all.extend(table.lines().map_while(Result::ok).filter_map(|line| {
             let mut columns = line.split_whitespace();
-            let own = columns.nth(1)?.rsplit(':').next()?;
-            let has = u16::from_str_radix(own, 16).ok()? == port;
+            let (address, port) = columns.nth(1)?.rsplit_once(':')?;
+            let has = u16::from_str_radix(port, 16).ok()? == at.port()
+                && overlap(at.ip(), printed_address(address)?);
             // slot, own address, peer's, state, queues, timer, retransmits, user, timeout, inode
             columns.nth(7)?.parse::<u64>().ok().filter(|_| has)
         }));
     }
     Ok(all)
+}
+
+/// Whether a socket at `theirs` may get what is sent to `ours`. One at `::` gets nothing of IPv4 where a socket of IPv4 is.
+fn overlap(ours: IpAddr, theirs: IpAddr) -> bool {
+    let (ours, theirs) = (ours.to_canonical(), theirs.to_canonical());
+    match ours.is_unspecified() {
+        true => ours.is_ipv6() || theirs.is_ipv4(),
+        false => theirs == ours || theirs.is_unspecified() && theirs.is_ipv4() == ours.is_ipv4(),
+    }
+}
+
+/// An address in /proc/net: each word as this machine's number.
+fn printed_address(hex: &str) -> Option<IpAddr> {
+    let words = hex.as_bytes().chunks(8).map(|word| {
+        u32::from_str_radix(std::str::from_utf8(word).ok()?, 16).ok().map(u32::to_ne_bytes)
+    });
+    let bytes = words.collect::<Option<Vec<_>>>()?.concat();
+    match bytes.len() {
+        4 => Some(<[u8; 4]>::try_from(bytes).ok()?.into()),
+        _ => Some(<[u8; 16]>::try_from(bytes).ok()?.into()),
+    }
 }
 
 /// A socket on a port that others may share.
@@ -262,5 +284,35 @@ mod tests {
         assert!(error.to_string().contains("has joined this port"), "{error}");
         drop(thief);
         shared.branch(peer, Some(peer.ip())).unwrap();
+    }
+
+    #[test]
+    fn the_same_port_at_another_address_is_nobody_who_joined() {
+        let shared = SharedUdp::listening("127.0.0.1:0".parse().unwrap()).unwrap();
+        let port = shared.local().port();
+        let other = SharedUdp::listening(SocketAddr::new([127, 0, 0, 2].into(), port)).unwrap();
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let peer = client.local_addr().unwrap();
+        shared.branch(peer, Some(peer.ip())).unwrap();
+        other.branch(peer, Some(other.local().ip())).unwrap();
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        for (ours, theirs, overlaps) in [
+            ("127.0.0.1", "0.0.0.0", true),
+            ("0.0.0.0", "192.0.2.1", true),
+            ("0.0.0.0", "::1", false),
+            ("::", "192.0.2.1", true),
+            ("192.0.2.1", "::ffff:192.0.2.1", true),
+            ("192.0.2.1", "192.0.2.2", false),
+            ("192.0.2.1", "::", false),
+        ] {
+            assert_eq!(overlap(ip(ours), ip(theirs)), overlaps, "{ours} {theirs}");
+        }
+        if cfg!(target_endian = "little") {
+            assert_eq!(printed_address("0100007F"), Some(ip("127.0.0.1")));
+            assert_eq!(
+                printed_address("0000000000000000FFFF00000100007F"),
+                Some(ip("::ffff:127.0.0.1"))
+            );
+        }
     }
 }
