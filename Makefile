@@ -79,7 +79,7 @@ check: cargo ## Check format, lints, layers, licences and documents
 
 confusion: cargo kernel ## Print what each instrument says of worlds whose cause is known, against what is true (minutes)
 	@tools/need-packages $(BUILD_PACKAGES) iproute2 tcpdump
-	$(CARGO) test --locked -p quell --test lab the_whole_table -- --ignored --nocapture
+	$(CARGO) test --locked -p quell --test lab confusion::the_whole_table -- --ignored --nocapture
 
 papers: cargo kernel ## Print what papers published beside what the lab measures, with five seeds each (minutes)
 	@tools/need-packages $(BUILD_PACKAGES)
