@@ -66,20 +66,19 @@ impl ProgressWatch {
         let since = elapsed.saturating_sub(self.looked).as_secs_f64();
         self.looked = elapsed;
         for (cell, ended) in self.cells.iter_mut().zip(ended) {
-            if !cell.ended && cell.path.exists() {
-                cell.worked += since;
-            }
             if *ended {
                 cell.ended = true;
                 cell.done_ns = cell.length_ns;
             } else {
                 cell.read();
+                // Whoever ends between two looks has no time of its own; others of its scenario have the more.
+                cell.worked += if cell.done_ns > 0.0 { since } else { 0.0 };
             }
         }
         let done: f64 = self.cells.iter().map(|c| c.done_ns.min(c.length_ns)).sum();
         let fraction = if self.total_ns > 0.0 { done / self.total_ns } else { 0.0 };
         let known = fraction > 0.02 && elapsed > Duration::from_millis(300);
-        let left = known.then(|| elapsed.mul_f64(self.work_left()));
+        let left = self.work_left().filter(|_| known).map(|left| elapsed.mul_f64(left));
         RunProgress {
             ended: self.cells.iter().filter(|c| c.ended).count(),
             cells: self.cells.len(),
@@ -92,8 +91,9 @@ impl ProgressWatch {
 }
 
 impl ProgressWatch {
-    /// The work that is left, as a multiple of what was done: cells of a scenario are alike, and one may take many times what another takes.
-    fn work_left(&self) -> f64 {
+    /// The work that is left, as a multiple of what was done: cells of a scenario are alike, and one may take many times what another takes. None
+    /// before any was seen at work.
+    fn work_left(&self) -> Option<f64> {
         let mut paces: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
         let (mut worked, mut done) = (0.0, 0.0);
         for cell in self.cells.iter().filter(|cell| cell.done_ns > 0.0) {
@@ -106,7 +106,7 @@ impl ProgressWatch {
             let (worked, done) = *paces.get(&*cell.id.scenario).unwrap_or(&(worked, done));
             (cell.length_ns - cell.done_ns).max(0.0) * worked / done
         });
-        left.sum::<f64>() / worked.max(f64::MIN_POSITIVE)
+        (worked > 0.0).then(|| left.sum::<f64>() / worked)
     }
 
     fn scenarios(&self) -> Vec<(String, f64)> {
@@ -159,6 +159,6 @@ mod tests {
             vec![cell("idle", 10e9, 1.0), cell("flood", 5e9, 10.0), cell("flood", 0.0, 0.0)];
         let watch =
             ProgressWatch { cells, begun: Instant::now(), looked: Duration::ZERO, total_ns: 30e9 };
-        assert_eq!((watch.work_left() * 11.0).round(), 30.0);
+        assert_eq!(watch.work_left().map(|left| (left * 11.0).round()), Some(30.0));
     }
 }
