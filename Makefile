@@ -55,8 +55,12 @@ test: cargo ## Run all tests, those in the lab's kernel included (installs what 
 	@tools/need-packages iperf3 fping iproute2 mandoc ethtool tcpdump || echo "The tests against what is missing are left out."
 	@tools/need-packages python3-venv && tools/need-python $(TARGET)/python || echo "The tests of Python's examples in docs/data.md are left out."
 	@tools/need-packages flent || echo "The test against real Flent is left out."
+	@tools/need-packages openssh-client || echo "The tests of experiments between real hosts are left out."
+	@tools/need-packages rsync || echo "The test of a collector's copy is left out."
 	@tools/need-packages chromium || echo "The tests with a real browser are left out."
 	@tools/need-packages qemu-system-x86 mmdebstrap e2fsprogs && tools/debian --make || echo "The tests on a real Debian machine are left out."
+	@tools/unpacked $(TARGET)/unpacked nats-server openssh-server prometheus rclone parallel slurmctld slurmd slurm-client munge || \
+	    echo "The tests with servers of others are left out."
 	$(CARGO) build --locked --workspace --all-targets
 	@$(TARGET)/debug/quell-kernel $(KERNEL_OPTIONS)
 	@rm -f "$(LEFT_OUT)"
@@ -67,8 +71,14 @@ test-long: kernel ## Run what `make test` leaves out: experiments on ten seeds, 
 	@tools/need-packages $(TEST_PACKAGES) linux-source-6.12
 	$(TARGET)/quick/quell-kernel --version 6.12
 	QUELL_TEST_SEEDS="1 2 3 4 5 6 7 8 9 10" $(CARGO) test --locked -p quell --test lab -- seeds:: sweep::
+	$(CARGO) test --locked -p quell --test lab -- --ignored parts::
+	$(CARGO) test --locked -p quell --test commands -- --ignored ten_thousand::
+	$(CARGO) test --locked -p quell --test debian -- --ignored two::
 	QUELL_KILLS=200 $(CARGO) test --locked -p quell --test commands killed
 	$(CARGO) test --locked -p quell-kernel --lib -- --ignored
+	@tools/unpacked $(TARGET)/unpacked nats-server rclone && tools/need-packages python3-venv
+	python3 -m venv $(TARGET)/moto && $(TARGET)/moto/bin/pip install --quiet 'moto[server]==5.2.1'
+	QUELL_TEST_MOTO="$(abspath $(TARGET))/moto/bin/python3" $(CARGO) test --locked -p quell-mesh --test broker -- --ignored thousand s3
 
 check: cargo ## Check format, lints, layers, licences and documents
 	@tools/need-packages $(BUILD_PACKAGES)
@@ -147,8 +157,11 @@ install: ## Copy quell to $(DESTDIR)$(PREFIX)/bin; its service, manual pages and
 	$(QUELL) completions zsh >"$(SHARE)/zsh/site-functions/_quell"
 	$(QUELL) completions fish >"$(SHARE)/fish/vendor_completions.d/quell.fish"
 	install -d "$(DESTDIR)$(UNITS)"
-	sed 's|@BINDIR@|$(PREFIX)/bin|' packaging/quell-serve.service >"$(DESTDIR)$(UNITS)/quell-serve.service"
-	chmod 644 "$(DESTDIR)$(UNITS)/quell-serve.service"
+	for unit in quell-serve quell-agent quell-ping@; do \
+	    sed 's|@BINDIR@|$(PREFIX)/bin|' "packaging/$$unit.service" >"$(DESTDIR)$(UNITS)/$$unit.service"; \
+	    chmod 644 "$(DESTDIR)$(UNITS)/$$unit.service"; \
+	done
+	install -D -m 644 packaging/grafana-dashboard.json "$(DESTDIR)$(PREFIX)/share/quell/grafana-dashboard.json"
 	install -D -m 644 LICENSE-MIT "$(DESTDIR)$(PREFIX)/share/doc/quell/LICENSE-MIT"
 	install -D -m 644 LICENSE-APACHE "$(DESTDIR)$(PREFIX)/share/doc/quell/LICENSE-APACHE"
 

@@ -16,10 +16,12 @@ const SOCKET: &str = "/dev/log";
 pub(crate) fn in_force(log: &Log) {
     let what = match log.standing {
         Standing::Awaiting(_) => "in force until it is confirmed or taken back",
+        Standing::Unfinished => "in force while it is measured",
         _ => "in force",
     };
     let device = &log.begun.device;
     let back = match tool(&log.begun.who.command) {
+        _ if log.standing == Standing::Unfinished => String::new(),
         "quell tune" => "; way back: quell tune revert".to_owned(),
         tool => format!("; way back: {tool} off --dev {device}"),
     };

@@ -11,6 +11,9 @@
 
 #![allow(missing_docs, reason = "nobody else uses it as a library")]
 
+/// Where the undo logs are unless it is said otherwise; gone after a reboot, as the queues are.
+pub const DEFAULT_FOLDER: &str = "/run/quell";
+
 mod dynamic;
 mod error;
 mod goal;
@@ -41,7 +44,8 @@ pub use patience::{Patience, is_over_ssh, patience};
 pub use removal::{Leave, OffRequest, off, take_off};
 pub use steps::{Change, DeviceTarget, LinkNow, Machine, Now, steps};
 pub use transaction::{
-    ApplyRequest, Planned, RecipeChange, StartWatchdog, apply, confirm, plan, recover,
+    ApplyRequest, Planned, RecipeChange, StartWatchdog, Temporary, apply, confirm, hold, plan,
+    recover,
 };
 pub use trial::{kernel_has, kernel_takes, try_it};
 pub use undo_log::{Begun, Earlier, Log, Standing, Who, list, log_of, renamed};

@@ -55,7 +55,10 @@ pub(crate) fn who(command: &str) -> Who {
 
 /// The tool of a command, as `quell shape` of `quell shape apply`: its other commands bring things back.
 pub(crate) fn tool(command: &str) -> &str {
-    command.rsplit_once(' ').map_or(command, |(tool, _)| tool)
+    match command {
+        "quell run" => "quell shape",
+        _ => command.rsplit_once(' ').map_or(command, |(tool, _)| tool),
+    }
 }
 
 /// As it stands in a lock.
@@ -106,20 +109,87 @@ pub fn plan(
 /// # Errors
 /// See [`ActError`], each variant of which says how things stand then.
 pub fn apply(machine: &mut dyn Machine, asked: &ApplyRequest<'_>) -> Result<Applied, ActError> {
+    let PendingChange { goal, log, todo, said, as_before, _lock } = pending(machine, asked)?;
+    // What dynamic classes are to be like stands in the recipe alone.
+    if todo.is_empty() && (goal.dynamic.is_empty() || as_before) {
+        return Ok(Applied { steps: Vec::new(), said });
+    }
+    let (log, watchdog, made) = carry_out(machine, asked, &goal, log, &todo, 0)?;
+    keep(machine, asked, log, watchdog, made)?;
+    Ok(Applied { steps: todo.iter().map(ToString::to_string).collect(), said })
+}
+
+/// What is in force for as long as this value, or its process, lives, and at most until the time that it was made for. Nobody confirms it: in the log
+/// it is unfinished all the time, and its watchdog leads back.
+#[derive(Debug)]
+pub struct Temporary {
+    log: Log,
+    watchdog: Watchdog,
+    holder: String,
+}
+
+/// Leads the machine to a goal for at most so many nanoseconds. See [`apply`] for the errors.
+pub fn hold(
+    machine: &mut dyn Machine,
+    asked: &ApplyRequest<'_>,
+    lasts_ns: u64,
+) -> Result<Temporary, ActError> {
+    let PendingChange { goal, log, todo, _lock, .. } = pending(machine, asked)?;
+    let (log, watchdog, _) = carry_out(machine, asked, &goal, log, &todo, lasts_ns)?;
+    journal::in_force(&log);
+    Ok(Temporary { log, watchdog, holder: holder(&asked.command) })
+}
+
+impl Temporary {
+    /// Leads on to another goal on the same interfaces, from which the way back is the same.
+    pub fn change(&mut self, machine: &mut dyn Machine, goal: &Goal) -> Result<(), ActError> {
+        let _lock = Lock::wait(self.log.folder(), self.log.begun.namespace, &self.holder)?;
+        if self.log.again()?.as_ref() != Some(&self.log) {
+            return Err(ActError::Changed);
+        }
+        let now = look(machine, goal)?;
+        self.log.begun.before = self.log.begun.before.clone().and(&now.before(goal));
+        self.log.begin()?;
+        let todo = steps(goal, &now);
+        machine
+            .carry_all_out(&todo)
+            .map_err(|(number, Refusal(why))| ActError::System(format!("{}: {why}", todo[number])))
+    }
+
+    /// Leads back, and says whether all is as it was.
+    pub fn end(self) -> Result<(), ActError> {
+        let Temporary { log, watchdog, .. } = self;
+        watchdog.lead_back();
+        let left = log.again()?.filter(|left| left.begun.who == log.begun.who);
+        if left.is_none_or(|left| left.standing == Standing::Confirmed) {
+            return Ok(());
+        }
+        let device = &log.begun.device;
+        let why = format!("{device}: not all is as it was; `quell shape recover` tries again");
+        Err(ActError::System(why))
+    }
+}
+
+/// A change that nothing stands against, and that nobody else may begin meanwhile.
+struct PendingChange {
+    _lock: Lock,
+    goal: Goal,
+    log: Log,
+    todo: Vec<Change>,
+    said: Vec<String>,
+    /// Whether its recipe is the one in force.
+    as_before: bool,
+}
+
+fn pending(machine: &mut dyn Machine, asked: &ApplyRequest<'_>) -> Result<PendingChange, ActError> {
     let namespace = namespace()?;
     let Examined { earlier, goal, before, others, said } = examine(machine, asked, namespace)?;
-    let _lock = Lock::take(asked.folder, namespace, &holder(&asked.command))?;
+    let lock = Lock::take(asked.folder, namespace, &holder(&asked.command))?;
     sweep(asked.folder, namespace);
     let (now, again, _) = own_before(machine, &goal, earlier.as_ref())?;
     if again != before || self::earlier(machine, asked.folder, namespace, &asked.device)? != earlier
     {
         return Err(ActError::Changed);
-    }
-    let todo = steps(&goal, &now);
-    // What dynamic classes are to be like stands in the recipe alone.
-    let as_before = earlier.as_ref().is_none_or(|log| log.begun.recipe == asked.recipe);
-    if todo.is_empty() && (goal.dynamic.is_empty() || as_before) {
-        return Ok(Applied { steps: Vec::new(), said });
     }
     let begun = Begun {
         boot: boot(),
@@ -140,9 +210,14 @@ pub fn apply(machine: &mut dyn Machine, asked: &ApplyRequest<'_>) -> Result<Appl
         }),
         before,
     };
-    let log = Log::new(asked.folder, begun, earlier.as_ref());
-    carry_out(machine, asked, &goal, log, &todo)?;
-    Ok(Applied { steps: todo.iter().map(ToString::to_string).collect(), said })
+    Ok(PendingChange {
+        _lock: lock,
+        todo: steps(&goal, &now),
+        log: Log::new(asked.folder, begun, earlier.as_ref()),
+        as_before: earlier.as_ref().is_none_or(|log| log.begun.recipe == asked.recipe),
+        goal,
+        said,
+    })
 }
 
 struct Examined {
@@ -196,17 +271,19 @@ fn own_before(
     Ok((now, before, said))
 }
 
-/// Takes the steps under a watchdog; where one is refused, all goes back.
+/// Takes the steps under a watchdog, which has so much longer; where one is refused, all goes back. What is there then.
 fn carry_out(
     machine: &mut dyn Machine,
     asked: &ApplyRequest<'_>,
     goal: &Goal,
     mut log: Log,
     todo: &[Change],
-) -> Result<(), ActError> {
+    lasts_ns: u64,
+) -> Result<(Log, Watchdog, Vec<Installed>), ActError> {
     // It watches before there is anything to watch: whoever dies from here on is seen.
     let patience = PATIENCE_NS + PATIENCE_A_STEP_NS * todo.len() as u64;
-    let mut watchdog = (asked.watchdog)(&log, monotonic_ns() + patience)?;
+    let limit = monotonic_ns().saturating_add(patience).saturating_add(lasts_ns);
+    let mut watchdog = (asked.watchdog)(&log, limit)?;
     log.begin()?;
     if let Err((number, Refusal(why))) = machine.carry_all_out(todo) {
         log.begun.before.without_those_of(&todo[number..]);
@@ -227,6 +304,17 @@ fn carry_out(
         let why = "its watchdog has ended, so that nobody would go back".to_owned();
         return Err(back(machine, log, ActError::NotInForce(why)));
     }
+    Ok((log, watchdog, made))
+}
+
+/// Writes that it is in force; the watchdog then does what the log says.
+fn keep(
+    machine: &mut dyn Machine,
+    asked: &ApplyRequest<'_>,
+    mut log: Log,
+    watchdog: Watchdog,
+    made: Vec<Installed>,
+) -> Result<(), ActError> {
     let until = asked.confirm_within.map(|ns| monotonic_ns().saturating_add(ns));
     if let Err(error) = log.applied(until, made) {
         let why = format!("{error}, so that nobody would know how to go back");

@@ -15,11 +15,11 @@
 use crate::installed::Installed;
 use crate::{ActError, Before, DynamicClasses, LinkNow, Now, kernel};
 use quell_model::frame::{Decoder, encode};
-use quell_sys::trusted::{TrustError, TrustedFolder};
+use quell_sys::trusted::{self, TrustError, TrustedFolder};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -143,7 +143,7 @@ impl Log {
         Ok(())
     }
 
-    fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 
@@ -151,7 +151,9 @@ impl Log {
     pub fn read(path: &Path) -> Result<Option<Self>, ActError> {
         let failed =
             |why: String| ActError::Unread(format!("could not read {}: {why}", path.display()));
-        let bytes = match std::fs::read(path) {
+        let mut bytes = Vec::new();
+        let read = trusted::file(path).map_err(std::io::Error::from);
+        match read.and_then(|mut file| file.read_to_end(&mut bytes)) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             other => other.map_err(|e| unread(path, &e))?,
         };

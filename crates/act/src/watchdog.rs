@@ -49,6 +49,14 @@ impl Watchdog {
     /// Leaves it to what the log says.
     pub fn leave(self) {}
 
+    /// Lets it lead back at once, and waits for that.
+    pub(crate) fn lead_back(self) {
+        let Watchdog { _pipe: pipe, mut child } = self;
+        drop(pipe);
+        // How it ended, the log says.
+        let _ = child.wait();
+    }
+
     pub fn lives(log: &Log) -> bool {
         Watchdog::holds(&place(log.path(), log.begun.who.pid, log.begun.who.at))
     }

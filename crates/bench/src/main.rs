@@ -8,10 +8,13 @@
 //!   peers      how much of a round trip is the program's beside fping and irtt
 //!   flow       how fast data moves                       beside iperf3 and nuttcp
 //!   lab        how fast the lab is                       beside another Quell
+//!   arena      what leads a shaper over a line that varies   beside a fixed rate, and cake-autorate
+//!   twin       how well a line is told that nobody knows  beside the truth
 //! ```
 
 #![allow(missing_docs)] // Nobody uses it as a library.
 
+mod arena;
 mod classify;
 mod flow;
 mod lab;
@@ -19,6 +22,7 @@ mod options;
 mod peers;
 mod shape;
 mod stats;
+mod twin;
 mod veth;
 
 use options::{BenchOptions, USAGE};
@@ -28,12 +32,14 @@ use std::process::ExitCode;
 /// A bench: its name, what it does, and how many rounds it has unless told.
 type Bench = (&'static str, fn(&BenchOptions) -> Result<(), String>, usize);
 
-const BENCHES: [Bench; 5] = [
+const BENCHES: [Bench; 7] = [
     ("classify", classify::bench, 15),
     ("shape", shape::bench, 5),
     ("peers", peers::bench, 10),
     ("flow", flow::bench, 10),
     ("lab", lab::bench, 3),
+    ("arena", arena::bench, 5),
+    ("twin", twin::bench, 4),
 ];
 
 /// What is started by a bench beside it, as a process of its own.

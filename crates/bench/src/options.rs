@@ -2,14 +2,16 @@
 
 use std::path::PathBuf;
 
-pub const USAGE: &str = "usage: quell-bench classify|shape|peers|flow|lab|all [--quell PROGRAM] [--rounds N] \
-                     [--seconds N] [--packets N] [--interval-ms N] [--subscribers N] [--only A,B] [--before PROGRAM]";
+pub const USAGE: &str = "usage: quell-bench classify|shape|peers|flow|lab|arena|twin|all [--quell PROGRAM] [--rounds N] \
+                     [--seconds N] [--packets N] [--interval-ms N] [--subscribers N] [--only A,B] [--before PROGRAM] [--rival FOLDER]";
 
 /// What is asked of a bench; each takes what concerns it.
 pub struct BenchOptions {
     pub quell: PathBuf,
     /// Another `quell`, with which `lab` compares.
     pub before: Option<PathBuf>,
+    /// A checkout of cake-autorate, beside which `arena` runs.
+    pub rival: Option<PathBuf>,
     pub rounds: usize,
     /// Seconds of each transfer.
     pub seconds: Option<u64>,
@@ -26,6 +28,7 @@ impl BenchOptions {
         let mut options = BenchOptions {
             quell: "target/release/quell".into(),
             before: None,
+            rival: None,
             rounds,
             seconds: None,
             packets: 400,
@@ -42,6 +45,7 @@ impl BenchOptions {
             match name.as_str() {
                 "--quell" => options.quell = value.into(),
                 "--before" => options.before = Some(value.into()),
+                "--rival" => options.rival = Some(value.into()),
                 "--rounds" => options.rounds = number()? as usize,
                 "--seconds" => options.seconds = Some(number()?.into()),
                 "--packets" => options.packets = number()? as usize,

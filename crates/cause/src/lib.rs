@@ -18,6 +18,7 @@ pub mod capture;
 mod causes;
 mod connection;
 mod packet_sizes;
+mod policer;
 mod sender;
 
 /// More of the time than this is most of it.
@@ -26,4 +27,5 @@ const MOST: f64 = 2.0 / 3.0;
 pub use causes::{Cause, Row, TABLE, named};
 pub use connection::{ConnectionFacts, LossFacts, QUEUE_US};
 pub use packet_sizes::SizeFacts;
+pub use policer::{DatagramFacts, TokenBucket};
 pub use sender::SenderFacts;

@@ -28,7 +28,7 @@ const REACHED: f64 = 0.95;
 /// By this part of the idle round trip it grows where more stands on the path than a window's own bursts.
 const GROWN: f64 = 0.25;
 /// Fewer losses than these tell of nothing.
-const LOSSES: u64 = 10;
+pub(crate) const LOSSES: u64 = 10;
 /// A policer drops this part of the segments at least.
 const POLICED: f64 = 0.005;
 /// A policer's rate stays: its standard deviation is no more than this part of it.

@@ -20,6 +20,7 @@ pub struct Axis {
     pub(crate) unit: String,
     pub(crate) percent: bool,
     pub(crate) time: bool,
+    pub(crate) clock: bool,
     pub(crate) scale: Scale,
     pub(crate) low: Option<f64>,
     pub(crate) high: Option<f64>,
@@ -36,6 +37,12 @@ impl Axis {
     #[must_use]
     pub fn time(label: impl Into<String>) -> Self {
         Self { time: true, ..Self::linear(label).unit("s") }
+    }
+
+    /// Time in seconds since a midnight, labelled as a clock shows it: `03:12`; over days, by their number.
+    #[must_use]
+    pub fn clock(label: impl Into<String>) -> Self {
+        Self { time: true, clock: true, ..Self::linear(label) }
     }
 
     /// A logarithmic axis (base 10) with an automatic range.

@@ -98,6 +98,24 @@ fn steps(least: f64) -> impl Iterator<Item = f64> {
         .filter(move |step| *step >= least * 0.999)
 }
 
+const DAY: f64 = 86_400.0;
+
+/// Steps of a clock in seconds, then days.
+fn clock_steps(least: f64) -> impl Iterator<Item = f64> {
+    let minutes = [1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 180.0, 360.0, 720.0];
+    let days = steps(1.0).take(12).map(|days| days * DAY);
+    minutes.into_iter().map(|m| m * 60.0).chain(days).filter(move |step| *step >= least * 0.999)
+}
+
+/// Seconds since a midnight as a clock shows them, or its day where labels are days apart.
+fn clock_label(v: f64, step: f64) -> String {
+    if step >= DAY {
+        return format!("day {:.0}", v / DAY);
+    }
+    let minutes = (v / 60.0).round().rem_euclid(DAY / 60.0);
+    format!("{:02}:{:02}", (minutes / 60.0).floor(), minutes % 60.0)
+}
+
 /// Chooses the ticks of an axis: the most, up to `most`, whose labels `fit`.
 ///
 /// `fit` gets each tick's place (0 to 1) and label.
@@ -117,13 +135,14 @@ pub(crate) fn choose(
     };
     let logarithmic = if range.log { logarithmic(&shown, suffix, &fits) } else { None };
     let (mut major, mut minor) =
-        logarithmic.unwrap_or_else(|| (linear(&shown, suffix, most, &fits), vec![]));
+        logarithmic.unwrap_or_else(|| (linear(axis, &shown, suffix, most, &fits), vec![]));
     major.iter_mut().for_each(|tick| tick.value /= factor);
     minor.iter_mut().for_each(|value| *value /= factor);
     Ticks { major, minor }
 }
 
 fn linear(
+    axis: &Axis,
     range: &ScaleRange,
     suffix: &str,
     most: usize,
@@ -131,16 +150,19 @@ fn linear(
 ) -> Vec<Tick> {
     let largest = range.low.abs().max(range.high.abs());
     let least = ((range.high - range.low) / most.max(2) as f64).max(largest * 1e-12);
-    for step in steps(least) {
+    let steps: Box<dyn Iterator<Item = f64>> =
+        if axis.clock { Box::new(clock_steps(least)) } else { Box::new(steps(least)) };
+    for step in steps {
+        let label = |v: f64| match axis.clock {
+            true => clock_label(v, step),
+            false => format!("{}{suffix}", linear_label(v, step, largest)),
+        };
         let first = (range.low / step - 1e-6).ceil();
         let count = ((range.high / step + 1e-6).floor() - first).max(-1.0) as usize;
         let ticks: Vec<Tick> = (0..=count.min(500))
             .map(|i| (first + i as f64) * step)
             .filter(|v| range.contains(*v))
-            .map(|value| Tick {
-                value,
-                label: format!("{}{suffix}", linear_label(value, step, largest)),
-            })
+            .map(|value| Tick { value, label: label(value) })
             .collect();
         if fits(&ticks) {
             return ticks;
@@ -227,6 +249,15 @@ mod tests {
         assert_eq!(labels(&plain, 0.0, 2.4e6), ["0", "0.5M", "1.0M", "1.5M", "2.0M"]);
         assert_eq!(labels(&plain, 0.0, 4e18), ["0", "1e18", "2e18", "3e18", "4e18"]);
         assert_eq!(labels(&Axis::linear("").percent(), 0.0, 1.0)[1], "20\u{202f}%");
+    }
+
+    #[test]
+    fn a_clock_has_steps_of_a_clock() {
+        let clock = Axis::clock("");
+        let h = 3600.0;
+        assert_eq!(labels(&clock, 22.0 * h, 34.0 * h), ["00:00", "03:00", "06:00", "09:00"]);
+        assert_eq!(labels(&clock, 3.1 * h, 3.4 * h), ["03:10", "03:15", "03:20"]);
+        assert_eq!(labels(&clock, 0.0, 192.0 * h).last().map(String::as_str), Some("day 8"));
     }
 
     #[test]

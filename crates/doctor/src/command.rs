@@ -9,6 +9,8 @@ use crate::examination::{DoctorError, Examination};
 use crate::facts::ConnectionLooks;
 use crate::packet_drops::{DropReport, Monitor};
 use crate::peer::or_why;
+use crate::reported::Reported;
+use quell_finding::Finding;
 use quell_host::capture::{Depth, backlogs, connections, take};
 use quell_host::sockets::KEPT;
 use quell_netlink::sock_diag::DiagSocket;
@@ -55,6 +57,9 @@ pub struct CommandReport {
     /// What the kernel dropped, or why nobody knows.
     #[serde(serialize_with = "or_why")]
     pub dropped: Result<DropReport, String>,
+    /// What it found itself, where it was a quell.
+    #[serde(skip)]
+    pub reported: Vec<Finding>,
 }
 
 /// What was seen ten times a second.
@@ -103,8 +108,10 @@ pub(crate) fn watch(plan: &CommandPlan) -> Result<(Examination, CommandReport), 
     };
     // What it prints is not what we print.
     let error = std::io::stderr().as_fd().try_clone_to_owned().map_err(failed)?;
+    let reported = Reported::open().map_err(failed)?;
     let mut child = Command::new(&plan.words[0])
         .args(&plan.words[1..])
+        .envs([reported.variable()])
         .stdin(Stdio::null())
         .stdout(Stdio::from(error))
         .process_group(0)
@@ -140,6 +147,7 @@ pub(crate) fn watch(plan: &CommandPlan) -> Result<(Examination, CommandReport), 
         softirq_percent: cpu.map(|(_, softirq)| softirq),
         longest_queue_bytes: looks.longest,
         dropped,
+        reported: reported.read(),
     };
     let seconds = now.seconds_since(&quiet);
     let looks = looks.seen;

@@ -3,7 +3,7 @@
 use crate::packet_drops::DropReport;
 use crate::peer::PeerReport;
 use quell_cause::{ConnectionFacts, QUEUE_US};
-use quell_finding::Evidence;
+use quell_finding::{Evidence, Finding};
 use quell_host::counters::file_of;
 use quell_host::sockets::{KEPT, Owner, Sockets};
 use quell_host::{Device, Reading, Snapshot};
@@ -23,6 +23,8 @@ pub struct Facts<'a> {
     pub peer: Option<&'a PeerReport>,
     /// What the kernel dropped while a command ran.
     pub drops: Option<&'a DropReport>,
+    /// What the command found itself, where it was a quell.
+    pub reported: &'a [Finding],
 }
 
 /// A counter since the start, and while we watched.
@@ -102,9 +104,18 @@ impl<'a> Facts<'a> {
         self.before.map_or(0.0, |before| self.now.seconds_since(before))
     }
 
-    /// Whether a count is too much.
+    /// Whether a count of this network namespace is too much.
     pub fn is_over(&self, moved: CounterReading, limit: Threshold) -> bool {
-        let hours = self.now.uptime().map_or(f64::INFINITY, |seconds| seconds / 3600.0);
+        Self::is_over_in(self.now.counted_for(), moved, limit)
+    }
+
+    /// The same of a count that all namespaces share: it runs since the kernel started.
+    pub fn is_over_since_boot(&self, moved: CounterReading, limit: Threshold) -> bool {
+        Self::is_over_in(self.now.uptime(), moved, limit)
+    }
+
+    fn is_over_in(seconds: Reading<f64>, moved: CounterReading, limit: Threshold) -> bool {
+        let hours = seconds.map_or(f64::INFINITY, |seconds| seconds / 3600.0);
         let often = moved.total as f64 >= limit.per_hour * hours;
         moved.watched >= limit.least.max(1) || (moved.total >= limit.least.max(1) && often)
     }

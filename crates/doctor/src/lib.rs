@@ -20,7 +20,9 @@ pub mod peer;
 mod peer_flows;
 mod peer_views;
 mod posted;
+mod posted_links;
 mod posted_sockets;
+pub mod reported;
 pub mod run;
 pub mod watch;
 

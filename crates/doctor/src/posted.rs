@@ -3,7 +3,7 @@
 //! ```text
 //!   netstat -s, nstat, /proc/net/snmp ──► counters ─┐
 //!   /proc/net/softnet_stat, sysctl, uptime ─► files ─┼──► Snapshot now, and before where something stands there twice
-//!   ip -s link, ethtool -S, dmesg ──────► devices ───┤
+//!   ip -s link, ethtool -S, dmesg ──────► devices ───┤   (posted_links)
 //!   ss -tinm ───────────────────────────► sockets ───┤   (posted_sockets)
 //!   tc -s qdisc, class, filter ► hierarchy ► queues ─┘
 //! ```
@@ -11,12 +11,13 @@
 //! A counter that is not there is unknown: netstat and nstat leave out most that are zero, and people cut out others.
 
 use crate::counters::COUNTERS;
+use crate::posted_links::{figure, ifconfig, link, scaled};
 use crate::posted_sockets::SocketTable;
 use quell_hierarchy::{Hierarchy, stripped};
 use quell_host::capture::troubles;
 use quell_host::sockets::Sockets;
 use quell_host::{Device, QueueCounters, Snapshot, Texts};
-use quell_netlink::link::{Link, LinkStats};
+use quell_netlink::link::Link;
 use quell_units::fmt::plural;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -102,7 +103,10 @@ impl Gathered {
         for (at, raw) in lines.iter().enumerate() {
             let line = raw.trim();
             if let Some(named) = behind(line, "ethtool -S ") {
-                device = Some(named);
+                let named = named.trim_end_matches([')', ':', ',', '`']).to_owned();
+                self.drivers.push((named.clone(), BTreeMap::new()));
+                (device, section) = (Some(named), Section::Driver);
+                continue;
             }
             let next = lines.get(at + 1).map_or("", |next| next.trim());
             section = self.line(line, next, section, device.as_deref());
@@ -110,7 +114,13 @@ impl Gathered {
     }
 
     /// Takes a line; gives the section that the next one stands in.
-    fn line(&mut self, line: &str, next: &str, section: Section, device: Option<&str>) -> Section {
+    fn line(
+        &mut self,
+        line: &str,
+        next: &str,
+        mut section: Section,
+        device: Option<&str>,
+    ) -> Section {
         let words: Vec<&str> = line.split_whitespace().collect();
         if let Some(group) = line.strip_suffix(':').filter(|group| GROUPS.contains(group)) {
             self.begin(group);
@@ -128,11 +138,13 @@ impl Gathered {
             }
             return Section::Prose;
         }
-        if line == "#kernel" || line == "#extended" {
+        let is_head = line == "#kernel" || line == "#extended" || line.contains("\"kernel\":");
+        if is_head || is_of_nstat(&words) && (section != Section::Nstat || self.is_again(words[0]))
+        {
             // Of its groups each is told whole.
             GROUPS.iter().for_each(|group| self.begin(group));
             self.begin("");
-            return Section::Nstat;
+            section = Section::Nstat;
         }
         if let Some(link) = link(line) {
             self.links.push((link, BTreeSet::new()));
@@ -173,6 +185,9 @@ impl Gathered {
                 if let [name, value, _] = words[..] {
                     self.counter(&dotted(name), value.parse().ok());
                 }
+                for (name, value) in line.split(',').filter_map(json_counter) {
+                    self.counter(&dotted(name), Some(value));
+                }
                 Section::Nstat
             }
             Section::Link(heads) => self.link_line(line, &words, heads),
@@ -191,6 +206,13 @@ impl Gathered {
 
     fn begin(&mut self, group: &str) {
         *self.groups.entry(group.to_owned()).or_default() += 1;
+    }
+
+    /// Whether a counter of nstat stands in this output already.
+    fn is_again(&self, name: &str) -> bool {
+        let name = dotted(name);
+        let section = name.split_once('.').and_then(|(group, _)| self.groups.get(group));
+        self.counters.get(&name).is_some_and(|known| Some(&known.last.0) == section)
     }
 
     fn counter(&mut self, name: &str, value: Option<u64>) {
@@ -232,6 +254,10 @@ impl Gathered {
 
     /// Below a link's name: heads in one line, figures in the next.
     fn link_line(&mut self, line: &str, words: &[&str], heads: Vec<String>) -> Section {
+        let named = words.join(" ").replace(':', " ");
+        if self.links.last_mut().is_some_and(|(link, known)| ifconfig(&named, link, known)) {
+            return Section::Link(Vec::new());
+        }
         let is_head = ["RX", "TX"].iter().any(|way| line.starts_with(way)) && line.contains(':');
         if is_head {
             let way = &line[..2];
@@ -241,7 +267,7 @@ impl Gathered {
         if let Some((link, known)) = self.links.last_mut().filter(|_| !heads.is_empty()) {
             for (head, word) in heads.iter().zip(words) {
                 let Some((name, figure)) = figure(&mut link.stats, head) else { continue };
-                if let Ok(value) = word.parse() {
+                if let Some(value) = scaled(word) {
                     *figure = value;
                     known.insert(name);
                 }
@@ -252,9 +278,10 @@ impl Gathered {
     }
 
     fn finish(
-        self,
+        mut self,
         queues: Vec<Vec<QueueCounters>>,
     ) -> Result<(Option<Snapshot>, Snapshot, PostedText), String> {
+        self.drivers.retain(|(_, counters)| !counters.is_empty());
         let sockets = SocketTable::readings(&self.sockets);
         let told = [
             !self.counters.is_empty(),
@@ -346,6 +373,7 @@ impl Gathered {
         Snapshot {
             at_ns: 0,
             texts,
+            first_address_cs: None,
             devices: if devices.is_empty() { not_there("ip -s link") } else { Ok(devices) },
             queues: queues.map_or(not_there("tc -s qdisc"), |queues| Ok(queues.clone())),
             hardware_unseen: vec!["ethtool is not in the text".to_owned()],
@@ -457,6 +485,19 @@ fn dotted(name: &str) -> String {
     }
 }
 
+/// `"TcpRetransSegs":3456`, as `nstat -j` has it.
+fn json_counter(part: &str) -> Option<(&str, u64)> {
+    let (name, value) = part.rsplit_once(':')?;
+    let value = value.trim_matches(|c: char| !c.is_ascii_digit()).parse().ok()?;
+    Some((name.rsplit('"').nth(1)?, value))
+}
+
+/// `TcpRetransSegs  3456  0.0`, as `grep` leaves it.
+fn is_of_nstat(words: &[&str]) -> bool {
+    let [name, value, rate] = words else { return false };
+    dotted(name).contains('.') && value.parse::<u64>().is_ok() && rate.parse::<f64>().is_ok()
+}
+
 /// What follows a command at a prompt: its first word.
 fn behind(line: &str, command: &str) -> Option<String> {
     let (_, rest) = line.split_once(command)?;
@@ -465,43 +506,6 @@ fn behind(line: &str, command: &str) -> Option<String> {
 
 fn is_hex(word: &str) -> bool {
     word.len() == 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
-/// `2: eth0: <BROADCAST,UP> mtu 1500 qdisc fq_codel state UP …`
-fn link(line: &str) -> Option<Link> {
-    let (number, rest) = line.split_once(": ")?;
-    let index = number.parse().ok()?;
-    let (name, rest) = rest.split_once(": <")?;
-    let (flags, rest) = rest.split_once('>')?;
-    let is_up = flags.split(',').any(|flag| flag == "UP");
-    let mut words = rest.split_whitespace();
-    let mtu = words.find(|word| *word == "mtu").and_then(|_| words.next()?.parse().ok());
-    Some(Link {
-        index,
-        name: name.split('@').next().unwrap_or(name).to_owned(),
-        flags: if is_up { libc::IFF_UP as u32 } else { 0 },
-        mtu: mtu?,
-        ..Link::default()
-    })
-}
-
-/// Where a figure of `ip -s -s link` belongs, and its name.
-fn figure<'a>(stats: &'a mut LinkStats, head: &str) -> Option<(&'static str, &'a mut u64)> {
-    Some(match head {
-        "RX bytes" => ("rx_bytes", &mut stats.rx_bytes),
-        "RX packets" => ("rx_packets", &mut stats.rx_packets),
-        "RX errors" => ("rx_errors", &mut stats.rx_errors),
-        "RX dropped" => ("rx_dropped", &mut stats.rx_dropped),
-        "RX missed" => ("rx_missed_errors", &mut stats.rx_missed_errors),
-        "RX overrun" => ("rx_over_errors", &mut stats.rx_over_errors),
-        "RX crc" => ("rx_crc_errors", &mut stats.rx_crc_errors),
-        "RX fifo" => ("rx_fifo_errors", &mut stats.rx_fifo_errors),
-        "TX bytes" => ("tx_bytes", &mut stats.tx_bytes),
-        "TX packets" => ("tx_packets", &mut stats.tx_packets),
-        "TX errors" => ("tx_errors", &mut stats.tx_errors),
-        "TX dropped" => ("tx_dropped", &mut stats.tx_dropped),
-        _ => return None,
-    })
 }
 
 /// Seconds of `12:34:56 up 10 days,  3:04,  2 users`, or of /proc/uptime.
@@ -713,6 +717,24 @@ mod tests {
     }
 
     #[test]
+    fn what_grep_left_of_nstat_and_ethtool_is_read() {
+        let nstat =
+            "$ nstat -az | grep Retrans\nTcpRetransSegs   77   0.0\nTcpExtTCPFastRetrans 3 0.0\n";
+        let (before, now, _) = told(nstat);
+        assert_eq!((before, now.counter("Tcp.RetransSegs")), (None, Ok(77)));
+        let (before, now, _) = told(&(nstat.to_owned() + &nstat.replace("77", "99")));
+        let counted = |of: &Snapshot| of.counter("Tcp.RetransSegs").ok();
+        assert_eq!((before.as_ref().and_then(counted), counted(&now)), (Some(77), Some(99)));
+        for driver in [
+            "# ethtool -S eth0 | grep -v ': 0'\n     rx_out_of_buffer: 45678\n",
+            "Statistics for eth0 (ethtool -S eth0):\n\n NIC statistics:\n rx_discards: 9\n rxbds_empty: 12\n",
+        ] {
+            let told = found(&["ring-missed"], &[driver]);
+            assert_eq!((told.len(), &*told[0].subject), (1, "eth0"), "{driver}");
+        }
+    }
+
+    #[test]
     fn links_drivers_queues_settings_and_the_log_are_read() {
         let text = "2: eth0: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu 1500 qdisc fq_codel state UP mode DEFAULT group default qlen 1000\n    \
                     link/ether 52:54:00:12:34:56 brd ff:ff:ff:ff:ff:ff\n    \
@@ -759,6 +781,7 @@ mod tests {
             quiet_switches: None,
             peer: None,
             drops: None,
+            reported: &[],
         };
         let checks: Vec<_> = checks.iter().filter_map(|name| named(name)).collect();
         let verdicts = match now.uptime() {
@@ -869,6 +892,33 @@ mod tests {
     }
 
     #[test]
+    fn connections_of_ss_tell_what_was_sent_again_and_dropped() {
+        let ss = |state: &str, again: u32, twice: u32, drops: u32| {
+            format!(
+                "State Recv-Q Send-Q Local Address:Port Peer Address:Port\n{state} 0 0 10.0.0.2:5001 10.0.0.9:40422\n\t skmem:(r0,rb131072,t0,tb87040,f0,w0,o0,bl0,d{drops}) cubic rto:204 \
+                 rtt:40/1 mss:1448 cwnd:10 bytes_acked:9000000 data_segs_out:6300 retrans:0/{again} dsack_dups:{twice} rcv_space:14480\n"
+            )
+        };
+        let lost = "fast-retransmit";
+        for (check, texts, count) in [
+            (lost, &[ss("ESTAB", 300, 0, 0)][..], 1),
+            (lost, &[ss("ESTAB", 30, 0, 0)], 0),
+            // What came twice was not lost, and of two readings the later one is compared.
+            (lost, &[ss("ESTAB", 300, 290, 0)], 0),
+            (lost, &[ss("ESTAB", 300, 0, 0), ss("ESTAB", 300, 0, 0)], 0),
+            (lost, &[ss("ESTAB", 300, 0, 0), "Tcp:\n  0 segments retransmitted\n".into()], 0),
+            ("backlog-drops", &[ss("ESTAB", 0, 0, 40)], 1),
+            ("backlog-drops", &[ss("ESTAB", 0, 0, 4)], 0),
+            ("listen-overflow", &[ss("LISTEN", 0, 0, 40)], 1),
+        ] {
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            let told = found(&[check], &texts);
+            assert_eq!(told.len(), count, "{check}, {texts:?}: {told:#?}");
+            assert!(told.iter().all(|one| !one.sure && one.subject.contains("10.0.0.2:5001")));
+        }
+    }
+
+    #[test]
     fn what_a_text_has_not_is_unknown_and_not_zero() {
         let link = "2: eth0: <UP> mtu 1500 qdisc fq_codel state UP\n    link/ether 52:54:00:12:34:56 brd ff:ff:ff:ff:ff:ff\n";
         let once = format!(
@@ -891,6 +941,7 @@ mod tests {
                 quiet_switches: None,
                 peer: None,
                 drops: None,
+                reported: &[],
             };
             examine(&facts, named(check)).remove(0).outcome
         };

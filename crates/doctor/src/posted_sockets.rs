@@ -213,6 +213,8 @@ fn take(info: &mut TcpInfo, name: &str, value: &str) {
         "minrtt" => info.min_rtt = time(),
         "notsent" => info.notsent_bytes = small(first),
         "snd_wnd" => info.snd_wnd = small(first),
+        "dsack_dups" => info.dsack_dups = small(first),
+        "data_segs_out" => info.data_segs_out = small(first),
         "data_segs_in" => info.data_segs_in = small(first),
         "bytes_sent" => info.bytes_sent = count(first),
         "bytes_retrans" => info.bytes_retrans = count(first),

@@ -83,6 +83,7 @@ pub fn run(plan: &DoctorPlan, sink: &mut dyn DoctorProgress) -> Result<Report, D
         quiet_switches: seen.quiet_switches,
         peer: peer.as_ref(),
         drops: during.as_ref().and_then(|report| report.dropped.as_ref().ok()),
+        reported: during.as_ref().map_or(&[], |report| &report.reported),
     };
     let checks = match (&mut posted, facts.now.uptime()) {
         (Some(posted), Err(_)) => of_unknown_time(&facts, &plan.checks, posted),
@@ -172,7 +173,7 @@ struct Recording {
 }
 
 /// Most bytes of a recording: a host of thousands of connections has a few megabytes of facts.
-const LARGEST: u64 = 64 << 20;
+pub(crate) const LARGEST: u64 = 64 << 20;
 
 fn keep(seen: &Examination, file: &Path) -> Result<(), DoctorError> {
     let recording = Recording { before: seen.before.clone(), now: seen.now.clone() };

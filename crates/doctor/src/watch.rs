@@ -206,6 +206,7 @@ impl Looks<'_> {
             quiet_switches: None,
             peer: None,
             drops: None,
+            reported: &[],
         };
         let verdicts = examine(&facts, checks.iter().copied());
         self.before = now;

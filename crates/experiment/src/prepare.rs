@@ -7,9 +7,10 @@
 use crate::plan::{NotBelow, not_below};
 use crate::spec::check::CheckError;
 use crate::spec::load_file::ReadError;
-use crate::spec::{Experiment, load_file, set};
+use crate::spec::machines::LeftOut;
+use crate::spec::{Experiment, error_line, load_file, set};
 use crate::sweep::{self, Places, SweepError};
-use crate::{builtin, nearest};
+use crate::{builtin, line_files, machines, nearest};
 use quell_lab::cell::CellPlan;
 use quell_model::Manifest;
 use std::collections::BTreeSet;
@@ -76,15 +77,30 @@ pub struct Ready {
     pub warnings: Vec<String>,
 }
 
-/// Reads, changes and checks an experiment; `only` names the scenarios that are wanted.
-pub fn prepare(name: &str, changes: &[String], only: &[String]) -> Result<Ready, PrepareError> {
+/// Reads, changes and checks an experiment; `only` names the scenarios that are wanted, `on` the file of the machines behind its hosts.
+pub fn prepare(
+    name: &str,
+    changes: &[String],
+    only: &[String],
+    on: Option<&Path>,
+) -> Result<Ready, PrepareError> {
     let (name, original) = text_of(name)?;
     // Errors in the file itself are told with its own lines, before any change.
     let unchanged = load_file::parse(&name, &original).map_err(PrepareError::of)?;
     let mut text = set::apply(&original, changes).map_err(PrepareError::of)?;
+    let mut warnings = Vec::new();
+    if let Some(file) = on {
+        let (with, said) = machines::put(&text, &unchanged, file).map_err(PrepareError::of)?;
+        text = with;
+        warnings.extend(said);
+    }
     let mut read = load_file::parse(&name, &text)
         .map_err(|e| PrepareError::of(misread(&name, &original, changes, &e)))?;
-    let mut warnings = Vec::new();
+    if let Some(machines) = &read.machines {
+        text = machines::with_addresses(&text, machines).map_err(PrepareError::of)?;
+        read = load_file::parse(&name, &text).map_err(PrepareError::of)?;
+        warnings.extend(without_own_network(&name, &original, &read, only, on.is_some())?);
+    }
     let (without, left_out) = of_another_network(&unchanged, &read);
     if !without.is_empty() {
         text = set::apply(&text, &without).map_err(PrepareError::of)?;
@@ -93,6 +109,14 @@ pub fn prepare(name: &str, changes: &[String], only: &[String]) -> Result<Ready,
             format!("{what} are left out: they belong to the network as the file has it")
         }));
     }
+    let files = match run_to_repeat(Path::new(&name))? {
+        Some(first) => line_files::of_kept(&first.series),
+        None => line_files::read(&read, Path::new(&name).parent().unwrap_or(Path::new("."))),
+    };
+    let told = |why: String| PrepareError::of(format!("{name}: {why}"));
+    let files = files.map_err(told)?;
+    warnings.extend(line_files::measured_links(&mut read.topology.clone(), &files).map_err(told)?);
+    let read = read.with_line_files(&files).map_err(told)?;
     let (mut experiment, mut plans) = sweep::spread(&text, &read).map_err(|e| match e {
         SweepError::Check(e) => PrepareError::of(misfit(&name, &original, changes, &e)),
         other => PrepareError::of(format!("{name}: {other}")),
@@ -123,6 +147,36 @@ pub fn prepare(name: &str, changes: &[String], only: &[String]) -> Result<Ready,
     }
     warnings.extend(not_below(&plans).iter().map(NotBelow::to_string));
     Ok(Ready { text, experiment, plans, warnings })
+}
+
+/// What is to be said of the scenarios that real hosts can't have. They are refused where the file itself names its machines, or no other
+/// scenario is left.
+fn without_own_network(
+    name: &str,
+    original: &str,
+    read: &Experiment,
+    only: &[String],
+    others_may_go: bool,
+) -> Result<Vec<String>, PrepareError> {
+    let asked = |out: &&LeftOut| only.is_empty() || only.contains(&out.scenario);
+    let out = read.machines.iter().flat_map(|machines| &machines.left_out);
+    let out: Vec<&LeftOut> = out.filter(asked).collect();
+    let is_refused = read.scenario.is_empty() || !others_may_go || !only.is_empty();
+    let told = out.iter().map(|out| {
+        let text = format!("scenario `{}`: {}", out.scenario, out.why);
+        let line = error_line::of_problem(original, &text, None);
+        let line = line.filter(|_| is_refused).map(|line| format!(", line {line}"));
+        format!("{name}{}: {text}", line.unwrap_or_default())
+    });
+    let told: Vec<String> = told.collect();
+    if told.is_empty() || !is_refused {
+        let names: Vec<&str> = out.iter().map(|out| out.scenario.as_str()).collect();
+        let said = (!names.is_empty()).then(|| {
+            format!("{} left out: real hosts keep their own network and settings", names.join(", "))
+        });
+        return Ok(said.into_iter().collect());
+    }
+    Err(PrepareError::of(format!("{}\nreal hosts keep their own network", told.join("\n"))))
 }
 
 /// The changes that take out what the file has of another network than this one, and what that is: published figures, and claims that nobody changed.

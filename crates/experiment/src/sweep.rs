@@ -7,6 +7,7 @@
 //!
 //! A cell has the seed that its scenario has without a sweep: what differs between two values of a repeat is the field alone.
 
+use crate::line_files::LineFilesRead;
 use crate::spec::check::{self, CheckError};
 use crate::spec::{Experiment, Scenario, load_file, set};
 use quell_lab::cell::CellPlan;
@@ -120,7 +121,9 @@ pub fn spread(
     let points = points(experiment);
     let unswept = changed(text, &["sweep={}".to_owned(), "expect=[]".to_owned()])
         .map_err(|why| SweepError::Point { point: "[]".to_owned(), why })?;
-    let planned = points.iter().map(|point| at(&unswept, point)).collect::<Result<Vec<_>, _>>()?;
+    let planned = (points.iter())
+        .map(|point| at(&unswept, point, &experiment.line_files))
+        .collect::<Result<Vec<_>, _>>()?;
     let mut whole = experiment.clone();
     whole.scenario.clear();
     let mut names = HashSet::new();
@@ -151,7 +154,7 @@ fn changed(text: &str, changes: &[String]) -> Result<String, String> {
 }
 
 /// The plans at one point; the text has neither a sweep nor claims.
-fn at(text: &str, point: &Point) -> Result<Vec<CellPlan>, SweepError> {
+fn at(text: &str, point: &Point, files: &LineFilesRead) -> Result<Vec<CellPlan>, SweepError> {
     let said: Vec<String> =
         point.values.iter().map(|(field, value)| format!("{field}={value}")).collect();
     let refused = |why: String| SweepError::Point { point: said.join(", "), why };
@@ -166,6 +169,7 @@ fn at(text: &str, point: &Point) -> Result<Vec<CellPlan>, SweepError> {
         load_file::ReadError::Text { why, .. } => refused(why),
         other => refused(other.to_string()),
     })?;
+    let experiment = experiment.with_line_files(files).map_err(refused)?;
     check::check(&experiment).map_err(|e| refused(e.to_string()))
 }
 

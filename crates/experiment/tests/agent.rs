@@ -18,6 +18,8 @@ struct AgentUnderTest {
     decoder: Decoder,
     /// Number of the next event.
     next: u64,
+    /// The questions for its clock that it answered.
+    answered: Vec<u64>,
     thread: std::thread::JoinHandle<Result<(), agent::AgentError>>,
 }
 
@@ -26,7 +28,7 @@ impl AgentUnderTest {
         let (agent_in, commands) = pipe().unwrap();
         let (events, agent_out) = pipe().unwrap();
         let thread = std::thread::spawn(move || agent::run(agent_in, agent_out));
-        Self { commands, events, decoder: Decoder::new(), next: 0, thread }
+        Self { commands, events, decoder: Decoder::new(), next: 0, answered: Vec::new(), thread }
     }
 
     fn tell(&mut self, command: &Command) {
@@ -43,6 +45,11 @@ impl AgentUnderTest {
                 }
                 Some(Said::Hello { version, .. }) => {
                     assert_eq!((version, self.next), (AGENT_VERSION, 0), "it greets, once");
+                    continue;
+                }
+                Some(Said::Host(_)) => continue,
+                Some(Said::Clock { asked_ns, .. }) => {
+                    self.answered.push(asked_ns);
                     continue;
                 }
                 None => {}
@@ -201,6 +208,7 @@ fn all_kinds_for(duration: Span) -> Result<(), String> {
         size: 200,
         tos: Tos::from_byte(0),
         linger: Span::from_millis(500),
+        other_clock: false,
     };
     let send = UdpSend {
         stream: "oneway".into(),
@@ -387,4 +395,24 @@ fn an_agent_whose_events_nobody_takes_hears_a_stop_all_the_same_and_loses_none()
     });
     assert!(lines.eq(1..=LINES), "each line is told, in order");
     assert!(reason(&events, "work").contains("stopped"), "{:?}", events.last());
+}
+
+#[test]
+fn an_agent_with_a_lease_tells_its_clock_and_ends_by_itself_when_nothing_is_said_to_it_any_more() {
+    let mut tested = AgentUnderTest::open();
+    let tasks =
+        vec![Task { duration: Span::from_secs(3600), ..task("ping", ping("p", "127.0.0.1")) }];
+    tested.tell(&Command::Prepare { tasks });
+    for at_ns in [7, 8] {
+        tested.tell(&Command::Ask { at_ns, lease: Span::from_millis(300) });
+    }
+    tested.tell(&Command::Start { at_monotonic_ns: monotonic_ns() });
+    // Its commands stay open, as those of an ssh that hangs.
+    let mut events = Vec::new();
+    while let Some(event) = tested.hear() {
+        events.push(event);
+    }
+    assert!(reason(&events, "ping").contains("stopped"), "{events:?}");
+    assert_eq!(tested.answered, [7, 8]);
+    assert!(tested.thread.join().unwrap().is_ok());
 }

@@ -107,7 +107,8 @@ impl OpenLane {
             header: header(plan),
             hello: self.token.and_then(|token| long_hello(Hello::Server, token)),
             buffer: plan.window.map_or(UdpReceiving::default().buffer, |w| w as usize),
-            trains: true,
+            trains: !plan.log,
+            log: plan.log,
             gate: if self.sends { &Open } else { how.arrived },
             stop: if self.sends { how.halt } else { how.over },
         });
@@ -190,7 +191,7 @@ fn udp(
         send_buffer(socket.as_fd(), window)?;
     }
     if !sends {
-        prepare_receiving(socket.as_fd(), UdpReceiving::default().buffer, true);
+        prepare_receiving(socket.as_fd(), UdpReceiving::default().buffer, !plan.log);
     }
     let data = place + 1 == plan.all_streams();
     let sign = GreetingAnswer { token: talk.token, data, within_ns: PATIENCE_NS };

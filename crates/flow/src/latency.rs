@@ -39,7 +39,7 @@ const MOST_LINGER: Span = Span::from_secs(60);
 const TRIES: u64 = 2;
 const TRY_EVERY: Span = Span::from_millis(10);
 const KNOCK_LINGER: Span = Span::from_millis(600);
-const SIZE: u32 = 56;
+pub(crate) const SIZE: u32 = 56;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
@@ -332,7 +332,15 @@ fn run(
     let stream = STREAM.to_owned();
     let prober = match method {
         Method::Stamp => {
-            let echo = UdpEcho { stream, to: plan.to, interval, size: SIZE, tos, linger };
+            let echo = UdpEcho {
+                stream,
+                to: plan.to,
+                interval,
+                size: SIZE,
+                tos,
+                linger,
+                other_clock: false,
+            };
             quell_probe::udp::open(&[(echo, options)], 1)?
         }
         Method::Icmp => {

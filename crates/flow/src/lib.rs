@@ -21,6 +21,7 @@
 
 mod control;
 mod datagram_counts;
+mod datagram_facts;
 mod document;
 mod error;
 mod headline;

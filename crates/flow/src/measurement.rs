@@ -5,7 +5,9 @@ use crate::LaneCounts;
 use crate::latency::Latency;
 use quell_load::own_queue::Standing;
 use quell_stats::LogHistogram;
-use quell_wire::iperf3::{HostCounters, Moment, PartStream, Results, StreamResult};
+use quell_wire::iperf3::{
+    DatagramLog, HostCounters, LossRecord, Moment, PartStream, Results, StreamResult,
+};
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
@@ -71,6 +73,10 @@ pub struct StreamMeasurement {
     /// Times between arrivals in the time that counts, at a receiver of datagrams.
     pub gaps: Option<LogHistogram>,
     pub longest_gap_ns: Option<u64>,
+    /// Of a receiver of datagrams.
+    pub losses: Option<LossRecord>,
+    /// Of a receiver of datagrams, where it was asked for.
+    pub log: DatagramLog,
     /// Seconds in which its data was counted at this end; none where that is no time, as of one datagram.
     pub seconds: Option<f64>,
     pub congestion: Option<String>,
@@ -151,6 +157,12 @@ impl FlowMeasurement {
         self.theirs.as_ref()?.quell.as_ref()?.streams.iter().find(|stream| stream.id == id)
     }
 
+    /// Each datagram of this direction that came, as its receiver saw it.
+    pub fn log(&self, up: bool) -> Option<&DatagramLog> {
+        let lane = self.lanes.iter().find(|lane| lane.sends == up)?;
+        if up { self.their_part(lane.id).map(|part| &part.log) } else { Some(&lane.log) }
+    }
+
     pub fn quell_server(&self) -> bool {
         self.theirs.as_ref().is_some_and(|theirs| theirs.quell.is_some())
     }
@@ -209,6 +221,8 @@ mod tests {
                 moments: Vec::new(),
                 gaps: None,
                 longest_gap_ns: None,
+                losses: None,
+                log: DatagramLog::default(),
                 seconds: Some(1.0),
                 congestion: None,
                 mss: None,

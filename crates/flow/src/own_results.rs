@@ -4,7 +4,9 @@ use crate::measurement::StreamMeasurement;
 use crate::sampler::StreamSampler;
 use crate::{FlowPlan, Transport};
 use quell_host::cpu_time::CpuShare;
-use quell_wire::iperf3::{Host, HostCounters, Part, PartStream, Results, StreamResult};
+use quell_wire::iperf3::{
+    DatagramLog, Host, HostCounters, Part, PartStream, Results, StreamResult,
+};
 
 /// All of it: the streams as they were looked at, the CPU time, and what the host counted before and after.
 pub(crate) fn results(
@@ -84,6 +86,8 @@ fn part(lane: &StreamMeasurement) -> PartStream {
         foreign: lane.mark.foreign,
         longest_gap_ns: lane.longest_gap_ns.filter(|_| !lane.sends),
         gaps: gaps.unwrap_or_default(),
+        losses: None,
+        log: DatagramLog::default(),
         moments: Vec::new(),
     }
 }

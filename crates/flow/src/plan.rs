@@ -82,6 +82,8 @@ pub struct FlowPlan {
     pub server_output: bool,
     /// A text that a server is told and that stands in the results.
     pub extra_data: Option<String>,
+    /// Each datagram that comes is logged, by both ends; of one stream each way.
+    pub log: bool,
     /// The CPU on which an iperf3 server shall work.
     pub server_cpu: Option<i32>,
     /// How long a connection may take to come about.
@@ -130,6 +132,7 @@ impl FlowPlan {
             repeating: false,
             server_output: false,
             extra_data: None,
+            log: false,
             server_cpu: None,
             connect_within: CONNECT_WITHIN,
             receive_within: None,
@@ -338,6 +341,7 @@ impl FlowPlan {
             quell: (!self.plain).then(|| Wishes {
                 version: 1,
                 look_ms: 100,
+                log: self.log,
                 congestion: if self.congestion.len() > 1 && server_sends {
                     self.congestion.clone()
                 } else {

@@ -3,10 +3,10 @@
 use crate::datagram_counts::DatagramCounts;
 use crate::latency::RttSummary;
 use crate::sender_facts::{FlowSender, settled};
-use crate::{Amount, FlowMeasurement, Senders, StreamMeasurement, Transport};
+use crate::{Amount, FlowMeasurement, Senders, StreamMeasurement, Transport, datagram_facts};
 use quell_cause::calls::Endpoint;
-use quell_cause::{Cause, SenderFacts};
-use quell_finding::Finding;
+use quell_cause::{Cause, SenderFacts, TokenBucket};
+use quell_finding::{Evidence, Finding, Remedy};
 use quell_grade::{Assessment, LoadedDelay};
 use quell_load::own_queue::Standing;
 use quell_model::{EchoSample, EchoStatus, MeasuredDatagrams, MeasuredFlow};
@@ -180,8 +180,21 @@ impl DirectionReport {
             && self.cause_end == Some(if name == "up" { Endpoint::There } else { Endpoint::Here });
         let sender = if of_receiver { receiver } else { sender };
         let finding = self.cause?.finding(name, sender, receiver);
-        let evidence = self.facts.as_ref().map(SenderFacts::evidence).unwrap_or_default();
-        Some(Finding { sure: self.sure, evidence, ..finding })
+        let mut evidence = self.facts.as_ref().map(SenderFacts::evidence).unwrap_or_default();
+        evidence.extend(self.policer.iter().flat_map(TokenBucket::evidence));
+        let finding = Finding { sure: self.sure, evidence, ..finding };
+        match (self.cause, self.bits_per_second) {
+            // What TCP got through is no more than its rate.
+            (Some(Cause::Policer), Some(bits)) if self.policer.is_none() => {
+                let words = format!("{} got through", quell_units::fmt::rate(bits));
+                let through =
+                    Evidence::number("got through", bits, "bit/s", "arrivals, by the receiver");
+                let measure =
+                    "quell flow -u -b with more than got through tells its rate and burst";
+                Some(finding.saw(through.in_words(words)).cure(Remedy::advice(measure)))
+            }
+            _ => Some(finding),
+        }
     }
 }
 
@@ -219,6 +232,12 @@ pub struct DirectionReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped_here: Option<LocalDrops>,
     pub datagrams: Option<DatagramReport>,
+    /// Of datagrams: the rate and burst of the policer that dropped some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policer: Option<TokenBucket>,
+    /// Why it is unknown whether a policer dropped those that are lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policer_unknown: Option<&'static str>,
     #[serde(rename = "streams_bits_per_second")]
     pub streams: Vec<Option<f64>>,
 }
@@ -479,7 +498,17 @@ impl DirectionReport {
         let facts = (!udp).then(|| sender.facts(outcome)).flatten();
         let ends =
             if up { [Endpoint::Here, Endpoint::There] } else { [Endpoint::There, Endpoint::Here] };
-        let found = facts.as_ref().map(|facts| facts.cause(ends));
+        let dropped_here = dropped_here(outcome, up);
+        let by_filters = dropped_here.as_ref().is_some_and(|dropped| dropped.filters);
+        let policer = datagrams
+            .as_ref()
+            .filter(|all| all.lost > 0)
+            .map(|all| datagram_facts::policer(outcome, lanes, all, by_filters));
+        let (policer, policer_unknown) =
+            policer.map_or((None, None), |found| (found.ok(), found.err()));
+        let of_datagrams =
+            || policer.map(|_| TokenBucket::diagnosis(by_filters.then_some(Endpoint::Here)));
+        let found = facts.as_ref().map(|facts| facts.cause(ends)).or_else(of_datagrams);
         Self {
             bits_per_second: counted.filter(|_| !is_unknown),
             sent_bits_per_second: counted.filter(|_| is_unknown),
@@ -506,8 +535,10 @@ impl DirectionReport {
                 Some(Cause::OwnQueue) => most_waited(outcome, up),
                 _ => None,
             },
-            dropped_here: dropped_here(outcome, up),
+            dropped_here,
             datagrams,
+            policer,
+            policer_unknown,
             streams: {
                 let each = arrived.iter().zip(&lasted);
                 let known = |own: &Option<f64>| own.and(seconds).filter(|_| !is_unknown);

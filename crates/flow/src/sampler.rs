@@ -303,6 +303,8 @@ impl<'a> StreamSampler<'a> {
                 moments: self.moments[place].clone(),
                 gaps,
                 longest_gap_ns: lane.arrivals().map(|arrivals| arrivals.longest_ns),
+                losses: lane.losses(),
+                log: lane.log(),
                 seconds: self.lasted(place, lane),
                 congestion: lane.congestion(),
                 mss: lane.info().map(|info| info.snd_mss),

@@ -21,6 +21,7 @@ use crate::json;
 use crate::text::JsonObject;
 use part::{Counted, IntervalPart, Receiver, ReceiverSum};
 use quell_model::{FlowSample, MeasuredDatagrams, MeasuredFlow, Side, TcpState};
+use quell_units::fmt::plural;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -260,16 +261,20 @@ impl Iperf3Streams {
             .for_each(Iperf3Counts::forget_datagrams);
         if untold > 0 {
             imported.left_out.push(format!(
-                "Datagrams of {untold} {}: what became of them is unknown, the file does not tell.",
-                if untold == 1 { "stream" } else { "streams" }
+                "Datagrams of {}: what became of them is unknown, the file does not tell.",
+                plural(untold as u64, "stream")
             ));
         }
         if omitted > 0 {
-            imported.left_out.push(format!("{omitted} intervals that iperf3 omitted (-O)."));
+            imported
+                .left_out
+                .push(plural(omitted as u64, "interval") + " that iperf3 omitted (-O).");
         }
         let repeated: usize = self.lanes.iter().map(|lane| lane.repeated).sum();
         if repeated > 0 {
-            imported.left_out.push(format!("{repeated} intervals that the file tells twice."));
+            imported
+                .left_out
+                .push(plural(repeated as u64, "interval") + " that the file tells twice.");
         }
         if !jitters.is_empty() {
             imported.left_out.push(format!(
@@ -280,7 +285,7 @@ impl Iperf3Streams {
         let late = ends.iter().filter_map(|e| e.udp.as_ref()?.out_of_order.0);
         let late: i64 = late.filter(|n| (0..=part::MOST).contains(n)).sum();
         if late > 0 {
-            imported.left_out.push(format!("{late} datagrams that came out of order."));
+            imported.left_out.push(plural(late as u64, "datagram") + " that came out of order.");
         }
         imported.left_out.extend(std::mem::take(&mut self.impossible).said());
     }

@@ -8,6 +8,7 @@ use crate::imported::{Imported, ImpossibleValues, Stream, Tool, delays_contradic
 use crate::json::{self, Integer};
 use crate::order;
 use quell_model::{EchoSample, EchoStatus};
+use quell_units::fmt::plural;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -100,9 +101,9 @@ pub(crate) fn read(text: &str, left: &mut usize) -> Result<Imported, ForeignErro
                 .to_owned(),
         );
     }
-    for (key, what) in [("duplicates", "further answers"), ("late_packets", "late packets")] {
+    for (key, what) in [("duplicates", "further answer"), ("late_packets", "late packet")] {
         if let Some(count) = stats[key].as_u64().filter(|n| *n > 0) {
-            imported.left_out.push(format!("{count} {what}: irtt counts them and keeps no times."));
+            imported.left_out.push(plural(count, what) + ": irtt counts them and keeps no times.");
         }
     }
     imported.left_out.extend(impossible.said());

@@ -291,9 +291,10 @@ impl PingText {
             imported.notes.push("Which packets were lost is unknown: the text counts answers that it does not list.".into());
         }
         if let Some(more) = self.received.filter(|more| *more > sent) {
-            imported
-                .left_out
-                .push(format!("received is unknown: {more} of {sent} packets can't be."));
+            imported.left_out.push(format!(
+                "received is unknown: {more} of {} can't be.",
+                plural(sent, "packet")
+            ));
         }
         if self.impossible > 0 {
             imported.left_out.push(plural(self.impossible, "round trip") + " that can't be.");

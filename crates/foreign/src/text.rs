@@ -120,7 +120,7 @@ pub(crate) fn objects(
     Ok((found, between))
 }
 
-fn newlines(text: &str) -> usize {
+pub(crate) fn newlines(text: &str) -> usize {
     text.bytes().filter(|byte| *byte == b'\n').count()
 }
 
@@ -143,6 +143,14 @@ fn object<'a>(
         }
         Err(error) => error,
     };
+    if *headed > 0
+        && let Some(text) = without_nan(rest)
+        && let Ok((names, length)) = whole(&text)
+    {
+        *headed -= 1;
+        let text = Cow::Owned(text[..length].to_owned());
+        return (length, JsonObject { text, line, names, fault: None });
+    }
     // What a journal or a mail puts before each line is as long on each.
     let may_be = head > 0 && error.line() > 1 && *headed > 0;
     let bare: Option<String> = may_be.then(|| {
@@ -164,6 +172,48 @@ fn object<'a>(
     let fault = Some(ForeignError::json(&error).on(line));
     let text = Cow::Borrowed(&rest[..cut]);
     (cut, JsonObject { text, line, names: HashMap::new(), fault })
+}
+
+/// With a text as long in place of each `nan` and `inf` that stands for a value; none where there is none.
+fn without_nan(text: &str) -> Option<String> {
+    let mut bytes = text.as_bytes().to_vec();
+    let is_end = |byte: Option<&u8>| byte.is_none_or(|byte| b",}] \t\r\n".contains(byte));
+    let mut found = false;
+    for (at, _) in text.match_indices("nan").chain(text.match_indices("inf")) {
+        let from = if text[..at].ends_with('-') { at - 1 } else { at };
+        let is_value = text[..from].trim_end().ends_with([':', ',', '[']);
+        if is_value && is_end(bytes.get(at + 3)) {
+            bytes[from..at + 3].fill(b' ');
+            (bytes[from], bytes[at + 2]) = (b'"', b'"');
+            found = true;
+        }
+    }
+    found.then(|| String::from_utf8(bytes).ok()).flatten()
+}
+
+/// An object that breaks off, ended behind the last object or list in it that does not; none where all of them do.
+pub(crate) fn ended(text: &str) -> Option<String> {
+    let (mut open, mut kept) = (Vec::new(), None);
+    let (mut quoted, mut escaped) = (false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        let is_escaped = escaped;
+        escaped = quoted && byte == b'\\' && !is_escaped;
+        match byte {
+            b'"' if !is_escaped => quoted = !quoted,
+            _ if quoted => {}
+            // As deep as serde reads.
+            b'{' | b'[' if open.len() == 128 => return None,
+            b'{' => open.push('}'),
+            b'[' => open.push(']'),
+            b'}' | b']' => {
+                open.pop();
+                kept = Some((at + 1, open.clone()));
+            }
+            _ => {}
+        }
+    }
+    let (end, open) = kept?;
+    Some(text[..end].chars().chain(open.into_iter().rev()).collect())
 }
 
 #[cfg(test)]

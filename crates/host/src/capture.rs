@@ -69,17 +69,20 @@ pub fn take(depth: Depth) -> Snapshot {
         read_settings(&mut texts);
     }
     let links = Stack::open().and_then(|mut stack| stack.links());
+    let addresses = Stack::open().and_then(|mut stack| stack.addresses()).unwrap_or_default();
     let mut unseen = Vec::new();
     let devices = links.map_err(|e| said(&e)).map(|links| devices(links, depth, &mut unseen));
     for name in
         devices.iter().flat_map(BTreeMap::keys).filter(|_| depth == Depth::Full).take(MOST_DRIVERS)
     {
         texts.read(&format!("/proc/sys/net/ipv4/conf/{name}/rp_filter"));
+        texts.read(&format!("/proc/sys/net/ipv6/conf/{name}/hop_limit"));
     }
     let queues = devices.as_ref().map_err(String::clone).and_then(queues);
     Snapshot {
         at_ns: quell_sys::clock::monotonic_ns(),
         texts,
+        first_address_cs: addresses.iter().filter_map(|address| address.created_cs).min(),
         devices,
         queues,
         hardware_unseen: unseen,

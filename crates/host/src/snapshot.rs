@@ -12,6 +12,9 @@ pub struct Snapshot {
     /// When, in nanoseconds of the monotonic clock.
     pub at_ns: u64,
     pub texts: Texts,
+    /// When this network namespace got the oldest of its addresses, in hundredths of a second after the kernel's start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_address_cs: Option<u32>,
     pub devices: Reading<BTreeMap<String, Device>>,
     pub queues: Reading<Vec<QueueCounters>>,
     /// Why some of the hardware's facts are missing.
@@ -87,6 +90,12 @@ impl Snapshot {
         let text = self.texts.get("/proc/uptime")?;
         let first = text.split_whitespace().next().and_then(|word| word.parse().ok());
         first.ok_or_else(|| "/proc/uptime holds no number".to_owned())
+    }
+
+    /// Seconds that this network namespace's counters ran: a container's are younger than its kernel.
+    pub fn counted_for(&self) -> Reading<f64> {
+        let began = f64::from(self.first_address_cs.unwrap_or(0)) / 100.0;
+        self.uptime().map(|uptime| (uptime - began).max(0.0))
     }
 
     pub fn devices(&self) -> Reading<&BTreeMap<String, Device>> {

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!   4  quell                       the command line
+//!      mesh  twin                  above those whose measurements they carry out
 //!   3  experiment  flow  serve  rpm  doctor  path  ping  shaping  tuning
 //!      report                      below those whose figures are a run's: path
 //!   2  probe  load  rr  page  act  lab  policy  treeview  host
 //!      classify  kernel  tls       below others of their layer: a program for the kernel, over netlink; the lab's kernel; TLS over a socket
-//!   1  netlink  store  chart  trace  hierarchy  foreign  web   one system thing each
+//!      metrics                    what Prometheus reads
+//!   1  netlink  store  chart  trace  hierarchy  foreign  web  bus  series   one system thing each
 //!      sys                         below them
 //!   0  model  stats  wire  tc  cause  grade  pure: no I/O, no clock, no randomness
 //!      units  finding              below all of them
@@ -30,9 +32,11 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "quell-hierarchy",
             "quell-foreign",
             "quell-web",
+            "quell-bus",
+            "quell-series",
         ],
     ),
-    ("2, below", &["quell-classify", "quell-kernel", "quell-tls"]),
+    ("2, below", &["quell-classify", "quell-kernel", "quell-tls", "quell-metrics"]),
     (
         "2",
         &[
@@ -62,6 +66,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "quell-tuning",
         ],
     ),
+    ("3, above", &["quell-mesh", "quell-twin"]),
     ("4", &["quell"]),
     ("beside", &["quell-bench", "quell-house"]),
 ];
@@ -75,9 +80,10 @@ pub const ONLY: &[(&str, &[&str])] = &[
     ("quell-web", &["quell-grade", "quell-wire"]),
     ("quell-grade", &["quell-units"]),
     ("quell-foreign", &["quell-model", "quell-units"]),
+    ("quell-series", &["quell-stats", "quell-units"]),
     ("quell-hierarchy", &["quell-units", "quell-wire", "quell-tc"]),
     ("quell-finding", &[]),
-    ("quell-cause", &["quell-finding"]),
+    ("quell-cause", &["quell-finding", "quell-units"]),
     ("quell-host", &["quell-hierarchy", "quell-netlink", "quell-sys", "quell-tc", "quell-wire"]),
     (
         "quell-doctor",

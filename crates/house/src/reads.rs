@@ -12,13 +12,14 @@ const SYSTEM: [&str; 3] = ["\"/proc/", "\"/sys/", "\"/etc/"];
 const OURS: [&str; 2] = ["crates/bench/", "crates/house/"];
 
 /// Files that may, how often, and why.
-const MAY: [(&str, usize, &str); 24] = [
+const MAY: [(&str, usize, &str); 26] = [
     ("crates/act/src/annex.rs", 1, "the log of changes, root's alone"),
     ("crates/act/src/kernel.rs", 2, "settings of the kernel, and a folder to sync"),
     ("crates/act/src/undo_log.rs", 2, "the log of changes, root's alone"),
     ("crates/act/src/watchdog.rs", 1, "its own lock"),
     ("crates/experiment/src/run/exec.rs", 3, "a run's own folder"),
     ("crates/experiment/src/run/inside.rs", 1, "a run's own folder"),
+    ("crates/experiment/src/run/machines.rs", 2, "this program itself"),
     ("crates/store/src/machine.rs", 1, "what the kernel says of the machine"),
     ("crates/host/src/capture.rs", 2, "what the kernel says of an interface"),
     ("crates/host/src/counted.rs", 1, "what the kernel counts"),
@@ -30,7 +31,8 @@ const MAY: [(&str, usize, &str); 24] = [
     ("crates/kernel/src/edit.rs", 1, "a kernel's source as it was unpacked"),
     ("crates/kernel/src/pack.rs", 1, "the cache of kernels"),
     ("crates/netlink/src/sysctl.rs", 1, "settings of the kernel"),
-    ("crates/shaping/src/daemon.rs", 3, "locks beside the log of changes"),
+    ("crates/ping/src/days.rs", 1, "the folder of its days, to lock it"),
+    ("crates/shaping/src/process_lock.rs", 2, "locks beside the log of changes"),
     ("crates/tuning/src/files.rs", 3, "the system's sysctl.d, and the record of tune"),
     (
         "crates/store/src/files.rs",

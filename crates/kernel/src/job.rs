@@ -5,6 +5,7 @@
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use quell_sys::child::ends_with_us;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
 use quell_sys::{clock, pidfd};
 use std::io::Read;
@@ -42,10 +43,7 @@ pub(crate) fn run(
     let (mut output, input) = std::io::pipe().map_err(started)?;
     let errors = input.try_clone().map_err(started)?;
     command.stdin(Stdio::null()).stdout(input).stderr(errors).process_group(0);
-    // SAFETY: only an async-signal-safe system call between fork and exec.
-    unsafe {
-        command.pre_exec(|| Ok(nix::sys::prctl::set_pdeathsig(Signal::SIGTERM)?));
-    }
+    ends_with_us(&mut command, Signal::SIGTERM);
     let child = command.spawn().map_err(started)?;
     // It holds our ends of the pipe.
     drop(command);

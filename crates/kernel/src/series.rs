@@ -61,10 +61,11 @@ impl Series {
             Series::V6_1 => edits!(
                 "clock.edit" "seeded.edit" "end-together.edit" "no-traces.edit" "last-words.edit" "wide-registers.edit"
                 "memory.edit" "speed.edit" "calls.edit" "read-on.edit" "drops.edit"
+                "line.edit"
             ),
             Series::V6_12 => edits!(
                 "clock.edit" "seeded.edit" "6.12/end-together.edit" "no-traces.edit" "6.12/last-words.edit"
-                "wide-registers.edit" "memory.edit" "read-on.edit" "drops.edit"
+                "wide-registers.edit" "memory.edit" "read-on.edit" "drops.edit" "line.edit"
             ),
         }
     }

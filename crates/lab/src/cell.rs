@@ -7,6 +7,11 @@ use quell_units::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// More nodes than these take memory of their own: a namespace, devices and an agent, some 5 MiB each. Without it the guest does nothing but read its
+/// programs again and again.
+const SMALL_CELL: usize = 32;
+const NODE_MIB: u32 = 8;
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CellPlan {
     pub id: CellId,
@@ -37,9 +42,12 @@ impl CellPlan {
         Span::from_nanos(self.warm_up.nanos() + self.duration.nanos() + linger)
     }
 
-    /// Memory that its tasks take beside what every cell does, in MiB.
+    /// Memory that its nodes and tasks take beside what a small cell does, in MiB.
     pub fn memory_mib(&self) -> u32 {
-        self.tasks.iter().fold(0, |sum, t| sum.saturating_add(t.kind.about().memory_mib))
+        let nodes = self.topology.hosts.len() + self.topology.routers.len();
+        let more = u32::try_from(nodes.saturating_sub(SMALL_CELL)).unwrap_or(u32::MAX);
+        let nodes = more.saturating_mul(NODE_MIB);
+        self.tasks.iter().fold(nodes, |sum, t| sum.saturating_add(t.kind.about().memory_mib))
     }
 }
 
@@ -91,15 +99,45 @@ impl Line {
         };
         Line {
             rate: other.rate.or(self.rate),
+            series: self.series.clone(),
             delay: other.delay.or(self.delay),
             jitter: other.jitter.or(self.jitter),
             loss: other.loss.or(self.loss),
+            loss_run: other.loss_run.or(self.loss_run),
             mark: other.mark.or(self.mark),
             reorder: other.reorder.or(self.reorder),
             duplicate: other.duplicate.or(self.duplicate),
             buffer,
             overhead: other.overhead.or(self.overhead),
+            cells: other.cells.or(self.cells),
+            grid: other.grid.or(self.grid),
+            police: other.police.or(self.police),
             queue,
+            shared: self.shared,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_hundred_hosts_have_memory_and_three_change_nothing() {
+        let memory = |hosts: u32| {
+            let hosts = (0..hosts).map(|n| format!("h{n}")).collect();
+            let topology = Topology { hosts, ..Topology::default() };
+            let text = serde_json::json!({
+                "id": {"scenario": "s", "probe": "p", "repeat": 0}, "seed": 1, "kernel": null, "topology": topology, "sysctl": {},
+                "node_sysctl": {}, "routes": [], "queues": [], "changes": [], "tasks": [], "warm_up": "0s", "duration": "1s",
+            });
+            let plan: CellPlan = serde_json::from_value(text).expect("it is a plan");
+            plan.memory_mib()
+        };
+        assert_eq!(memory(3), 0);
+        assert!(
+            memory(200) > 946 - 256,
+            "200 hosts took 946 MiB in all, with a program that was not optimised"
+        );
     }
 }

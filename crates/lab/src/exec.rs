@@ -75,7 +75,9 @@ pub fn exec(plan: &ExecPlan, output: &mut dyn FnMut(Output)) -> Result<i32, Exec
     // Else the answer at its start would be taken for the program's.
     std::env::set_current_dir(&plan.folder)
         .map_err(|error| ExecError::Folder { folder: plan.folder.clone(), error })?;
-    let built = build::build(&plan.cell)?;
+    let mut built = build::build(&plan.cell)?;
+    let now = clock::monotonic_ns();
+    built.queues.step(&built.network, &built.spaces, Span::from_nanos(0), now)?;
     let (said, hear) = mpsc::channel();
     let mut companions = Vec::new();
     for (index, program) in plan.with.iter().enumerate() {

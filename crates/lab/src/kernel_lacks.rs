@@ -131,7 +131,7 @@ fn trees(plan: &CellPlan) -> Vec<Tree> {
     let mut trees = Vec::new();
     for line in lines.chain(changed) {
         trees.extend(line::tree(&line, 1500, None, Punctuality::Real));
-        if let Some(middle) = line::middle(&line) {
+        if let Some(middle) = line::middle(&line, Punctuality::Real) {
             trees.extend([middle, handing_on(PROBE)]);
         }
     }

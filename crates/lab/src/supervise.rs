@@ -8,7 +8,8 @@
 //! ```
 //!
 //! What is done next is decided by a [machine](self::machine) without I/O; what carries commands and events is a [link](self::link).
-//! The same on a host's namespaces and in a guest kernel, where it runs as the first process. It waits in the kernel (ppoll)
+//! The same on a host's namespaces and in a guest kernel, where it runs as the first process; and for agents on other machines, which
+//! others started ([`supervise_machines`]): there no network is built. It waits in the kernel (ppoll)
 //! until an agent reports, a change is due or a second is over; it never spins and never guesses how long something takes.
 
 mod link;
@@ -16,13 +17,17 @@ mod machine;
 
 use crate::build::{self, Built};
 use crate::cell::CellPlan;
+use crate::topology::Network;
+pub use link::ClockReading;
 use link::{Link, Process};
+pub use machine::Lease;
 use machine::{Act, Late, Machine};
-use quell_model::{Command, Event, Fact, Subject, Task, When, frame};
+use quell_model::{AgentHost, Command, Event, Fact, Subject, Task, When, frame};
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
-use quell_sys::wait::Alarm;
-use std::process::Stdio;
+use quell_sys::wait::{Alarm, Bell};
+use std::cell::Cell;
+use std::process::{Child, Stdio};
 
 /// Where frames are kept. Each call must reach the kernel that keeps the file, so that a killed run loses at most what was not
 /// yet appended.
@@ -46,6 +51,15 @@ pub enum SuperviseError {
     Frame(#[from] frame::FrameError),
     #[error("waiting for agents: {0}")]
     Wait(SysError),
+    /// Hosts that were lost or could not begin.
+    #[error("{}", of_hosts(.0))]
+    Hosts(Vec<(String, String)>),
+    #[error("it was stopped")]
+    Stopped,
+}
+
+fn of_hosts(failed: &[(String, String)]) -> String {
+    failed.iter().map(|(host, why)| format!("`{host}`: {why}")).collect::<Vec<_>>().join("\n")
 }
 
 /// Carries out a plan. `agent` is the program (with arguments) that runs as an agent: Quell itself. Ends with an `End` event in
@@ -60,19 +74,30 @@ pub fn supervise(
         .map(|u| u.release().to_string_lossy().into_owned())
         .unwrap_or_default();
     put(journal, &Event::Begin { cell: plan.id.clone(), seed: plan.seed, kernel })?;
+    more_descriptors();
     let result = carry_out(plan, agent, journal, begun);
     close(journal, &result, monotonic_ns() - begun)?;
     result
 }
 
+/// Each agent takes some of the supervisor: as root room for thousands, else as many as the system lets it. Without, what is refused says so.
+fn more_descriptors() {
+    use nix::sys::resource::{Resource::RLIMIT_NOFILE, getrlimit, setrlimit};
+    let Ok((_, most)) = getrlimit(RLIMIT_NOFILE) else { return };
+    if setrlimit(RLIMIT_NOFILE, 1 << 16, 1 << 16).is_err() {
+        let _ = setrlimit(RLIMIT_NOFILE, most, most);
+    }
+}
+
 /// The last event: how a cell ended that took so long.
-fn close(
+fn close<T>(
     journal: &mut dyn Journal,
-    result: &Result<(), SuperviseError>,
+    result: &Result<T, SuperviseError>,
     virtual_ns: u64,
 ) -> Result<(), SuperviseError> {
     match result {
-        Ok(()) => put(journal, &Event::End { virtual_ns }),
+        Ok(_) => put(journal, &Event::End { virtual_ns }),
+        Err(SuperviseError::Stopped) => put(journal, &Event::Stopped { virtual_ns }),
         Err(error) => put(journal, &Event::Abort { reason: error.to_string() }),
     }
 }
@@ -95,17 +120,26 @@ fn carry_out(
     let mut links = Vec::new();
     let mut agents = Vec::new();
     let result = start_agents(plan, &built, agent, &mut links, &mut agents).and_then(|()| {
-        let at = plan.changes.iter().map(|change| change.at);
+        // Those of the plan, and the steps of lines that change by themselves.
+        let steps = built.queues.steps(plan.length()).into_iter().map(|at| (at, None));
+        let asked = plan.changes.iter().map(|change| (change.at, Some(&change.what)));
+        let mut changes: Vec<_> = steps.chain(asked).collect();
+        changes.sort_by_key(|(at, _)| *at);
+        let at = changes.iter().map(|(at, _)| *at);
         let machine = Machine::new(agents, at, plan.warm_up, plan.length(), begun);
-        let mut change = |index: usize| {
-            let change = &plan.changes[index];
-            built.queues.change(&built.network, &built.spaces, &change.what)?;
-            let value = serde_json::to_string(&change.what).unwrap_or_default();
-            Ok(Fact::new(When::During, Subject::Change(change.at), value))
+        let mut change = |index: usize, start_ns: u64| {
+            let (at, what) = changes[index];
+            let Some(what) = what else {
+                built.queues.step(&built.network, &built.spaces, at, start_ns)?;
+                return Ok(None);
+            };
+            built.queues.change(&built.network, &built.spaces, what)?;
+            let value = serde_json::to_string(what).unwrap_or_default();
+            Ok(Some(Fact::new(When::During, Subject::Change(at), value)))
         };
         let mut alarm = Alarm::new().map_err(SuperviseError::Wait)?;
         let mut wait = |links: &[Process], until| {
-            link::wait(links, &mut alarm, until).map_err(SuperviseError::Wait)
+            link::wait(links, &mut alarm, None, until).map_err(SuperviseError::Wait)
         };
         Supervisor {
             machine,
@@ -113,8 +147,10 @@ fn carry_out(
             now: &monotonic_ns,
             wait: &mut wait,
             change: &mut change,
+            stops: &|| false,
         }
         .run(journal)
+        .map(drop)
     });
     links.iter_mut().for_each(Process::dismiss);
     result?;
@@ -122,6 +158,92 @@ fn carry_out(
         put(journal, &event)?;
     }
     Ok(())
+}
+
+/// The machine behind a host: what its agent told, and its clock less ours before the start and after it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MachineState {
+    pub host: String,
+    pub agent: AgentHost,
+    pub clock: [Option<ClockReading>; 2],
+}
+
+/// Carries out the tasks of a plan by agents that were started already, a child of ours each, by host: on this machine, or a program that reaches
+/// another one. `stop` ends it early. Ends with `End`, `Stopped` or `Abort` in the journal, as [`supervise`] does.
+pub fn supervise_machines(
+    plan: &CellPlan,
+    network: &Network,
+    agents: Vec<(String, Child)>,
+    lease: Lease,
+    journal: &mut dyn Journal,
+    stop: &Bell,
+) -> Result<Vec<MachineState>, SuperviseError> {
+    let begun = monotonic_ns();
+    put(journal, &Event::Begin { cell: plan.id.clone(), seed: plan.seed, kernel: String::new() })?;
+    let mut links = Vec::new();
+    let mut tasks = Vec::new();
+    for (host, child) in agents {
+        links.push(Process::new(child).map_err(SuperviseError::Wait)?);
+        let its = plan.tasks.iter().filter(|task| task.host == host);
+        tasks.push((host.clone(), its.cloned().collect()));
+    }
+    for event in crate::shared_line::facts(network, &plan.tasks) {
+        put(journal, &event)?;
+    }
+    let hosts: Vec<String> = tasks.iter().map(|(host, _)| host.clone()).collect();
+    let machine = Machine::new(tasks, [], plan.warm_up, plan.length(), begun).of_machines(lease);
+    let mut alarm = Alarm::new().map_err(SuperviseError::Wait)?;
+    // Once it is known, it is not waited for: it rings on.
+    let told = Cell::new(false);
+    let mut wait = |links: &[Process], until| {
+        let stop = (!told.get()).then_some(stop);
+        link::wait(links, &mut alarm, stop, until).map_err(SuperviseError::Wait)
+    };
+    let ran = Supervisor {
+        machine,
+        links: &mut links,
+        now: &monotonic_ns,
+        wait: &mut wait,
+        change: &mut |_, _| Err(SuperviseError::Stopped),
+        stops: &|| stop.rings() && !told.replace(true),
+    }
+    .run(journal);
+    links.iter_mut().for_each(Process::dismiss);
+    let result = ran.and_then(|machine| {
+        let mut states = Vec::new();
+        for (index, (host, link)) in hosts.iter().zip(&links).enumerate() {
+            let agent = machine.host_state(index).cloned().unwrap_or_default();
+            let state = MachineState { host: host.clone(), agent, clock: link.clock };
+            if !lease.rehearses {
+                put(journal, &state.fact())?;
+            }
+            states.push(state);
+        }
+        match (machine.failed(), told.get()) {
+            (_, true) => Err(SuperviseError::Stopped),
+            ([], false) => Ok(states),
+            (failed, false) => Err(SuperviseError::Hosts(failed.to_vec())),
+        }
+    });
+    close(journal, &result, monotonic_ns() - begun)?;
+    result
+}
+
+impl MachineState {
+    /// As the manifest has it.
+    fn fact(&self) -> Event {
+        let AgentHost { quell, kernel, disciplined, most_wrong_us, congestion } = &self.agent;
+        let clock = |clock: &Option<ClockReading>| {
+            clock.map(|c| serde_json::json!({"offset_ns": c.offset_ns, "bound_ns": c.bound_ns}))
+        };
+        let [before, after] = &self.clock;
+        let value = serde_json::json!({
+            "quell": quell, "kernel": kernel, "clock_disciplined": disciplined,
+            "clock_most_wrong_us": most_wrong_us, "before": clock(before), "after": clock(after),
+            "congestion": congestion,
+        });
+        Fact::new(When::After, Subject::Host(self.host.clone()), value.to_string()).into()
+    }
 }
 
 /// What agents, and programs that are loads, get of an environment: the same wherever and by whomever a cell is carried out.
@@ -173,13 +295,22 @@ struct Supervisor<'a, L> {
     links: &'a mut [L],
     now: &'a dyn Fn() -> u64,
     wait: &'a mut Wait<'a, L>,
-    /// Carries out a change of the plan; what is then known.
-    change: &'a mut dyn FnMut(usize) -> Result<Fact, SuperviseError>,
+    /// Carries out a change; what is then known. It is told when the measurement started.
+    change: &'a mut dyn FnMut(usize, u64) -> Result<Option<Fact>, SuperviseError>,
+    /// Tells once that it is to end early.
+    stops: &'a dyn Fn() -> bool,
 }
 
 impl<L: Link> Supervisor<'_, L> {
-    fn run(&mut self, journal: &mut dyn Journal) -> Result<(), SuperviseError> {
+    fn run(mut self, journal: &mut dyn Journal) -> Result<Machine, SuperviseError> {
         while !self.machine.is_over() {
+            if (self.stops)() {
+                let mut acts = Vec::new();
+                self.machine.stop(&mut acts);
+                for act in acts {
+                    self.act(act, journal)?;
+                }
+            }
             match self.machine.step((self.now)()) {
                 Ok(acts) if acts.is_empty() => {
                     self.listen(self.machine.due(), journal)?;
@@ -197,12 +328,12 @@ impl<L: Link> Supervisor<'_, L> {
                     }
                     return match late {
                         Late::Task { host, why } => Err(SuperviseError::Agent { host, why }),
-                        Late::Stop => Ok(()),
+                        Late::Stop => Ok(self.machine),
                     };
                 }
             }
         }
-        Ok(())
+        Ok(self.machine)
     }
 
     /// Until something came or the time is there; whether anything came.
@@ -229,10 +360,18 @@ impl<L: Link> Supervisor<'_, L> {
                 let at_monotonic_ns = at_monotonic_ns.saturating_add_signed(link.offset_ns());
                 link.send(&Command::Start { at_monotonic_ns })?;
             }
+            Act::Tell(index, Command::Ask { lease, .. }) => {
+                let at_ns = (self.now)();
+                self.links[index].send(&Command::Ask { at_ns, lease })?;
+            }
             Act::Tell(index, command) => self.links[index].send(&command)?,
             Act::Finish(index) => self.links[index].finish(),
             Act::Keep(event) => put(journal, &event)?,
-            Act::Change(index) => put(journal, &(self.change)(index)?.into())?,
+            Act::Change(index) => {
+                if let Some(fact) = (self.change)(index, self.machine.start_ns())? {
+                    put(journal, &fact.into())?;
+                }
+            }
         }
         Ok(())
     }

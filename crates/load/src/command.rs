@@ -5,15 +5,15 @@
 //! ```
 //!
 //! At its time the group gets SIGTERM, two seconds later SIGKILL; when the program ends, whatever it left behind in its group is killed
-//! at once. Should we die, the kernel kills the program (`PR_SET_PDEATHSIG`).
+//! at once. Should we die, the kernel kills the program.
 
 use crate::{Emit, LoadError};
-use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use quell_model::Event;
 use quell_sys::SysError;
+use quell_sys::child::ends_with_us;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
 use quell_sys::pidfd;
@@ -117,7 +117,6 @@ struct Pipe<R> {
 
 impl Running {
     fn start(program: &PreparedCommand) -> Result<Self, LoadError> {
-        let parent = nix::unistd::getpid();
         let mut command = std::process::Command::new(&program.path);
         command
             .arg0(&program.argv[0])
@@ -126,15 +125,7 @@ impl Running {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
-        // SAFETY: between fork and exec only calls that are safe in signal handlers are made: prctl and getppid, and nothing is
-        // allocated.
-        unsafe {
-            command.pre_exec(move || {
-                nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-                // We may have died before that.
-                if nix::unistd::getppid() == parent { Ok(()) } else { Err(Errno::ESRCH.into()) }
-            });
-        }
+        ends_with_us(&mut command, Signal::SIGKILL);
         let mut child = command.spawn().map_err(|e| {
             LoadError::Program(format!("starting `{}`: {e}", program.argv.join(" ")))
         })?;

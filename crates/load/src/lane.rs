@@ -22,7 +22,7 @@ use quell_sys::socket::Udp;
 use quell_sys::socket::option::waiting;
 use quell_sys::socket::stream::TcpSocket;
 use quell_sys::wait::Bell;
-use quell_wire::iperf3::{LONG_HELLO, Moment};
+use quell_wire::iperf3::{DatagramLog, LONG_HELLO, LossRecord, Moment};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -66,6 +66,8 @@ pub struct How<'a> {
     pub buffer: usize,
     /// Datagrams may come in whole trains: there is room for them.
     pub trains: bool,
+    /// Each datagram that comes is logged.
+    pub log: bool,
     pub gate: &'a dyn Gate,
     pub stop: &'a Bell,
 }
@@ -178,6 +180,7 @@ impl Lane {
             hello,
             buffer,
             trains,
+            log,
             gate,
             stop,
             ..
@@ -202,7 +205,7 @@ impl Lane {
                 let last = limit.bytes.map(|bytes| bytes.div_ceil(block.max(1) as u64));
                 let limit = Limit { bytes: None, ..limit };
                 let size = Some(block);
-                let what = UdpReceiving { header, limit, last, buffer, trains, hello, size };
+                let what = UdpReceiving { header, limit, last, buffer, trains, hello, size, log };
                 udp_receive(socket, &what, tally, stop)
             }
             // Only sockets for datagrams are given a tally of datagrams.
@@ -319,6 +322,20 @@ impl Lane {
         match &self.moved {
             Moved::Datagrams(tally) => Some(tally.gaps()),
             Moved::Bytes(_) => None,
+        }
+    }
+
+    /// What a receiver of datagrams saw of losses; none where nothing was lost.
+    pub fn losses(&self) -> Option<LossRecord> {
+        let Moved::Datagrams(tally) = &self.moved else { return None };
+        Some(tally.losses()).filter(|record| !record.behind.is_empty())
+    }
+
+    /// Each datagram that came, where that was asked for.
+    pub fn log(&self) -> DatagramLog {
+        match &self.moved {
+            Moved::Datagrams(tally) => tally.log(),
+            Moved::Bytes(_) => DatagramLog::default(),
         }
     }
 

@@ -52,6 +52,8 @@ pub enum Subject {
     Way(IpAddr, IpAddr),
     /// All lines with a rate on their path, where there are several, as `lan up, dsl up`: `path/10.0.0.1>10.0.0.2`.
     Path(IpAddr, IpAddr),
+    /// A machine behind a host, and its clock, as JSON: `host/server`.
+    Host(String),
     /// A stream: `stream/NAME/losses`.
     Stream(String, Told),
     /// What another version tells.
@@ -160,6 +162,7 @@ impl Subject {
         let subject = match kind {
             "sysctl" => Subject::Sysctl(rest.to_owned()),
             "tc" => Subject::Queues(rest.to_owned()),
+            "host" => Subject::Host(rest.to_owned()),
             "timeline" => Subject::Change(rest.parse().ok()?),
             "way" | "path" => {
                 let (from, to) = rest.split_once('>')?;
@@ -198,6 +201,7 @@ impl fmt::Display for Subject {
         match self {
             Subject::Sysctl(name) => write!(f, "sysctl/{name}"),
             Subject::Queues(device) => write!(f, "tc/{device}"),
+            Subject::Host(name) => write!(f, "host/{name}"),
             Subject::Change(at) => write!(f, "timeline/{at}"),
             Subject::Way(from, to) => write!(f, "way/{from}>{to}"),
             Subject::Path(from, to) => write!(f, "path/{from}>{to}"),
@@ -245,7 +249,7 @@ impl From<Subject> for String {
 mod tests {
     use super::*;
 
-    const KEYS: [&str; 14] = [
+    const KEYS: [&str; 15] = [
         "sysctl/net.ipv4.tcp_rmem",
         "tc/modem:wan",
         "timeline/2s",
@@ -260,6 +264,7 @@ mod tests {
         "of another version",
         "path/10.0.0.1>10.0.0.2",
         "stream/call/path",
+        "host/server",
     ];
 
     #[test]

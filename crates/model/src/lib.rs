@@ -18,9 +18,10 @@ pub mod measured_flow;
 pub mod metric;
 pub mod page;
 pub mod rows;
+pub mod sketch;
 pub mod task;
 
-pub use agent_message::Said;
+pub use agent_message::{AgentHost, Said};
 pub use cell::CellId;
 pub use event::{Event, Outcome};
 pub use fact::{Fact, Subject, Told, When};
@@ -28,4 +29,5 @@ pub use manifest::{Backend, CellRecord, CellStatus, KernelRecord, Manifest, Task
 pub use measured_flow::{MeasuredDatagrams, MeasuredFlow};
 pub use metric::Metric;
 pub use rows::{EchoSample, EchoStatus, FlowSample, QueueSample, Side, TcpState};
+pub use sketch::Sketch;
 pub use task::{Command, Task, TaskKind};

@@ -4,6 +4,7 @@ use crate::cell::CellId;
 use crate::event::Outcome;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Version of the run folder's layout that this program writes and reads.
 pub const FORMAT_VERSION: u32 = 4;
@@ -46,11 +47,20 @@ pub struct Manifest {
     pub sysctls: BTreeMap<String, String>,
     /// Queues by scenario, as `scenario/before/node:device`: the kernel's own description, as JSON.
     pub queues: BTreeMap<String, String>,
+    /// The machines behind hosts, with their clocks, as JSON; none in the lab.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hosts: BTreeMap<String, String>,
+    /// What the files of lines that change say, by name, as JSON with their hash.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub series: BTreeMap<String, String>,
     /// The claims that were checked after the run, with their results.
     pub expectations: Vec<ExpectationRecord>,
     /// What the command that measured it said first, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headline: Vec<String>,
+    /// Of a part of a run: which one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<RunPart>,
 }
 
 impl Manifest {
@@ -76,12 +86,34 @@ impl Manifest {
     }
 }
 
+/// A part of a run, which one machine of many measures: `cells` of its manifest are those of this part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunPart {
+    /// From 1.
+    pub number: u32,
+    pub of: u32,
+    /// Cells of the whole run.
+    pub whole: u64,
+    /// Where each cell of this part stands among those of the whole run, in the order of `cells`.
+    pub places: Vec<u64>,
+    /// A hash of the plans of all cells: the same in all parts of one run.
+    pub plans: String,
+}
+
+impl fmt::Display for RunPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.number, self.of)
+    }
+}
+
 /// Whose kernel carried the traffic.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Backend {
     Guest,
     Host,
+    /// Those of real hosts.
+    Machines,
     /// Nobody tells, or another version does.
     #[default]
     Unknown,
@@ -92,6 +124,7 @@ impl Backend {
         match self {
             Backend::Guest => "guest",
             Backend::Host => "host",
+            Backend::Machines => "machines",
             Backend::Unknown => "unknown",
         }
     }
@@ -99,7 +132,7 @@ impl Backend {
 
 impl From<String> for Backend {
     fn from(name: String) -> Self {
-        let all = [Backend::Guest, Backend::Host];
+        let all = [Backend::Guest, Backend::Host, Backend::Machines];
         all.into_iter().find(|backend| backend.name() == name).unwrap_or_default()
     }
 }

@@ -23,6 +23,8 @@ pub enum Metric {
     RttP99,
     RttMax,
     Goodput,
+    /// Payload of all flows over the same line in the same direction, over the time in which any of them ran.
+    GoodputAll,
     /// Share of all that was delivered in the cell over the same line in the same direction, 0 to 1.
     Share,
     Sent,
@@ -50,7 +52,7 @@ pub enum Metric {
 
 impl Metric {
     /// All metrics with the names that claims use, and their units.
-    pub const NAMES: [(&'static str, Metric, MetricUnit); 31] = {
+    pub const NAMES: [(&'static str, Metric, MetricUnit); 32] = {
         use MetricUnit::{Count, Rate, Ratio, Time};
         [
             ("loss", Metric::Loss, Ratio),
@@ -67,6 +69,7 @@ impl Metric {
             ("rtt.p99", Metric::RttP99, Time),
             ("rtt.max", Metric::RttMax, Time),
             ("goodput", Metric::Goodput, Rate),
+            ("goodput.all", Metric::GoodputAll, Rate),
             ("share", Metric::Share, Ratio),
             ("sent", Metric::Sent, Count),
             ("received", Metric::Received, Count),

@@ -8,7 +8,7 @@ use quell_units::{Bytes, Rate, Span, Tos};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// What an agent is told, in this order: once `Prepare`, once `Start`, once `Stop`.
+/// What an agent is told, in this order: once `Prepare`, once `Start`, once `Stop`; and `Ask` at any time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Command {
     /// Take these tasks: open sockets, listen, and report [`crate::Event::Ready`] or [`crate::Event::Ended`] for each.
@@ -22,6 +22,8 @@ pub enum Command {
     },
     /// End the servers, report what is left, and exit.
     Stop,
+    /// Say what your clock shows, and end by yourself when nothing is said to you for this long.
+    Ask { at_ns: u64, lease: Span },
 }
 
 /// Something to do on one host.
@@ -103,6 +105,12 @@ pub enum TaskKind {
     },
     /// Loads of the lab's own page in a browser, one after the other, from a [`TaskKind::PageServer`].
     Page(PageClient),
+    /// Puts queues on this host's own interfaces from *prepare* until it is told to stop, and for so long at most.
+    ManageQueues {
+        /// Queues and their changes, as JSON: they describe themselves, which frames don't.
+        plan: String,
+        lasts: Span,
+    },
     PageServer {
         bind: SocketAddr,
         seed: u64,
@@ -184,7 +192,8 @@ impl TaskKind {
             },
             TaskKind::Command { .. } => About { is_foreign: true, ..About::default() },
             TaskKind::SampleQueues { .. } | TaskKind::SampleSockets { .. } => About::default(),
-            TaskKind::TcpListener { .. }
+            TaskKind::ManageQueues { .. }
+            | TaskKind::TcpListener { .. }
             | TaskKind::UdpReflector { .. }
             | TaskKind::TcpServer { .. }
             | TaskKind::UdpSink { .. }
@@ -239,6 +248,9 @@ pub struct UdpEcho {
     pub tos: Tos,
     /// How long a reply is waited for: in virtual time so long, else at most (as long as the round trips seen ask for).
     pub linger: Span,
+    /// Whether the other end may have a clock of its own, which is then told as the fact `stream/NAME/clocks` = `apart`, unless the
+    /// destination is this host's own address.
+    pub other_clock: bool,
 }
 
 /// Which way the data of a TCP client flows.

@@ -33,6 +33,8 @@ pub struct Address {
     pub peer: Option<IpAddr>,
     /// Still being checked for duplicates, so not usable yet.
     pub tentative: bool,
+    /// When it was given, in hundredths of a second after the kernel's start.
+    pub created_cs: Option<u32>,
 }
 
 impl Stack {
@@ -68,6 +70,9 @@ impl Address {
             Some(attr) => attr.u32()?,
             None => u32::from(header[2]),
         };
+        // `struct ifa_cacheinfo`: two lifetimes, when it was given, when it was changed.
+        let cache = attrs.find(libc::IFA_CACHEINFO)?;
+        let created = cache.and_then(|attr| attr.payload.get(8..12)?.try_into().ok());
         let Some(own) = local.or(address) else { return Ok(None) };
         let Ok(prefix) = Prefix::new(own, header[1]) else { return Ok(None) };
         Ok(Some(Self {
@@ -75,6 +80,7 @@ impl Address {
             prefix,
             peer: address.filter(|&address| address != own),
             tentative: flags & libc::IFA_F_TENTATIVE != 0,
+            created_cs: created.map(u32::from_ne_bytes),
         }))
     }
 }

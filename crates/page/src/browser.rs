@@ -10,14 +10,15 @@ use crate::PageError;
 use crate::devtools::{DevTools, Until};
 use crate::limits::LIMITS;
 use crate::profile::Profile;
-use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{AccessFlags, Pid, access, pipe2};
 use quell_model::page::HttpVersion;
 use quell_sys::SysError;
+use quell_sys::child::ends_with_us;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pidfd;
+use quell_sys::trusted::NOBODY;
 use quell_sys::wait::Bell;
 use quell_units::Span;
 use serde_json::{Value, json};
@@ -132,18 +133,24 @@ impl Browser {
             command.env(name, profile.path());
         }
         command.env_remove("DBUS_SESSION_BUS_ADDRESS");
+        // One that is named by its path may lie where nobody else may look.
+        let is_dropped = options.program.is_none() && !options.is_virtual && may_drop_root();
+        if is_dropped {
+            std::os::unix::fs::chown(profile.path(), Some(NOBODY), Some(NOBODY))
+                .map_err(|e| failed(format!("giving its folder to nobody: {e}")))?;
+            // With them go the groups of root (setgroups(2)).
+            command.uid(NOBODY).gid(NOBODY);
+        }
         if options.is_virtual {
             command.env(NO_RDRAND.0, NO_RDRAND.1);
         }
-        let parent = nix::unistd::getpid();
+        ends_with_us(&mut command, Signal::SIGKILL);
         let (reads, writes) = (theirs_in.as_raw_fd(), theirs_out.as_raw_fd());
         // SAFETY: between fork and exec only system calls are made, and nothing is allocated.
         unsafe {
             command.pre_exec(move || {
-                nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-                // We may have died before that.
-                if nix::unistd::getppid() != parent {
-                    return Err(Errno::ESRCH.into());
+                if is_dropped {
+                    nix::sys::prctl::set_no_new_privs()?;
                 }
                 as_three_and_four(reads, writes)
             });
@@ -254,6 +261,11 @@ fn as_three_and_four(reads: RawFd, writes: RawFd) -> std::io::Result<()> {
     let (reads, writes) = (high(reads)?, high(writes)?);
     put(reads, 3)?;
     put(writes, 4)
+}
+
+/// Whether we are root of the machine, and not of a user namespace that may know no other user: pages of others are not opened by root.
+fn may_drop_root() -> bool {
+    nix::unistd::geteuid().is_root() && !quell_sys::trusted::in_user_namespace()
 }
 
 /// Whether the browser can't have its sandbox: it has none for root, and none in a guest, where everybody is root.

@@ -11,6 +11,7 @@ use quell_page::script::score;
 use quell_page::server::SiteServer;
 use quell_page::site;
 use quell_sys::clock::monotonic_ns;
+use quell_sys::trusted::in_user_namespace;
 use quell_sys::wait::Bell;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpListener};
@@ -50,6 +51,28 @@ fn loads(browser: &mut Browser, url: &str, count: u32, time_ns: u64) -> Vec<Page
         browser.load(&context, wanted, &stop).expect("the browser lives")
     };
     (0..count).map(&mut load).collect()
+}
+
+/// Pages of others are not opened by root of the machine.
+#[test]
+fn where_root_starts_it_the_browser_is_nobody() {
+    if lacks_chromium() || !nix::unistd::geteuid().is_root() || in_user_namespace() {
+        return;
+    }
+    let _browser = browser(None);
+    let own = std::process::id();
+    let children =
+        std::fs::read_to_string(format!("/proc/{own}/task/{}/children", nix::unistd::gettid()));
+    let children = children.expect("its children");
+    let status = children
+        .split_whitespace()
+        .map(|pid| std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs"));
+    let of_browser: Vec<_> = status.filter(|s| s.starts_with("Name:\tchrom")).collect();
+    assert_eq!(of_browser.len(), 1, "{children}");
+    for line in ["Uid:\t65534\t65534\t65534\t65534", "CapEff:\t0000000000000000", "NoNewPrivs:\t1"]
+    {
+        assert!(of_browser[0].lines().any(|l| l == line), "{line}: {}", of_browser[0]);
+    }
 }
 
 #[test]

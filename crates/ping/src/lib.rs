@@ -6,18 +6,25 @@
 //!                              └──────────────── kept ◄── a run              └─► Tally, one a stream ──► PingReport
 //! ```
 
+mod days;
 mod hosts;
+mod hours;
 mod kept;
+mod metrics;
+mod minutes;
 mod report;
 mod run;
 mod session;
 mod tally;
 mod target;
 
+pub use days::{DayRuns, DiskBound, reread};
 pub use hosts::{listed, range};
+pub use hours::{Hour, hours};
+
 pub use kept::{begin, reopen};
 pub use report::{PacketLine, PingReport, PingStart};
-pub use run::{PingRun, PingSink, run};
+pub use run::{PingKeeper, PingRun, PingSink, run};
 pub use session::{Method, PingSession};
 pub use tally::{Bucket, Recent, Retried, Tally};
 pub use target::{MOST, StreamDefaults, StreamSpec, Target, resolve, size};

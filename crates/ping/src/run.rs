@@ -2,12 +2,15 @@
 //!
 //! ```text
 //!   prober (its thread) ─news──► this thread ──► tallies ──► PingSink: packet, tick
-//!   SIGINT, SIGTERM, SIGHUP ──► stop bell       │      └──► Keep
+//!   SIGINT, SIGTERM, SIGHUP ──► stop bell       │      ├──► Keep
+//!                                               │      └──► counters ◄── GET /metrics, its thread
 //!                                               └─ until the prober ended
 //! ```
 
+use crate::metrics::{self, StreamCounters};
 use crate::session::{self, News};
-use crate::{Method, PingError, PingSession, Tally};
+use crate::{DayRuns, Method, PingError, PingSession, Tally};
+use quell_metrics::MetricsEndpoint;
 use quell_model::{EchoSample, Event, Fact, Subject, Told};
 use quell_probe::Prober;
 use quell_store::{End, Keep};
@@ -18,6 +21,7 @@ use quell_sys::wait::{Alarm, Bell, came, readable, wait};
 use quell_units::Span;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Events that may wait for this thread; a reader that stops reading then stops the prober, and memory stays bounded.
 const WAITING: usize = 256;
@@ -32,6 +36,28 @@ pub trait PingSink {
     fn tick(&mut self, tallies: &[Tally], elapsed_ns: u64);
 }
 
+/// What keeps what was measured.
+pub enum PingKeeper<'a> {
+    Run(Box<Keep>),
+    Days(Box<DayRuns<'a>>),
+}
+
+impl PingKeeper<'_> {
+    fn event(&mut self, event: &Event) -> Result<(), PingError> {
+        match self {
+            PingKeeper::Run(keep) => Ok(keep.event(event)?),
+            PingKeeper::Days(days) => days.event(event),
+        }
+    }
+
+    fn finish(self, end: End) -> Result<PathBuf, PingError> {
+        match self {
+            PingKeeper::Run(keep) => Ok(keep.finish(end)?),
+            PingKeeper::Days(days) => days.finish(end),
+        }
+    }
+}
+
 pub struct PingRun {
     pub tallies: Vec<Tally>,
     pub run: Option<PathBuf>,
@@ -43,13 +69,19 @@ pub fn run(
     session: &PingSession,
     prober: Prober,
     stop: &Bell,
-    keep: Option<Keep>,
+    keep: Option<PingKeeper<'_>>,
     sink: &mut dyn PingSink,
+    metrics: Option<&MetricsEndpoint>,
 ) -> Result<PingRun, PingError> {
-    let told = Bell::new()?;
+    let (told, over) = (Bell::new()?, Bell::new()?);
+    let counters = Mutex::new(vec![StreamCounters::new(); session.targets.len()]);
     let (send, receive) = sync_channel(WAITING);
     let window = session.window();
     let interval_ns = session.interval.nanos();
+    let mut keep = keep;
+    if let Some(PingKeeper::Days(days)) = &mut keep {
+        days.starts(window.start_ns);
+    }
     sink.begin(&window);
     let mut watch = Watch {
         session,
@@ -57,12 +89,18 @@ pub fn run(
         sink,
         tallies: session.targets.iter().map(|_| Tally::new(interval_ns)).collect(),
         running: true,
+        counters: metrics.map(|_| &counters),
         failed: None,
     };
     std::thread::scope(|scope| {
-        let (told, window) = (&told, &window);
+        let (told, window, over, counters) = (&told, &window, &over, &counters);
+        if let Some(endpoint) = metrics {
+            let page = move || metrics::page(session, &lock(counters));
+            scope.spawn(move || endpoint.serve(over, &page));
+        }
         scope.spawn(move || session::send(prober, window, stop, &send, told));
         let result = watch.until_ended(&receive, stop, told, window.start_ns);
+        over.ring();
         // A prober that waits for room among the news must not wait for ever.
         drop(receive);
         result
@@ -75,9 +113,11 @@ pub fn run(
 
 struct Watch<'a> {
     session: &'a PingSession,
-    keep: Option<Keep>,
+    keep: Option<PingKeeper<'a>>,
     sink: &'a mut dyn PingSink,
     tallies: Vec<Tally>,
+    /// What a scraper sees.
+    counters: Option<&'a Mutex<Vec<StreamCounters>>>,
     running: bool,
     failed: Option<String>,
 }
@@ -108,6 +148,10 @@ impl Watch<'_> {
             }
             if self.failed.is_some() {
                 stop.ring();
+            }
+            if let Some(counters) = self.counters {
+                let now = self.tallies.iter().map(|tally| tally.counters.clone());
+                *lock(counters) = now.collect();
             }
             self.sink.flush();
             if let Some(every_ns) = every_ns.filter(|_| due) {
@@ -156,6 +200,10 @@ impl Watch<'_> {
         }
         Ok(())
     }
+}
+
+fn lock(counters: &Mutex<Vec<StreamCounters>>) -> MutexGuard<'_, Vec<StreamCounters>> {
+    counters.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl PingRun {

@@ -136,8 +136,8 @@ impl PingSession {
                 device: self.way.device.clone().or_else(|| resolve::zone(&target.to)),
                 ..self.way.clone()
             },
-            other_clock: !self.one_clock,
             patience: Some(self.patience()),
+            ..ProbeOptions::default()
         };
         self.targets.iter().map(|t| (of(t), options(t))).collect()
     }
@@ -165,6 +165,7 @@ impl PingSession {
             size: target.size,
             tos: target.tos,
             linger: self.wait.unwrap_or(quell_probe::patience::LEAST),
+            other_clock: !self.one_clock,
         }
     }
 

@@ -6,6 +6,7 @@
 //!                       └─► Recent: worst RTT and losses of the last few hundred buckets of time
 //! ```
 
+use crate::metrics::StreamCounters;
 use quell_grade::{Assessment, LoadedDelay};
 use quell_model::{EchoSample, Told};
 use quell_probe::numbered::Numbered;
@@ -26,6 +27,7 @@ pub struct Tally {
     pub retried: Option<Retried>,
     pub numbered: Numbered,
     pub recent: Recent,
+    pub counters: StreamCounters,
     last_ns: i64,
 }
 
@@ -39,17 +41,20 @@ impl Tally {
             retried: None,
             numbered: Numbered::default(),
             recent: Recent::new(interval_ns),
+            counters: StreamCounters::new(),
             last_ns: 0,
         }
     }
 
     pub fn take(&mut self, sample: &EchoSample) {
-        let before = self.fold.counts().sent;
+        let before = self.fold.counts();
         self.fold.take(sample);
+        let now = self.fold.counts();
+        self.counters.take(sample, &before, &now);
         self.numbered.take(sample);
         self.last_ns = self.last_ns.max(sample.t_ns);
         // What came after all was drawn as lost when it was; only a run that was kept holds nothing but the answer.
-        if self.fold.counts().sent > before {
+        if now.sent > before.sent {
             let rtt_ns = sample.rtt_ns.filter(|_| sample.status.is_answered());
             self.recent.take(sample.t_ns, rtt_ns);
         }

@@ -5,6 +5,7 @@
 //!                                   └─ down: Policy at the line's rate down ─► Tree, by destination address
 //! ```
 
+use crate::follow_policy::{FollowPolicy, hold_tree};
 use crate::subscribers::{Group, PrefixText, Subscriber, Subscribers};
 use crate::{
     CakePolicy, Counting, Host, HostDetection, HostFair, HostsBy, LinePart, LineRates, LineType,
@@ -106,6 +107,9 @@ pub struct LinePolicy {
     pub subscribers: Vec<TwoWaySubscriber>,
     #[serde(rename = "group", skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<TwoWayGroup>,
+    /// The bounds between which the rates follow a line that varies, in place of `line`, `up` and `down`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub follow: Option<FollowPolicy>,
     /// A tree of queues of one's own for the interface, instead of all that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tree: Option<Tree>,
@@ -140,6 +144,9 @@ pub struct TwoWayGroup {
     pub up: Rate,
     /// What all of it may receive together.
     pub down: Rate,
+    /// The group that it is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
 }
 
 /// What a device is like, as far as a policy asks.
@@ -152,9 +159,12 @@ pub struct DeviceTraits {
 }
 
 impl LinePolicy {
-    /// What is sent on at most, up and down.
+    /// What is sent on at most, up and down; of a line that is followed the ceilings.
     pub fn rates(&self) -> (Option<Rate>, Option<Rate>) {
         let used = |rate: Rate| Rate::from_bps(rate.bps() / 100 * PERCENT);
+        if let Some(follow) = &self.follow {
+            return (Some(follow.ceiling.up), Some(follow.ceiling.down));
+        }
         match self.line {
             Some(line) => (self.up.or(Some(used(line.up))), self.down.or(Some(used(line.down)))),
             None => (self.up, self.down),
@@ -174,10 +184,14 @@ impl LinePolicy {
 
     pub fn words(&self, policy: PolicyName) -> String {
         let (up, down) = self.rates();
-        let one = |name: &str, rate: Option<Rate>| rate.map(|rate| format!("{name} {rate}"));
+        let floors = self.follow.as_ref().map(|follow| follow.floor);
+        let one = |name: &str, floor: Option<Rate>, rate: Option<Rate>| match floor {
+            Some(floor) => rate.map(|rate| format!("{name} {floor} to {rate}")),
+            None => rate.map(|rate| format!("{name} {rate}")),
+        };
         let mut words = vec![policy.name().to_owned()];
-        words.extend(one("up", up));
-        words.extend(one("down", down));
+        words.extend(one("up", floors.map(|floors| floors.up), up));
+        words.extend(one("down", floors.map(|floors| floors.down), down));
         words.extend(self.link.map(|link| link.name().to_owned()));
         let behind = if self.by_nat(policy) { " behind NAT" } else { "" };
         match policy {
@@ -277,7 +291,7 @@ impl LinePolicy {
         }
     }
 
-    /// The tree for one way, at a rate.
+    /// The tree for one way, at a rate; of a line that is followed it begins at the floor.
     pub fn tree(
         &self,
         policy: PolicyName,
@@ -286,7 +300,24 @@ impl LinePolicy {
         device: DeviceTraits,
     ) -> Result<Tree, PolicyError> {
         let hosts = self.named_hosts();
-        self.policy(policy, tell, rate, device).plan(&hosts, tell).map(|shaped| shaped.tree)
+        let mut tree = self.policy(policy, tell, rate, device).plan(&hosts, tell)?.tree;
+        if let Some(FollowPolicy { floor, .. }) = &self.follow {
+            let floor = if tell == Tell::Destination { floor.down } else { floor.up };
+            hold_tree(&mut tree, rate, floor);
+        }
+        Ok(tree)
+    }
+
+    /// Why a line can't be followed as this policy has it; none where it can, or is not to be.
+    pub fn why_not_followed(&self, policy: PolicyName) -> Option<String> {
+        self.follow.as_ref()?;
+        if self.line.is_some() || self.up.is_some() || self.down.is_some() {
+            return Some("`follow` gives the rates: leave out `line`, `up` and `down`".to_owned());
+        }
+        let name = policy.name();
+        matches!(policy, PolicyName::Tiers | PolicyName::Subscribers).then(|| {
+            format!("`follow` changes one rate in each direction, and {name} has many: take policy cake or host-fair")
+        })
     }
 
     /// The policy for one way, at a rate.
@@ -323,7 +354,7 @@ impl LinePolicy {
                 };
                 let group = |g: &TwoWayGroup| {
                     let ceiling = if down { g.down } else { g.up };
-                    Group { name: g.name.clone(), ceiling }
+                    Group { name: g.name.clone(), ceiling, group: g.group.clone() }
                 };
                 let subscribers = self.subscribers.iter().map(one).collect();
                 let groups = self.groups.iter().map(group).collect();
@@ -360,20 +391,20 @@ impl LinePolicy {
         bounds: fn(&TwoWaySubscriber) -> Bounds,
         ceiling: fn(&TwoWayGroup) -> Rate,
     ) -> Vec<String> {
-        let the_line = || "the line".to_owned();
-        let groups = self.groups.iter().map(|group| {
-            let who = format!("group `{}`", group.name);
-            (who, ceiling(group), the_line(), line)
-        });
         let known: std::collections::HashMap<&str, Rate> =
             self.groups.iter().map(|group| (group.name.as_str(), ceiling(group))).collect();
+        let within = |group: Option<&str>| match group
+            .filter(|name| known.get(name).is_some_and(|rate| *rate < line))
+        {
+            Some(name) => (format!("group `{name}`"), known[name]),
+            None => ("the line".to_owned(), line),
+        };
+        let groups = self.groups.iter().map(|group| {
+            let (what, most) = within(group.group.as_deref());
+            (format!("group `{}`", group.name), ceiling(group), what, most)
+        });
         let subscribers = self.subscribers.iter().map(|one| {
-            let name =
-                one.group.as_deref().filter(|name| known.get(name).is_some_and(|r| *r < line));
-            let (what, most) = match name {
-                Some(name) => (format!("group `{name}`"), known[name]),
-                None => (the_line(), line),
-            };
+            let (what, most) = within(one.group.as_deref());
             (format!("`{}`", one.name), bounds(one).ceiling, what, most)
         });
         [said(way, groups), said(way, subscribers)].into_iter().flatten().collect()

@@ -148,6 +148,11 @@ impl Counting {
         self.link.map_or(ETHERNET, |line| line.row().2).saturating_add(self.overhead)
     }
 
+    /// Bytes beyond what the kernel counts of a packet.
+    pub fn beyond_counted(self) -> u16 {
+        self.beyond_ip().saturating_sub(if self.headless { 0 } else { ETHERNET })
+    }
+
     /// The least that a packet counts as, if there is such.
     fn least(self) -> Option<u16> {
         self.mpu.or(self.link.map(LineType::least)).filter(|mpu| *mpu > 0)
@@ -168,8 +173,7 @@ impl Counting {
     /// Tells HTB's class of the line. A line that costs less than the Ethernet header that HTB counts can't be told; it counts a few bytes too
     /// many then.
     pub(crate) fn tell_htb(self, class: &mut HtbClass) {
-        let counted = if self.headless { 0 } else { ETHERNET };
-        let overhead = self.beyond_ip().saturating_sub(counted);
+        let overhead = self.beyond_counted();
         class.overhead = (overhead > 0 && !(self.is_plain() && self.headless)).then_some(overhead);
         class.mpu = self.least();
         class.linklayer = self.link.is_some_and(LineType::is_atm).then_some(LinkLayer::Atm);

@@ -4,6 +4,7 @@
 //!   htb 1:  1:1 at `rate`                         always there: `tree`
 //!    ├ 1:fffe          all that are none of them, and who came just now
 //!    ├ a class a group
+//!    │  ├ a class a group within
 //!    │  └ a class each ── fq_codel                made for those who are there: `class`
 //!    └ a class each ── fq_codel
 //!   prefix ─► class                               all of them: `prefixes`
@@ -12,7 +13,7 @@
 use crate::subscribers::{ALL, NUMBERS, OTHERS, Subscriber, Subscribers};
 use crate::{PolicyError, Tell};
 use quell_tc::{Class, ClassKind, Handle, Prefix, Tree};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is made of subscribers when.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,18 +37,22 @@ impl Subscribers {
         self.check(tell)?;
         let numbers = self.numbers();
         let groups = self.group_classes(&numbers);
-        let inhabited: HashSet<&str> =
-            self.subscribers.iter().filter_map(|one| one.group.as_deref()).collect();
         let id = |name: &str| Handle::class(1, numbers[&("group", name)]);
+        let names = self.groups.iter().map(|group| group.name.as_str());
         let parents: BTreeMap<String, Handle> =
-            groups.keys().map(|name| ((*name).to_owned(), id(name))).collect();
+            names.map(|name| (name.to_owned(), id(name))).collect();
         let ids = parents.values().copied().collect();
-        let groups = groups.into_iter().filter(|(name, _)| inhabited.contains(name));
-        let tree = Tree::from(self.root(groups.map(|(_, class)| class).collect()));
+        let tree = Tree::from(self.root(self.nested(groups)));
         let number = |one: &Subscriber| numbers[&("subscriber", one.name.as_str())];
         let owners = self.subscribers.iter().map(number).zip(0..).collect();
         Ok(OnDemand { owners, parents, groups: ids, tree, policy: self })
     }
+}
+
+/// Puts classes into that of their parent, wherever it is below.
+fn put_in(class: &mut Class, coming: &mut BTreeMap<Handle, Vec<Class>>) {
+    class.classes.iter_mut().for_each(|within| put_in(within, coming));
+    class.classes.extend(class.id.and_then(|id| coming.remove(&id)).unwrap_or_default());
 }
 
 impl OnDemand {
@@ -109,15 +114,11 @@ impl OnDemand {
         let Some(link) = tree.queue.as_mut().and_then(|root| root.classes.first_mut()) else {
             return tree;
         };
-        let at: BTreeMap<Handle, usize> =
-            link.classes.iter().zip(0..).filter_map(|(class, at)| Some((class.id?, at))).collect();
-        for minor in minors {
-            let Some((parent, class)) = self.class(minor) else { continue };
-            match at.get(&parent) {
-                Some(at) => link.classes[*at].classes.push(class),
-                None => link.classes.push(class),
-            }
+        let mut coming = BTreeMap::<Handle, Vec<Class>>::new();
+        for (parent, class) in minors.into_iter().filter_map(|minor| self.class(minor)) {
+            coming.entry(parent).or_default().push(class);
         }
+        put_in(link, &mut coming);
         tree
     }
 
@@ -159,8 +160,12 @@ mod tests {
                 one("bob", "10.0.0.7", None),
                 one("eve", "2001:db8::/48", Some("north")),
             ],
-            groups: ["north", "empty"]
-                .map(|name| Group { name: name.into(), ceiling: Rate::from_bps(30_000_000) })
+            groups: [("north", Some("site")), ("empty", None), ("site", None)]
+                .map(|(name, within)| Group {
+                    name: name.into(),
+                    ceiling: Rate::from_bps(30_000_000),
+                    group: within.map(Into::into),
+                })
                 .into(),
             translated: false,
         }
@@ -188,7 +193,7 @@ mod tests {
         let plan = all.with([]).plan().expect("it fits");
         let classes =
             plan.steps.iter().filter(|step| matches!(step, quell_tc::Step::Class { .. })).count();
-        assert_eq!(classes, 3, "the line, `north`, all others; in `empty` is nobody");
+        assert_eq!(classes, 4, "the line, `site`, `north`, all others; in `empty` is nobody");
         assert_eq!(all.prefixes().count(), 3);
         assert_eq!(all.likely().len(), 2, "ann and eve are alike");
     }

@@ -4,7 +4,8 @@
 //!   htb 1:  1:1 at `rate`
 //!    ├ 1:fffe             all that are none of them
 //!    ├ a class a group    at its ceiling
-//!    │  └ a class each    its floor for sure, up to its ceiling ── fq_codel
+//!    │  ├ a class each    its floor for sure, up to its ceiling ── fq_codel
+//!    │  └ a class a group within
 //!    └ a class each       of those in no group
 //! ```
 //!
@@ -52,6 +53,9 @@ pub struct Group {
     pub name: String,
     /// What all of it may have together.
     pub ceiling: Rate,
+    /// The group that it is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -87,6 +91,9 @@ pub(crate) const ALL: Handle = Handle::class(1, 1);
 /// Those who are not named.
 pub(crate) const OTHERS: u16 = 0xfffe;
 
+/// Most groups within each other: the line and a subscriber take the other two of HTB's eight levels (`TC_HTB_MAXDEPTH`).
+pub(crate) const GROUP_LEVELS: usize = 6;
+
 /// Numbers of classes that names may get; a queue's major is the same number. HTB has 16 bits of them.
 pub(crate) const NUMBERS: std::ops::Range<u32> = 0x10..0xff00;
 
@@ -113,8 +120,7 @@ impl Subscribers {
                 None => alone.push(class),
             }
         }
-        let groups = groups.into_values().filter(|group| !group.classes.is_empty());
-        let mut root = self.root(alone.into_iter().chain(groups).collect());
+        let mut root = self.root(alone.into_iter().chain(self.nested(groups)).collect());
         root.filters = filters;
         Ok(Shaped { tree: Tree::from(root), marking: Vec::new() })
     }
@@ -145,22 +151,52 @@ impl Subscribers {
             .with_class(link)
     }
 
-    /// Each group's class, with nobody in it yet.
+    /// The class of each group in which somebody is, with nobody in it yet.
     pub(crate) fn group_classes(&self, numbers: &Numbers<'_>) -> BTreeMap<&str, Class> {
         let rate = self.counting.htb_rate();
-        let mut floors: BTreeMap<&str, u64> = BTreeMap::new();
-        for one in &self.subscribers {
-            if let Some(group) = &one.group {
-                *floors.entry(group).or_default() += one.floor.bps();
-            }
-        }
+        let floors = self.floors();
         let class = |group: &'_ Group| {
             let id = Handle::class(1, numbers[&("group", group.name.as_str())]);
-            let floors = floors.get(group.name.as_str()).copied().unwrap_or_default();
-            let class = htb_class(id, Rate::from_bps(floors), group.ceiling.min(rate), 0);
-            self.counting.told(limited(class))
+            let floor = Rate::from_bps(*floors.get(group.name.as_str())?);
+            Some(self.counting.told(limited(htb_class(id, floor, group.ceiling.min(rate), 0))))
         };
-        self.groups.iter().map(|group| (group.name.as_str(), class(group))).collect()
+        let named = self.groups.iter().map(|group| (group.name.as_str(), class(group)));
+        named.filter_map(|(name, class)| Some((name, class?))).collect()
+    }
+
+    /// The outermost groups' classes, with those of the others in them.
+    pub(crate) fn nested<'a>(&'a self, mut classes: BTreeMap<&'a str, Class>) -> Vec<Class> {
+        let outer = self.outer_groups();
+        let mut names: Vec<&str> = classes.keys().copied().collect();
+        names.sort_by_key(|name| std::cmp::Reverse(chain(name, &outer).count()));
+        let mut outermost = Vec::new();
+        for name in names {
+            let Some(class) = classes.remove(name) else { continue };
+            match outer.get(name).and_then(|outer| classes.get_mut(outer)) {
+                Some(outer) => outer.classes.push(class),
+                None => outermost.push(class),
+            }
+        }
+        outermost
+    }
+
+    /// The group that each is in, of those that are in one.
+    fn outer_groups(&self) -> HashMap<&str, &str> {
+        let named = self.groups.iter();
+        named.filter_map(|group| Some((group.name.as_str(), group.group.as_deref()?))).collect()
+    }
+
+    /// What those in each group have for sure, together, in groups within it too.
+    fn floors(&self) -> HashMap<&str, u64> {
+        let outer = self.outer_groups();
+        let mut floors = HashMap::<&str, u64>::new();
+        for one in &self.subscribers {
+            for name in one.group.iter().flat_map(|name| chain(name, &outer)) {
+                let floors = floors.entry(name).or_default();
+                *floors = floors.saturating_add(one.floor.bps());
+            }
+        }
+        floors
     }
 
     pub(crate) fn class_of(&self, one: &Subscriber, minor: u16) -> Class {
@@ -204,9 +240,17 @@ impl Subscribers {
         }
         let known: HashMap<&str, Rate> =
             self.groups.iter().map(|group| (group.name.as_str(), group.ceiling)).collect();
+        let is_there = |who: &str, group: Option<&str>| match group {
+            Some(group) if !known.contains_key(group) => {
+                let known: Vec<&str> = self.groups.iter().map(|g| g.name.as_str()).collect();
+                let hint = quell_units::nearest::hint(group, &known);
+                wrong(format!("{who} is in a group `{group}`, which is not there{hint}"))
+            }
+            _ => Ok(()),
+        };
         let mut names = HashSet::with_capacity(count);
         let mut owners: HashMap<Prefix, &str> = HashMap::with_capacity(count);
-        let (mut floors, mut all_floors) = (HashMap::<&str, u64>::new(), 0u64);
+        let mut all_floors = 0u64;
         for one in &self.subscribers {
             let Subscriber { name, floor, ceiling, .. } = one;
             if name.trim().is_empty() {
@@ -233,19 +277,7 @@ impl Subscribers {
                 return wrong(format!("`{name}` has no prefix"));
             }
             all_floors = all_floors.saturating_add(floor.bps());
-            if let Some(group) = &one.group {
-                let floors = floors.entry(group).or_default();
-                *floors = floors.saturating_add(floor.bps());
-            }
-            if let Some(group) = &one.group
-                && !known.contains_key(group.as_str())
-            {
-                let known: Vec<&str> = self.groups.iter().map(|g| g.name.as_str()).collect();
-                let hint = quell_units::nearest::hint(group, &known);
-                return wrong(format!(
-                    "`{name}` is in a group `{group}`, which is not there{hint}"
-                ));
-            }
+            is_there(&format!("`{name}`"), one.group.as_deref())?;
             for prefix in &one.prefixes {
                 if let Some(other) = owners.insert(prefix.0, name) {
                     let prefix = prefix.0;
@@ -254,12 +286,19 @@ impl Subscribers {
             }
         }
         let mut groups = HashSet::new();
+        let (outer, floors) = (self.outer_groups(), self.floors());
         for group in &self.groups {
             if !groups.insert(&group.name) {
                 return wrong(format!("two groups are named `{}`", group.name));
             }
             let whose = format!("group `{}`", group.name);
             sane(&whose, group.ceiling)?;
+            is_there(&whose, group.group.as_deref())?;
+            if chain(&group.name, &outer).count() > GROUP_LEVELS {
+                return wrong(format!(
+                    "{whose} is in itself, or more than {GROUP_LEVELS} groups are within each other"
+                ));
+            }
             let floors = floors.get(group.name.as_str()).copied().unwrap_or_default();
             fits(&whose, floors, group.ceiling)?;
         }
@@ -285,6 +324,12 @@ impl Subscribers {
         };
         names.into_iter().map(|key| (key, number(key))).collect()
     }
+}
+
+/// A group, that in which it is, and so on; of a circle a little more than may be within each other.
+fn chain<'a>(name: &'a str, outer: &HashMap<&'a str, &'a str>) -> impl Iterator<Item = &'a str> {
+    let all = std::iter::successors(Some(name), |name| outer.get(name).copied());
+    all.take(GROUP_LEVELS + 1)
 }
 
 /// Whether floors fit into what there is.
@@ -374,8 +419,45 @@ mod tests {
         Subscribers {
             counting: Rate::from_bps(100_000_000).into(),
             subscribers,
-            groups: vec![Group { name: "north".into(), ceiling: Rate::from_bps(30_000_000) }],
+            groups: vec![group("north", 30_000_000, None)],
             translated: false,
+        }
+    }
+
+    fn group(name: &str, ceiling: u64, within: Option<&str>) -> Group {
+        let ceiling = Rate::from_bps(ceiling);
+        Group { name: name.into(), ceiling, group: within.map(Into::into) }
+    }
+
+    #[test]
+    fn a_group_within_groups_has_its_class_in_theirs_and_their_floors_are_all_that_is_in_them() {
+        let mut wanted = policy(two());
+        wanted.groups.push(group("site", 50_000_000, None));
+        wanted.groups.push(group("empty", 50_000_000, Some("site")));
+        wanted.groups[0].group = Some("site".into());
+        let shaped = wanted.plan(Tell::Source).expect("a plan");
+        shaped.tree.plan().expect("handles and parents fit together");
+        let link = &shaped.tree.queue.expect("a root").classes[0];
+        let site = link.classes.iter().find(|class| !class.classes.is_empty()).expect("`site`");
+        let rates = |class: &Class| match &class.kind {
+            ClassKind::Htb(htb) => (htb.rate.map(Rate::bps), htb.ceil.map(Rate::bps)),
+            other => panic!("{other:?}"),
+        };
+        let [north] = &site.classes[..] else { panic!("{site:#?}") };
+        let (five, twenty) = (Some(5_000_000), Some(20_000_000));
+        assert_eq!(rates(site), (five, Some(50_000_000)));
+        assert_eq!(
+            (rates(north), rates(&north.classes[0])),
+            ((five, Some(30_000_000)), (five, twenty))
+        );
+        for (outer, says) in [
+            (group("site", 4_000_000, None), "group `site` are 5Mbit together"),
+            (group("site", 50_000_000, Some("nroth")), "is in a group `nroth`, which is not there"),
+            (group("site", 50_000_000, Some("north")), "is in itself"),
+        ] {
+            wanted.groups[1] = outer;
+            let said = refused(wanted.clone());
+            assert!(said.contains(says), "{said}");
         }
     }
 

@@ -11,11 +11,10 @@ use quell_units::Span;
 pub struct ProbeOptions {
     /// It ends after this many packets, if that is before the task's duration.
     pub count: Option<u64>,
+    /// How long after the window's start its own first packet is due: streams that begin together meet each other.
+    pub delay: Span,
     /// From which own address, and by which device.
     pub way: Way,
-    /// Whether the other end may have a clock of its own, which is then told as the fact `stream/NAME/clocks` = `apart`, unless the
-    /// destination is this host's own address.
-    pub other_clock: bool,
     /// How long replies are waited for, instead of the task's linger.
     pub patience: Option<Patience>,
 }

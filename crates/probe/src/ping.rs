@@ -52,6 +52,7 @@ pub fn open(streams: &[(PingStream, ProbeOptions)], seed: u64) -> Result<Prober,
             size: stream.size,
             seed: rng.derive(&stream.stream).derive("pace").u64(),
             count: options.count,
+            delay: options.delay,
         };
         Ok((spec, Observed::boxed(EchoLine { socket, known })))
     });

@@ -59,6 +59,7 @@ pub(crate) struct StreamSpec {
     pub size: u32,
     pub seed: u64,
     pub count: Option<u64>,
+    pub delay: Span,
 }
 
 impl ProbeStream {
@@ -67,7 +68,8 @@ impl ProbeStream {
         line: Box<dyn StreamSocket + Send>,
         window: &Window,
     ) -> Result<Self, ProbeError> {
-        let pace = Pace::new(window.start_ns, spec.interval_ns, window.duration_ns, spec.seed);
+        let start_ns = window.start_ns.saturating_add(spec.delay.nanos());
+        let pace = Pace::new(start_ns, spec.interval_ns, window.duration_ns, spec.seed);
         let pace = pace.ok_or_else(|| ProbeError::Parameter {
             stream: spec.name.clone(),
             why: "the interval is zero; take at least 1us".into(),
@@ -443,6 +445,7 @@ mod tests {
             size: 0,
             seed: 1,
             count: Some(1),
+            delay: Span::ZERO,
         };
         let line = AtOnce(Bell::new().unwrap(), Vec::new());
         let stop = Bell::new().unwrap();

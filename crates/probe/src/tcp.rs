@@ -105,6 +105,7 @@ pub fn open(streams: &[(TcpPingStream, ProbeOptions)], seed: u64) -> Result<Prob
             size: 0,
             seed: rng.derive(&stream.stream).derive("pace").u64(),
             count: options.count,
+            delay: options.delay,
         };
         Ok((spec, line))
     });

@@ -59,6 +59,7 @@ fn prober(
             size: echo.size,
             seed: rng(&echo.stream).derive("pace").u64(),
             count: options.count,
+            delay: options.delay,
         };
         Ok((spec, Observed::boxed(StampLine::open(echo, options)?)))
     });
@@ -80,7 +81,7 @@ impl StampLine {
         // Everybody knows a run's seed.
         let ssid = secret::number()? as u16;
         let packet = SenderPacket::template(echo.size as usize);
-        let is_apart = options.other_clock && socket.local()?.ip() != echo.to.ip();
+        let is_apart = echo.other_clock && socket.local()?.ip() != echo.to.ip();
         let (stamps, reflected) = (Stamps::default(), Reflected::default());
         let shown = UnansweredCount::default();
         Ok(Self { socket, ssid, packet, stamps, reflected, shown, is_apart })

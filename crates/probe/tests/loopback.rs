@@ -96,6 +96,7 @@ fn echo_to(to: SocketAddr) -> UdpEcho {
         size: 500,
         tos: Tos::from_byte(0),
         linger: Span::from_secs(20),
+        other_clock: false,
     }
 }
 

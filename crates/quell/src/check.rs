@@ -29,7 +29,7 @@ pub struct CheckArgs {
 }
 
 pub fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
-    let ready = prepare(&args.experiment, &args.changes, &[])?;
+    let ready = prepare(&args.experiment, &args.changes, &[], None)?;
     let length: f64 = ready.plans.iter().map(|p| p.length().as_secs_f64()).sum();
     // The cells of a scenario have the same queues.
     let mut seen = BTreeSet::new();

@@ -105,13 +105,13 @@ const fn parent(name: &'static str, about: &'static str) -> Parent {
     Parent { name, about, groups: &[] }
 }
 
-pub const PARENTS: [Parent; 6] = [
+pub const PARENTS: [Parent; 9] = [
     Parent {
         groups: &[
             ("Every day", &["try", "plan", "apply", "confirm", "status", "off"]),
             (
                 "For the rest",
-                &["change", "prove", "persist", "hold", "recipe", "import", "recover"],
+                &["change", "follow", "prove", "persist", "hold", "recipe", "import", "recover"],
             ),
         ],
         ..parent("shape", "Queues on a real interface, with a way back")
@@ -119,7 +119,10 @@ pub const PARENTS: [Parent; 6] = [
     parent("tune", "Kernel settings from rate, round-trip time and role"),
     parent("lab", "Experiments, their networks and the lab's kernel"),
     parent("lab kernel", "Build, find or carry the lab's guest kernel"),
+    parent("mesh", "Many agents that measure each other, day and night"),
     parent("data", "Runs from and for other programs"),
+    parent("series", "A line's rate, delay and loss over time"),
+    parent("twin", "A line measured as a whole, for the lab"),
     parent("data export", "A run as files that other programs read"),
 ];
 

@@ -5,10 +5,11 @@ use crate::completion::{self, CompletionsArgs};
 use crate::failure::Failure;
 use crate::flow::FlowArgs;
 use crate::man::{self, ManArgs};
+use crate::mesh::bus::AgentArgs;
 use crate::options::Json;
 use crate::{
-    check, doctor, export, import, kernel, lab, open, page, path, ping, plot, rpm, rr, run, serve,
-    shape, show, trace, tree, tune,
+    check, doctor, export, gather, import, kernel, lab, mesh, open, page, path, ping, plot, rpm,
+    rr, run, series, serve, shape, show, trace, tree, tune, twin, twin_choose,
 };
 use clap::Args;
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ quell ping --method tcp 192.0.2.7:22
 quell ping fe80::1%eth0                     (an address of one link)
 quell ping -d 10min -w evening 192.0.2.7    (kept; then: quell show)
 quell ping -r evening -o evening.png        (what was kept, drawn)
+quell ping -q --keep 30d -w line 192.0.2.7  (for weeks; then: quell show line)
 quell ping -c 10 example.org --json | jq .streams[0].rtt_ms.p50",
         notes: "On a terminal a view is drawn in place; in a pipe each packet is a line. Ctrl-C ends it and sums up, a \
                 second Ctrl-C ends it at once.",
@@ -184,7 +186,7 @@ quell tree eth0 --dot | dot -Tsvg > eth0.svg",
 quell shape try --line 10/50
 quell shape try --line 50down/10up --kind docsis
 quell shape try --up 2.3Mbit --down 18Mbit --policy tiers
-quell shape try --file policy.toml --json",
+quell shape try --file policy.toml --twin line.toml --json",
         notes: "Uploads, downloads and a flood on the network of `quell run home-link`, with the queues that `quell shape apply` \
                 would make. Nothing of this machine is touched. Of --file's subscribers the first two are tried, of hosts two that stand in for yours.",
         fails: Fails::When("a measurement did not come to its end"),
@@ -266,7 +268,7 @@ quell shape change ann --down 10Mbit --confirm-within 60s",
                 Keys of --json, of each in shaped: device, wanted (the policy in words), in_order (as wanted), standing (in words), \
                 changing (by whom). Also: renamed_to, by (a command), since (seconds since 1970). Its subscribers, on demand: known, here, most, \
                 holder. Each of its queues: device, kind, handle, sent_packets, sent_bytes, dropped_packets, backlog_packets, \
-                backlog_bytes, hosts (places, taken), parts. A part has those counts, and name, host (of a tier), place, addresses, mac, \
+                backlog_bytes, hosts (places, taken), parts. Of a followed line, follow: process, directions, signals. A part has those counts, and name, host (of a tier), place, addresses, mac, \
                 strangers, idle_s, marked_packets, delay_us (CAKE's).",
         fails: Fails::When("a change is unfinished, or queues are no longer as applied"),
         call: calls!(shape::StatusArgs, shape::status),
@@ -280,6 +282,23 @@ quell shape change ann --down 10Mbit --confirm-within 60s",
         notes: "`quell shape apply` starts it where classes are made when their subscriber is there; it ends with `quell shape off`. If it dies, those who have classes keep them, and `apply` starts it again.",
         fails: Fails::When("somebody does it already, or no class on the interface comes and goes"),
         call: calls!(shape::HoldArgs, shape::hold),
+        ..of(Group::Act)
+    },
+    Command {
+        name: "shape follow",
+        about: "Follow a line that varies, between a floor and a ceiling",
+        prints: Prints::Program,
+        examples: "\
+quell shape apply --dev wan --file follow.toml   (it starts it)
+quell shape follow --dev wan --dry-run
+quell shape follow --dev wan --stand-by",
+        notes: "The policy file has follow = { floor = \"2/5\", ceiling = \"20/60\", signals = [\"stamp:HOST\"] }, where a `quell serve` runs on HOST beyond the line. \
+                Each signal is tested first, with a load of 3 s in each direction. One that does not see the line's queue is not \
+                believed, and the rate stays at the floor.",
+        fails: Fails::When(
+            "somebody does it already, or the policy on the interface follows nothing",
+        ),
+        call: calls!(shape::FollowArgs, shape::follow),
         ..of(Group::Act)
     },
     Command {
@@ -535,6 +554,90 @@ quell show --follow           (while it runs)",
         ..of(Group::Results)
     },
     Command {
+        name: "mesh init",
+        about: "Write a mesh's file to begin with",
+        prints: Prints::Text,
+        examples: "quell mesh init mesh.toml",
+        notes: "The file names who measures whom, how and how often, and explains itself.",
+        call: calls!(mesh::init::InitArgs, mesh::init::init),
+        ..of(Group::Results)
+    },
+    Command {
+        name: "mesh plan",
+        about: "Show what a mesh would send and store",
+        examples: "\
+quell mesh plan mesh.toml
+quell mesh plan mesh.toml --json | jq .bytes_per_month",
+        notes: "Nothing is sent. Packets and bytes count answers too, with IP headers. A probe that can't be is refused, with the reason.",
+        call: calls!(mesh::plan::PlanArgs, mesh::plan::plan),
+        ..of(Group::Results)
+    },
+    Command {
+        name: "mesh rights",
+        about: "Write what a mesh's broker and its agents need",
+        prints: Prints::Text,
+        examples: "quell mesh rights mesh.toml -o mesh",
+        notes: "The broker is nats-server, from 2.9 on. Its configuration lets each agent write its own rows and read its own plan.",
+        call: calls!(mesh::bus::RightsArgs, mesh::bus::rights),
+        ..of(Group::Results)
+    },
+    Command {
+        name: "mesh apply",
+        about: "Give each agent of a mesh its plan",
+        prints: Prints::Text,
+        examples: "quell mesh apply mesh.toml --bus nats://hub --credentials hub.credentials",
+        call: calls!(mesh::bus::ApplyArgs, mesh::bus::apply),
+        ..of(Group::Results)
+    },
+    Command {
+        name: "mesh collect",
+        about: "Keep what a mesh's agents measure; let them measure",
+        prints: Prints::Text,
+        examples: "\
+quell mesh collect --bus nats://hub --credentials hub.credentials -o mesh
+quell mesh collect --bus nats://hub -o mesh --copy backup:mesh
+quell mesh collect --bus nats://hub -o mesh --copy rclone:s3:bucket/mesh",
+        notes: "Agents measure only while a collector answers: without one they are silent within a lease, and keep what they have. With --copy nothing is \
+                acknowledged that is not in the copy too, and an empty folder is filled from it. The programs rsync or rclone carry it.",
+        call: calls!(mesh::bus::CollectArgs, mesh::bus::collect),
+        ..of(Group::Results)
+    },
+    Command {
+        name: "mesh status",
+        about: "Tell which agents are there, and how slots ended",
+        examples: "quell mesh status --bus nats://hub --credentials hub.credentials",
+        notes: "Counts are since the collector began. A slot is one measurement that a plan asks for.",
+        fails: Fails::When("an agent is gone, or nothing can be stored"),
+        call: calls!(mesh::bus::StatusArgs, mesh::bus::status),
+        ..of(Group::Results)
+    },
+    Command {
+        name: "mesh show",
+        about: "Show what a mesh saw: what became worse, where, since when",
+        examples: "\
+quell mesh show mesh                    (a sentence, the worst pairs)
+quell mesh show mesh -o mesh.html       (matrix, smoke figures, paths)
+quell mesh show mesh --pair fra-1,ams-2
+quell mesh show mesh --pair fra-1,ams-2 -o pair.svg --last 168h
+quell mesh show mesh --json | jq .says",
+        notes: "Five minutes of a pair are held against its day before. What is worse at once has a cause in common where one explains it: an \
+                agent, a site, a link, a direction. Agents whose names differ in a number at the end are one site. docs/many-machines.md has the rules.",
+        call: calls!(mesh::show::ShowArgs, mesh::show::show),
+        ..of(Group::Results)
+    },
+    Command {
+        name: "mesh watch",
+        about: "Call a program when a mesh breaks an expectation, and after",
+        prints: Prints::Text,
+        examples: "\
+quell mesh watch mesh --expect 'p99 < 40ms' --exec /usr/local/bin/alert
+quell mesh watch mesh --expect 'loss <= 1%' --expect 'p50 < 30ms' --exec 'logger mesh'",
+        notes: "It is called once when any pair breaks a claim over five minutes, and once when all hold it again. QUELL_CHANGE is begin or end; \
+                QUELL_SAYS is a sentence, QUELL_EXPECT the claim, QUELL_PAIRS a pair a line. A pair that is silent breaks each claim.",
+        call: calls!(mesh::watch::WatchArgs, mesh::watch::watch),
+        ..of(Group::Results)
+    },
+    Command {
         name: "open",
         about: "Open runs as one page: summary, comparison, every packet",
         prints: Prints::Text,
@@ -577,6 +680,19 @@ quell show calls; quell plot calls --figure rtt-cdf -o cdf.png",
         ..of(Group::Results)
     },
     Command {
+        name: "data gather",
+        about: "Make one run of parts that many machines measured",
+        examples: "\
+quell run home-link --part 1/2 --out parts    (and 2/2 elsewhere)
+quell data gather parts/* -o whole --audit 1%
+quell show whole",
+        notes: "In virtual time the run is that of one machine, byte for byte; docs/many-machines.md says what of the manifest belongs to \
+                machines. A part without an end is left aside where the same part is whole. --audit picks measurements by chance.",
+        fails: Fails::When("a measurement has other bytes when it is run again"),
+        call: calls!(gather::GatherArgs, gather::gather),
+        ..of(Group::Results)
+    },
+    Command {
         name: "data export csv",
         about: "A table of a run as comma-separated values",
         prints: Prints::Text,
@@ -605,6 +721,85 @@ flent -p all_scaled -o cake.png cake.flent.gz",
         examples: "quell data export prometheus -o /var/lib/prometheus/node-exporter/quell.prom",
         notes: "In seconds, bytes and ratios. The file suits the text file collector of node_exporter.",
         call: calls!(export::PlainArgs, export::prometheus),
+        ..of(Group::Results)
+    },
+    Command {
+        name: "twin learn",
+        about: "Measure a line as a whole: rate, delay, buffer, queue …",
+        examples: "\
+quell serve --bind 192.0.2.7                (at the other end)
+quell twin learn 192.0.2.7
+quell twin learn 192.0.2.7 -o home.toml --budget 30MB",
+        notes: "It fills the line for at most 90 s. What the data can't tell is unknown, with the reason. docs/twin.md tells more.",
+        fails: Fails::When("it broke off; what was measured until then is written"),
+        call: calls!(twin::LearnArgs, twin::learn_line),
+        ..of(Group::Measure)
+    },
+    Command {
+        name: "twin from",
+        about: "Tell a line from what `twin learn --keep` kept",
+        examples: "\
+quell twin learn 192.0.2.7 --keep seen.json
+quell twin from seen.json -o line.toml",
+        call: calls!(twin::FromArgs, twin::from),
+        ..of(Group::Measure)
+    },
+    Command {
+        name: "twin choose",
+        about: "Try queues on a measured line's twin; write the best",
+        examples: "\
+quell twin choose line.toml
+quell twin choose line.toml --for call -o policy.toml
+quell shape apply --dev eth0 --file policy.toml",
+        notes: "24 candidates for some seconds each, the best five for a minute, in the lab: nothing of this machine is touched. A candidate is \
+                host-fair or cake at a part of the measured rates. A wait is that of the worst of three windows.",
+        fails: Fails::When("a rate is unknown, or a measurement did not come to its end"),
+        call: calls!(twin_choose::ChooseArgs, twin_choose::choose),
+        ..of(Group::Measure)
+    },
+    Command {
+        name: "twin show",
+        about: "Show what was measured of a line",
+        examples: "\
+quell twin show line.toml
+quell twin show line.toml --json | jq -r .up.queue.value",
+        call: calls!(twin::TwinShowArgs, twin::show),
+        ..of(Group::Measure)
+    },
+    Command {
+        name: "series show",
+        about: "Show what a line carried over time; draw it",
+        examples: "\
+quell series show line.csv
+quell series show Verizon-LTE-driving.down
+quell series show bw_1.txt delay_1.txt -o leo.svg
+quell series show cake-autorate.primary.log --json | jq .down.rate_bps",
+        notes: "It reads files of Mahimahi, LeoCC, CellReplay, iBoxNet, irtt, cake-autorate and StormGuard, and finds out which it is. A series repeats \
+                after its end.",
+        call: calls!(series::SeriesShowArgs, series::show),
+        ..of(Group::Results)
+    },
+    Command {
+        name: "series convert",
+        about: "Write a series as another format, a file for each direction",
+        prints: Prints::Text,
+        examples: "\
+quell series convert Verizon-LTE-driving.down -o lte.csv
+quell series convert cake-autorate.primary.log -o home.csv   (home.up.csv, home.down.csv)
+quell series convert --direction down cake-autorate.primary.log --to mahimahi -o home.down",
+        notes: "It says what the format has no place for.",
+        call: calls!(series::SeriesConvertArgs, series::convert),
+        ..of(Group::Results)
+    },
+    Command {
+        name: "series make",
+        about: "Make a line of a usual kind: line.toml, and its series",
+        prints: Prints::Text,
+        examples: "\
+quell series make docsis -o line.toml
+quell series make lte --seed 3 -o lte.toml      (lte-up.csv, lte-down.csv)",
+        notes: "An experiment uses it as a link: line = \"line.toml\". The same seed makes the same line. docs/lab.md tells the models and their sources.",
+        call: calls!(series::SeriesMakeArgs, series::make),
         ..of(Group::Results)
     },
     Command {
@@ -638,7 +833,16 @@ quell man --folder ~/.local/share/man/man1  (all pages)",
         examples: "quell version",
         ..of(Group::Program)
     },
-    inner("agent", "Carry out tasks that come on standard input", calls!(Nothing, agent)),
+    Command {
+        name: "agent",
+        about: "Measure for a mesh, by the plan that its hub gives",
+        prints: Prints::Text,
+        examples: "quell agent --bus nats://hub --name fra --credentials fra.credentials",
+        notes: "It carries out what /etc/quell/limits.toml allows, a file of root's. Packages have a service: systemctl enable --now quell-agent.\n\n\
+                Without --bus it carries out tasks that come on standard input, as an experiment's hosts do.",
+        call: calls!(AgentArgs, agent),
+        ..of(Group::Measure)
+    },
     inner("host-cell", "Outer process of a measurement on the host", calls!(DeskArgs, host_cell)),
     inner("host-init", "First process of a measurement on the host", calls!(DeskArgs, host_init)),
     inner(
@@ -663,6 +867,7 @@ quell run home-link --duration 5s --seed 2
 quell run home-link --line 10/50 --kind dsl
 quell run home-link --set topology.link.dsl.up.buffer=50p --set expect=[]
 quell run mine.toml --repeat 5 --out runs
+quell run mine.toml --split 10 --for slurm >parts.sh   (many machines)
 sudo quell run home-link --kernel host      (this kernel, in real time)",
     fails: Fails::When("an expectation or a task failed or it was stopped"),
     call: calls!(run::RunArgs, run::run),
@@ -709,7 +914,10 @@ fn version(args: &Json) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn agent(_: &Nothing) -> Result<ExitCode, Failure> {
+fn agent(args: &AgentArgs) -> Result<ExitCode, Failure> {
+    if args.bus.bus.is_some() {
+        return mesh::bus::agent(args);
+    }
     let served = quell_experiment::agent::run(std::io::stdin(), std::io::stdout());
     done(served.map_err(|e| e.to_string()))
 }

@@ -51,15 +51,16 @@ impl Comparing {
         self.by.is_some() || !self.metrics.is_empty() || self.margin.as_f64() > 0.0
     }
 
-    /// Compares these runs, the latest where none is named, and hands on what was found.
+    /// Compares these runs, the latest where none is named, and hands on what was found; with each packet, if it is to be drawn.
     pub fn of<T>(
         &self,
         place: &Place,
         runs: &[String],
         metrics: Vec<Metric>,
+        draws: bool,
         then: impl FnOnce(&Comparison) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let read = read(&folders(place, runs)?)?;
+        let read = read(&folders(place, runs)?, draws)?;
         let sources: Vec<MeasuredRun> =
             read.iter().map(|(run, results)| MeasuredRun { run, results }).collect();
         let swept = |run| experiment_of(run).as_ref().map(Places::of).unwrap_or_default();
@@ -119,19 +120,26 @@ pub fn distinct(place: &Place, runs: &[String]) -> Result<(), Failure> {
 }
 
 /// Reads and analyses the runs, side by side: they may be large.
-fn read(folders: &[PathBuf]) -> Result<Vec<(Run, Results)>, Failure> {
+fn read(folders: &[PathBuf], draws: bool) -> Result<Vec<(Run, Results)>, Failure> {
     let one = |folder: &Path| {
-        let run = results::read(folder)?;
+        let mut run = results::read(folder)?;
         let results = Results::from(&run);
+        if !draws {
+            let all = run.cells.iter_mut().flat_map(|cell| &mut cell.echoes);
+            all.for_each(|stream| stream.samples = Vec::new());
+        }
         Ok((run, results))
     };
+    // The first one here: what it frees is of use to what follows.
+    let Some((first, others)) = folders.split_first() else { return Ok(Vec::new()) };
     std::thread::scope(|scope| {
         let started: Vec<_> =
-            folders.iter().map(|folder| scope.spawn(move || one(folder))).collect();
+            others.iter().map(|folder| scope.spawn(move || one(folder))).collect();
+        let first = one(first);
         let ended = started.into_iter().map(|thread| match thread.join() {
             Ok(read) => read,
             Err(panic) => std::panic::resume_unwind(panic),
         });
-        ended.collect()
+        std::iter::once(first).chain(ended).collect()
     })
 }

@@ -269,6 +269,7 @@ pub fn flow(args: &FlowArgs) -> Result<ExitCode, Failure> {
         refused(&error, &to)
     })?;
     let findings = FlowReport::of(&outcome);
+    quell_doctor::reported::tell(&findings.causes(&outcome));
     let headline = headline(&outcome, &findings, figures::rate);
     if args.json {
         let document = FlowDocument::of(headline.clone(), &outcome, &findings);

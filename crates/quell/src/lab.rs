@@ -229,7 +229,7 @@ fn cell(lab: &LabPlace) -> Result<CellPlan, Failure> {
     let is_experiment = text.parse::<toml::Table>().is_ok_and(|t| t.contains_key("topology"));
     if is_experiment {
         let only: Vec<String> = lab.scenario.iter().cloned().collect();
-        let ready = prepare(&name, &[], &only)?;
+        let ready = prepare(&name, &[], &only, None)?;
         let mut cell = ready
             .plans
             .into_iter()

@@ -59,9 +59,9 @@ fn page(args: &OpenArgs) -> Result<(String, PathBuf), Failure> {
     let is_part = !part.streams.is_empty() || !part.scenarios.is_empty();
     if runs.len() > 1 || is_part || args.comparing.is_asked() {
         let metrics = compare::metrics(args.comparing.metrics.iter())?;
-        let page = args
-            .comparing
-            .of(place, runs, metrics, |comparison| Ok(quell_report::compare::page(comparison)))?;
+        let page = args.comparing.of(place, runs, metrics, true, |comparison| {
+            Ok(quell_report::compare::page(comparison))
+        })?;
         return Ok((page, place.base.join("compare.html")));
     }
     let folder = results::folder_of(place, runs.first().map(String::as_str))?;

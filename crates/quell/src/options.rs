@@ -5,9 +5,10 @@ use crate::failure::Failure;
 use crate::host::{self, Found, Usual};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use quell_metrics::MetricsEndpoint;
 use quell_units::{Ecn, Span};
 use quell_wire::auth::Secret;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -23,7 +24,7 @@ pub struct Guest {
     /// A ready guest kernel instead of the built one
     #[arg(long, value_name = "FILE")]
     pub kernel_file: Option<PathBuf>,
-    /// Memory of each guest in MiB
+    /// Memory of each guest in MiB, beside what its hosts take
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(64..=65536))]
     pub memory: u32,
     /// Most wall time of one measurement or command
@@ -62,6 +63,39 @@ pub fn refused(path: &Path, option: &str, why: &str) -> Failure {
         "could not write to {}: {why}; choose another with {option}",
         path.display()
     ))
+}
+
+#[derive(Debug, Args)]
+pub struct Metrics {
+    /// Answer GET /metrics at this address, for Prometheus: 127.0.0.1:9599, or a port of this machine alone
+    #[arg(long, value_name = "ADDRESS", value_parser = metrics_address)]
+    pub metrics: Option<SocketAddr>,
+}
+
+impl Metrics {
+    /// Listens there, and says where that is.
+    pub fn endpoint(&self) -> Result<Option<MetricsEndpoint>, Failure> {
+        self.metrics.map(|at| endpoint("--metrics", "metrics", at)).transpose()
+    }
+}
+
+/// Listens there, and says where that is.
+pub fn endpoint(option: &str, what: &str, at: SocketAddr) -> Result<MetricsEndpoint, Failure> {
+    let endpoint = MetricsEndpoint::bind(at)
+        .map_err(|error| Failure::system(format!("{option} {at}: {error}")))?;
+    eprintln!(
+        "{what} at http://{}/{}",
+        endpoint.local(),
+        if what == "metrics" { what } else { "" }
+    );
+    Ok(endpoint)
+}
+
+pub fn metrics_address(text: &str) -> Result<SocketAddr, String> {
+    let own = text.parse::<u16>().map(|port| (Ipv4Addr::LOCALHOST, port).into());
+    own.or_else(|_| text.parse()).map_err(|_| {
+        format!("`{text}` has no port or no address; write 9599 for this machine alone, or 192.0.2.7:9599")
+    })
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,7 @@
 //! `quell ping`: arguments and text; the rest is in `crates/ping`.
 
 mod hosts;
+pub mod hours;
 pub mod live;
 pub mod text;
 mod view;
@@ -8,15 +9,16 @@ mod view;
 use crate::failure::Failure;
 use crate::host::Usual;
 use crate::keeping::Keeping;
-use crate::options::{Family, choice};
+use crate::options::{Family, Metrics, choice};
 use crate::results;
 use crate::screen;
 use crate::text::{columns, say};
 use clap::Args;
+use quell_ping::{DayRuns, DiskBound, PingKeeper};
 use quell_ping::{Method, PingError, PingReport, PingSession, StreamDefaults, StreamSpec, Tally};
 use quell_store::Run;
 use quell_sys::socket::Way;
-use quell_units::{Dscp, Ecn, Span, Tos};
+use quell_units::{Bytes, Dscp, Ecn, Span, Tos};
 use std::path::Path;
 use std::process::ExitCode;
 use view::{JsonForm, PingDisplay, PingView};
@@ -104,6 +106,14 @@ pub struct PingArgs {
     /// Show for how long in all a host did not answer
     #[arg(long)]
     pub outage: bool,
+    /// Keep measuring into the folder of that name (-w), a run for each day: each packet for so many days, as 30d, and then each minute
+    #[arg(long, value_name = "DAYS", value_parser = days, conflicts_with_all = ["read", "output", "alive", "unreachable"])]
+    pub keep: Option<u32>,
+    /// Most that this may take on the disk: packets go first, oldest first, then minutes
+    #[arg(long, value_name = "SIZE", default_value = "1GB", requires = "keep")]
+    pub max_size: Bytes,
+    #[command(flatten)]
+    pub metrics: Metrics,
     /// One line per packet also on a terminal
     #[arg(long)]
     pub plain: bool,
@@ -130,6 +140,12 @@ pub fn seconds(text: &str) -> Result<Span, String> {
     text.parse::<Span>().map_err(|e| e.to_string())
 }
 
+fn days(text: &str) -> Result<u32, String> {
+    let days = text.trim().strip_suffix('d').unwrap_or(text.trim());
+    let wrong = || format!("`{text}` is no number of days; write 30d");
+    days.parse().ok().filter(|days| *days > 0).ok_or_else(wrong)
+}
+
 pub fn ping(args: &PingArgs) -> Result<ExitCode, Failure> {
     args.keeping.check()?;
     if let Some(name) = &args.read {
@@ -140,12 +156,20 @@ pub fn ping(args: &PingArgs) -> Result<ExitCode, Failure> {
     let prober = session.prepare()?;
     // Before the run's folder is made, which would stay behind half made.
     let stop = crate::interrupt::bell()?;
-    let keep = match args.keeping.is_wanted() {
-        true => {
-            let name = args.keeping.write.as_deref().unwrap_or("ping");
-            Some(quell_ping::begin(&args.keeping.place.base, name, &session)?)
+    let metrics = args.metrics.endpoint()?;
+    let name = args.keeping.write.as_deref().unwrap_or("ping");
+    let base = &args.keeping.place.base;
+    let keep = match args.keep {
+        Some(days) => {
+            let bound = DiskBound { days, most: args.max_size };
+            let tell = |line: &str| eprintln!("quell: {line}");
+            let days = DayRuns::begin(base, name, &session, bound, tell)?;
+            Some(PingKeeper::Days(Box::new(days)))
         }
-        false => None,
+        None if args.keeping.is_wanted() => {
+            Some(PingKeeper::Run(Box::new(quell_ping::begin(base, name, &session)?)))
+        }
+        None => None,
     };
     let lists = args.alive || args.unreachable;
     let display = match (args.json, args.summaries) {
@@ -156,7 +180,7 @@ pub fn ping(args: &PingArgs) -> Result<ExitCode, Failure> {
         _ => PingDisplay::Live,
     };
     let mut view = PingView::new(&session, display, args.wall_clock);
-    let ended = quell_ping::run(&session, prober, &stop, keep, &mut view)?;
+    let ended = quell_ping::run(&session, prober, &stop, keep, &mut view, metrics.as_ref())?;
     view.end();
     if lists {
         print!("{}", text::names(&session, &ended.tallies, args.alive));

@@ -48,7 +48,7 @@ pub fn plot(args: &PlotArgs) -> Result<ExitCode, Failure> {
     let format = args.output.as_deref().map_or(Ok(Format::Svg), Format::of)?;
     let (figure, usual) = if runs.len() > 1 || args.comparing.is_asked() {
         let metrics = compare::metrics(args.comparing.metrics.iter())?;
-        let drawn = args.comparing.of(place, runs, metrics, |c| of_comparison(args, c))?;
+        let drawn = args.comparing.of(place, runs, metrics, true, |c| of_comparison(args, c))?;
         let Some((figure, name)) = drawn else { return Ok(ExitCode::SUCCESS) };
         (figure, place.base.join(format!("{name}.svg")))
     } else {

@@ -9,10 +9,11 @@ use quell_experiment::run::Finished;
 use quell_experiment::spec::Experiment;
 use quell_model::manifest::ExpectationRecord;
 use quell_model::{Backend, CellStatus, Manifest};
-use quell_report::analysis::Summary;
+use quell_report::analysis::{Results, Summary};
 use quell_report::{insight, json, table};
 use quell_store::{Run, RunState, RunSummary};
 use quell_sys::memory;
+use quell_units::fmt::plural;
 use quell_wire::text::{self, printable};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -129,12 +130,43 @@ pub fn after_run(
     went_well(finished, experiment, manifest).map(|()| ExitCode::SUCCESS)
 }
 
+/// What `quell run --part` prints when it is over, and its exit code. What it found is told of the whole run.
+pub fn after_part(
+    finished: &Finished,
+    experiment: &Experiment,
+    as_json: Json,
+) -> Result<ExitCode, Failure> {
+    let Finished { folder, manifest, .. } = finished;
+    let Some(part) = &manifest.part else { return Ok(ExitCode::SUCCESS) };
+    let complete = manifest.cells.iter().filter(|c| c.status == CellStatus::Complete).count();
+    if as_json.json {
+        let document = serde_json::json!({
+            "part": part.number, "of": part.of, "folder": folder, "measurements": manifest.cells.len(),
+            "complete": complete, "was_there": finished.was_there,
+        });
+        println!("{}", crate::text::document(&document));
+    } else {
+        let again = if finished.was_there { " It was there already." } else { "" };
+        let measurements = plural(manifest.cells.len() as u64, "measurement");
+        let said = format!("Part {part}: {complete} of {measurements} complete.{again}");
+        say(&format!("{said}\npart    {}\n", shown(folder)));
+    }
+    went_well(finished, experiment, manifest).map(|()| ExitCode::SUCCESS)
+}
+
 /// What a run found, for who prints it beside other things.
 pub struct Told {
     /// The table.
     pub table: String,
     /// The same for a program.
     pub document: serde_json::Value,
+}
+
+/// What a run found that went well.
+pub fn results_of(finished: &Finished, experiment: &Experiment) -> Result<Results, Failure> {
+    let opened = open(&finished.folder)?;
+    went_well(finished, experiment, &opened.run.manifest)?;
+    Ok(opened.results)
 }
 
 /// What a run found that went well, as a table so many columns wide.

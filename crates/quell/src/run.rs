@@ -4,20 +4,23 @@ use crate::completion;
 use crate::failure::Failure;
 use crate::options::{Backend, Guest, Json, Place, refused};
 use crate::shape::LinePathArgs;
+use crate::split::{self, Scheduler};
 use crate::text::say;
 use crate::{interrupt, kernel, progress, results, text};
 use clap::Args;
+use quell_experiment::part::{self, PartNumber};
 use quell_experiment::run::lacking::{self, INSTEAD};
-use quell_experiment::run::{Carrier, Finished, GuestKernel, GuestOptions, Options};
+use quell_experiment::run::{Carrier, Finished, GuestKernel, GuestOptions, Options, RealHosts};
 use quell_experiment::spec::{Experiment, WhoseKernel, load_file, set};
-use quell_experiment::{PrepareError, builtin, nearest, prepare, run_to_repeat, text_of};
+use quell_experiment::{PrepareError, Ready, builtin, nearest, prepare, run_to_repeat, text_of};
 use quell_lab::cell::CellPlan;
 use quell_lab::kernel::{Series, congestion_controls};
 use quell_lab::kernel_lacks::congestion_asked;
 use quell_model::{KernelRecord, Manifest};
 use quell_policy::{LinePath, TypedLine};
+use quell_sys::wait::Bell;
 use quell_units::{Rate, Span};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -58,6 +61,12 @@ pub struct RunArgs {
     pub only: Vec<String>,
     #[command(flatten)]
     pub place: Place,
+    /// Between real hosts: a file with a table [machines], host by host "local" or "ssh://USER@HOST"
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel", "line"])]
+    pub on: Option<PathBuf>,
+    /// Copy this program to the machines that have not got it, into the user's own cache there
+    #[arg(long)]
+    pub install: bool,
     /// What carries the traffic: the guest kernel (virtual time) or this machine's (real time)
     ///
     /// The default is what the experiment says, mostly the guest's.
@@ -69,7 +78,24 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     #[command(flatten)]
+    pub parts: Parts,
+    #[command(flatten)]
     pub json: Json,
+}
+
+/// One run on many machines.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Many machines")]
+pub struct Parts {
+    /// Only this part of the measurements, for example 3/10; `quell data gather` makes a run of all
+    #[arg(long, value_name = "I/N", conflicts_with = "on")]
+    pub part: Option<PartNumber>,
+    /// Print what makes another program run it in so many parts, and run nothing
+    #[arg(long, value_name = "N", requires = "scheduler", conflicts_with_all = ["part", "on"], value_parser = clap::value_parser!(u32).range(1..))]
+    pub split: Option<u32>,
+    /// Which program
+    #[arg(long = "for", value_name = "PROGRAM", requires = "split", value_parser = split::schedulers())]
+    pub scheduler: Option<Scheduler>,
 }
 
 #[derive(Debug, Args)]
@@ -83,7 +109,7 @@ fn seed(text: &str) -> Result<u64, String> {
 }
 
 /// What differs from the makers of a run that is repeated, so that its bytes may differ too.
-fn other_makers(manifest: &Manifest, kernel: &KernelRecord) -> Option<String> {
+pub fn other_makers(manifest: &Manifest, kernel: &KernelRecord) -> Option<String> {
     let quell = env!("CARGO_PKG_VERSION");
     let same = manifest.quell == quell && manifest.kernel == *kernel;
     (!same).then(|| {
@@ -100,7 +126,19 @@ pub fn warned(warnings: &[String]) -> String {
 }
 
 pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
+    if let (Some(parts), Some(scheduler)) = (args.parts.split, args.parts.scheduler) {
+        let measurements = ready(args)?.1.plans.len();
+        part::most_parts(parts, measurements).map_err(Failure::usage)?;
+        let typed: Vec<String> =
+            std::env::args_os().skip(1).map(|w| w.to_string_lossy().into_owned()).collect();
+        let out = &args.place.base;
+        print!("{}", split::recipe(scheduler, parts, measurements, &typed, out)?);
+        return Ok(ExitCode::SUCCESS);
+    }
     let (finished, experiment) = carried_out(args)?;
+    if finished.manifest.part.is_some() {
+        return results::after_part(&finished, &experiment, args.json);
+    }
     results::after_run(&finished, &experiment, args.report.as_deref(), args.json)
 }
 
@@ -132,8 +170,8 @@ fn line_changes(args: &RunArgs) -> Result<Vec<String>, Failure> {
     Ok(changes)
 }
 
-/// Runs an experiment; nothing is printed but how far it is.
-pub fn carried_out(args: &RunArgs) -> Result<(Finished, Experiment), Failure> {
+/// The run that is to be repeated, if it is one; what is to be run, and the changes that made it.
+fn ready(args: &RunArgs) -> Result<(Option<Manifest>, Ready, Vec<String>), Failure> {
     let mut changes = line_changes(args)?;
     changes.extend(args.changes.iter().cloned());
     changes.extend(args.duration.map(|d| format!("duration=\"{d}\"")));
@@ -146,13 +184,32 @@ pub fn carried_out(args: &RunArgs) -> Result<(Finished, Experiment), Failure> {
         }
         _ => args.only.clone(),
     };
-    let mut ready = prepare(&args.experiment, &changes, &only)?;
+    if let Some(part) = first.as_ref().and_then(|first| first.part.as_ref()) {
+        return Err(Failure::usage(format!(
+            "{} is part {part} of a run; name the experiment that it is of: quell run EXPERIMENT --part {part}",
+            args.experiment
+        )));
+    }
+    let ready = prepare(&args.experiment, &changes, &only, args.on.as_deref())?;
     eprint!("{}", warned(&ready.warnings));
+    Ok((first, ready, changes))
+}
+
+/// Runs an experiment; nothing is printed but how far it is.
+pub fn carried_out(args: &RunArgs) -> Result<(Finished, Experiment), Failure> {
+    let (first, mut ready, changes) = ready(args)?;
     let on_host = match &first {
         Some(first) => first.kernel.backend == quell_model::Backend::Host,
         None => ready.experiment.kernel == Some(WhoseKernel::Host),
     };
     let kernel = args.kernel.unwrap_or(if on_host { Backend::Host } else { Backend::Guest });
+    let machines = ready.experiment.machines.clone();
+    if machines.is_some() && args.kernel.is_some() {
+        return Err(Failure::usage("the experiment has [machines], so --kernel does not fit"));
+    }
+    if machines.is_none() && args.install {
+        return Err(Failure::usage("--install goes with --on FILE or an experiment's [machines]"));
+    }
     if args.jobs == Some(0) {
         return Err(Failure::usage("--jobs 0 runs nothing; give at least 1"));
     }
@@ -160,7 +217,7 @@ pub fn carried_out(args: &RunArgs) -> Result<(Finished, Experiment), Failure> {
     if let Some(lacking) = ready.experiment.measured().find_map(|it| it.kind.lacks()) {
         return Err(Failure::system(lacking));
     }
-    if kernel == Backend::Host {
+    if machines.is_none() && kernel == Backend::Host {
         let said = lacking::stand_in(&mut ready.experiment, &mut ready.plans);
         for line in said.map_err(Failure::system)? {
             eprintln!("{line}");
@@ -168,12 +225,23 @@ pub fn carried_out(args: &RunArgs) -> Result<(Finished, Experiment), Failure> {
         // What else the machine does then falls upon all scenarios alike.
         ready.plans.sort_by_key(|plan| plan.id.repeat);
     }
-    let carrier = carrier(kernel, &args.guest, &ready.plans)?;
+    let part = args.parts.part.map(|part| part.deal(&mut ready.plans));
+    let part = part.transpose().map_err(Failure::usage)?;
+    // A second signal ends the program at once; the kernel then ends the cells.
+    let stop = interrupt::bell()?;
+    let carrier = match &machines {
+        None => carrier(kernel, &args.guest, &ready.plans)?,
+        Some(machines) => {
+            let hosts = RealHosts::rehearsed(machines, &ready.plans, args.install, &stop);
+            Carrier::Machines(Box::new(hosts.map_err(Failure::system)?))
+        }
+    };
     let others = first.as_ref().and_then(|first| other_makers(first, &carrier.record()));
     eprint!("{}", warned(&Vec::from_iter(others)));
     let cpus = quell_sys::affinity::allowed_cpus().map_or(1, |c| c.len().max(1));
     // Real time is shared: cells side by side would disturb each other.
-    let usual = if kernel == Backend::Host { 1 } else { cpus };
+    let is_real = machines.is_some() || kernel == Backend::Host;
+    let usual = if is_real { 1 } else { cpus };
     let options = Options {
         base: args.place.base.clone(),
         carrier,
@@ -181,21 +249,27 @@ pub fn carried_out(args: &RunArgs) -> Result<(Finished, Experiment), Failure> {
         text: ready.text.clone(),
         changes,
         version: env!("CARGO_PKG_VERSION").into(),
+        part,
     };
-    // A second signal ends the program at once; the kernel then ends the cells.
-    let stop = interrupt::bell()?;
-    let scenarios: Vec<String> = ready.experiment.scenario.iter().map(|s| s.name.clone()).collect();
+    Ok((carry(&ready.experiment, &ready.plans, &options, &stop)?, ready.experiment))
+}
+
+/// Carries these plans out, and shows how far it is.
+pub fn carry(
+    experiment: &Experiment,
+    plans: &[CellPlan],
+    options: &Options,
+    stop: &Bell,
+) -> Result<Finished, Failure> {
+    let mut scenarios: Vec<String> = Vec::new();
+    let mut named = HashSet::new();
+    scenarios.extend(plans.iter().map(|p| &p.id.scenario).filter(|s| named.insert(*s)).cloned());
     let mut show = progress::Show::new(&scenarios);
-    let finished = quell_experiment::run::run(
-        &ready.experiment,
-        &ready.plans,
-        &options,
-        &stop,
-        &mut |progress| show.update(progress),
-    )
-    .map_err(Failure::system)?;
+    let mut told = |progress: &_| show.update(progress);
+    let finished = quell_experiment::run::run(experiment, plans, options, stop, &mut told)
+        .map_err(Failure::system)?;
     show.finish();
-    Ok((finished, ready.experiment))
+    Ok(finished)
 }
 
 /// Told before anything runs: a run takes minutes, and its results need a place.

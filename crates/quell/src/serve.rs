@@ -77,6 +77,8 @@ pub struct ServeArgs {
     /// User to become when started as root
     #[arg(long, value_name = "NAME", default_value = USER)]
     pub user: String,
+    #[command(flatten)]
+    pub metrics: crate::options::Metrics,
     #[arg(short = 's', long = "server", hide = true)]
     pub server: bool,
     #[arg(short = 'D', long, hide = true)]
@@ -130,6 +132,7 @@ pub fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
         false => Err(error),
     });
     let mut server = server.map_err(Failure::system)?;
+    let metrics = args.metrics.endpoint()?;
     // Before there is a second thread: the kernel keeps rights for each of them.
     server.give_up_rights(&args.user).map_err(Failure::system)?;
     let stop = std::sync::Arc::new(Bell::new().map_err(Failure::system)?);
@@ -138,7 +141,7 @@ pub fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
         Printing { json: args.json, web: args.web, terminal: std::io::stdout().is_terminal() };
     let log = Log::start(std::io::stdout(), move |event| line(event, how))
         .map_err(|e| Failure::system(format!("could not start a thread: {e}")))?;
-    let served = server.run(&stop, &|event: &ServeEvent| log.put(event));
+    let served = server.run(&stop, &|event: &ServeEvent| log.put(event), metrics.as_ref());
     log.finish(LAST_WORDS);
     served.map_err(Failure::system)?;
     Ok(ExitCode::SUCCESS)

@@ -60,6 +60,12 @@ pub fn show(args: &ShowArgs) -> Result<ExitCode, Failure> {
     if runs.len() > 1 || is_part || args.comparing.is_asked() || args.expect_no_worse.is_some() {
         return compared(args);
     }
+    if let [name] = &runs[..]
+        && let Some(text) = crate::ping::hours::shown(&place.base, name, args.json, args.all)?
+    {
+        print!("{text}");
+        return Ok(ExitCode::SUCCESS);
+    }
     let folder = results::folder_of(place, runs.first().map(String::as_str))?;
     if args.follow {
         return follow(&folder, args.json);
@@ -81,24 +87,25 @@ fn compared(args: &ShowArgs) -> Result<ExitCode, Failure> {
     }
     compare::distinct(&args.runs.place, &args.runs.runs)?;
     let metrics = compare::metrics(checked.iter().chain(&args.comparing.metrics))?;
-    let worse = args.comparing.of(&args.runs.place, &args.runs.runs, metrics, |comparison| {
-        if args.json.json {
-            println!("{}", crate::text::document(&quell_report::compare::json(comparison)));
-        } else {
-            // What is asked for by name is shown, be it unknown.
-            let all = args.all || !args.comparing.metrics.is_empty();
-            print!("{}", quell_report::compare::text(columns(), comparison, all));
-        }
-        if args.expect_no_worse.is_none() {
-            return Ok(Vec::new());
-        }
-        let mut worse = quell_report::compare::worse(comparison);
-        // What was asked for by name, and a check of nothing, must not pass because it is unknown.
-        if !checked.is_empty() || quell_report::compare::is_all_unknown(comparison) {
-            worse.extend(quell_report::compare::unknown(comparison));
-        }
-        Ok(worse)
-    })?;
+    let worse =
+        args.comparing.of(&args.runs.place, &args.runs.runs, metrics, false, |comparison| {
+            if args.json.json {
+                println!("{}", crate::text::document(&quell_report::compare::json(comparison)));
+            } else {
+                // What is asked for by name is shown, be it unknown.
+                let all = args.all || !args.comparing.metrics.is_empty();
+                print!("{}", quell_report::compare::text(columns(), comparison, all));
+            }
+            if args.expect_no_worse.is_none() {
+                return Ok(Vec::new());
+            }
+            let mut worse = quell_report::compare::worse(comparison);
+            // What was asked for by name, and a check of nothing, must not pass because it is unknown.
+            if !checked.is_empty() || quell_report::compare::is_all_unknown(comparison) {
+                worse.extend(quell_report::compare::unknown(comparison));
+            }
+            Ok(worse)
+        })?;
     match worse.is_empty() {
         true => Ok(ExitCode::SUCCESS),
         false => Err(Failure::check(worse.join("\n"))),

@@ -7,7 +7,7 @@
 //!   Data      tables, claims, how it was measured
 //! ```
 
-pub(crate) mod markup;
+pub mod markup;
 mod measured;
 mod tables;
 
@@ -180,7 +180,7 @@ fn page_figures(run: &Run, summary: &Summary, given: &Given, pairs: &[Pair]) -> 
         // The page says once which run it is.
         let source = figures::source(&run.manifest);
         let [wide, narrow] = [wide?, narrow?].map(|figure| figure.without(&source));
-        Some(figure_of_both(name, &wide, &narrow))
+        Some(figure_of_both(name.name, name.shows, &wide, &narrow))
     };
     let shapes = [PageWidth::Wide, PageWidth::Narrow];
     let mut found = Vec::new();

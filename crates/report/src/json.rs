@@ -94,6 +94,7 @@ fn row(result: &StreamResult) -> Value {
         "jitter_rtt_ms": echo.and_then(|e| e.jitter_rtt_ms),
         "jitter_last_ms": last.map(|(ms, _)| ms),
         "way": flow.and_then(|f| f.way.as_deref()),
+        "together_mbps": flow.and_then(|f| f.together_mbps),
         "carried_mbps": flow.and_then(|f| f.carried_mbps),
         "cpu_ms_per_mb": flow.and_then(|f| f.cpu_ms_per_mb),
         "flow_from_s": part.map(|(from, _)| from),
@@ -155,6 +156,8 @@ pub fn rows<'a>(rows: impl Iterator<Item = &'a StreamResult>) -> Value {
 
 pub fn document(manifest: &Manifest, results: &Results) -> Value {
     let expectation = |record: &quell_model::manifest::ExpectationRecord| json!({ "expect": record.claim, "held": record.held, "found": record.found });
+    let hosts = crate::hosts::json(manifest);
+    let warnings = results.warnings().into_iter().chain(crate::hosts::sentences(manifest).1);
     tidied(json!({
         "run": manifest.run,
         "experiment": manifest.experiment,
@@ -167,7 +170,8 @@ pub fn document(manifest: &Manifest, results: &Results) -> Value {
             "virtual_time": manifest.kernel.virtual_time,
         },
         "results": results.rows.iter().map(row).collect::<Vec<_>>(),
-        "warnings": results.warnings(),
+        "warnings": warnings.collect::<Vec<_>>(),
+        "hosts": hosts,
         "wall_s": manifest.wall_s,
         "virtual_s": manifest.virtual_s,
         "expectations": manifest.expectations.iter().map(expectation).collect::<Vec<_>>(),

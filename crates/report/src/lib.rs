@@ -17,6 +17,7 @@ pub mod analysis;
 pub mod compare;
 pub mod export;
 pub mod figures;
+mod hosts;
 pub mod html;
 pub mod insight;
 pub mod json;

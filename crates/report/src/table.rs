@@ -1,6 +1,7 @@
 //! The tables that a terminal shows: at most 100 columns wide, units in their heads, and nothing said by colour.
 
 use crate::analysis::{Results, Summary};
+use crate::hosts;
 use crate::layout::{FigureRow, MINORITY, TableFigure, TableLayout};
 use quell_model::manifest::Backend;
 use quell_model::{CellStatus, Manifest};
@@ -245,8 +246,10 @@ fn footer(manifest: &Manifest, layout: &TableLayout, width: usize) -> String {
         layout.of_pages(manifest),
         (repeats > 1).then(|| layout.over(repeats)),
     ];
-    let notes: Vec<String> = notes.into_iter().flatten().collect();
+    let (hosts, warnings) = hosts::sentences(manifest);
+    let notes: Vec<String> = notes.into_iter().flatten().chain(hosts).collect();
     let mut text = paragraphs(&notes, width);
+    text.extend(warnings.iter().map(|warning| marked("! ", warning, width)));
     for (mark, line) in unfinished(manifest) {
         text += &marked(&format!("{mark} "), &line, width);
     }

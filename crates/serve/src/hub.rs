@@ -1,6 +1,7 @@
 //! What the parts of a server share: who is connected, which tests wait for their streams, what is told.
 
 use crate::congestion::CongestionHelper;
+use crate::counts::ServeCounts;
 use crate::event::{Quiet, ServeEvent, reason};
 use crate::home;
 use crate::limits::{Clients, Full, Limits, Rates, SERVER, Throttle, client, lock};
@@ -76,6 +77,8 @@ pub struct Hub<'a> {
     /// A test has its streams, or gave up.
     waited: Condvar,
     sessions: AtomicU64,
+    pub reflected: AtomicU64,
+    pub counts: Mutex<ServeCounts>,
     one_off: bool,
     /// The first one is over: nothing new is taken.
     over: AtomicBool,
@@ -109,6 +112,8 @@ impl<'a> Hub<'a> {
             waiting: Mutex::default(),
             waited: Condvar::new(),
             sessions: AtomicU64::new(0),
+            reflected: AtomicU64::new(0),
+            counts: Mutex::default(),
             one_off,
             over: AtomicBool::new(false),
             left: Condvar::new(),
@@ -138,6 +143,7 @@ impl<'a> Hub<'a> {
     /// Tells of an event, unless too much was told lately; whether it did.
     pub fn tell_some(&self, event: &ServeEvent) -> bool {
         let (may, held) = lock(&self.quiet).ask(event, monotonic_ns());
+        lock(&self.counts).note(event);
         held.iter().for_each(|held| self.tell(held));
         if may {
             self.tell(event);
@@ -189,6 +195,11 @@ impl<'a> Hub<'a> {
 
     pub fn tests(&self) -> usize {
         lock(&self.clients).count(None)
+    }
+
+    /// Clients that have a session now.
+    pub fn served(&self) -> usize {
+        lock(&self.clients).different()
     }
 
     /// Sends somebody away, for the system has no descriptor left; whether there was one.

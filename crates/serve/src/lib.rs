@@ -11,6 +11,7 @@
 //!                             └ STAMP, reflected
 //!   home         the networks that this machine is in: whom it serves, and where it is found
 //!   privileges   what root gives up once the ports are open; congestion: the one right that a helper keeps
+//!   counts       the same as metrics
 //!   event, log   what is told meanwhile, and writing it while nobody waits for that
 //! ```
 //!
@@ -19,6 +20,7 @@
 
 mod admission;
 mod congestion;
+mod counts;
 mod ends;
 pub mod event;
 mod home;

@@ -13,7 +13,7 @@
 
 use quell_load::bulk::Gate;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -466,6 +466,11 @@ impl<H> Clients<H> {
 
     pub fn count(&self, only: Option<IpAddr>) -> usize {
         self.sessions.values().filter(|s| only.is_none_or(|client| client == s.client)).count()
+    }
+
+    /// How many clients have sessions.
+    pub fn different(&self) -> usize {
+        self.sessions.values().map(|session| session.client).collect::<BTreeSet<_>>().len()
     }
 
     /// Whether there is a session that is not idle.

@@ -2,6 +2,7 @@
 
 use crate::admission;
 use crate::congestion::CongestionHelper;
+use crate::counts;
 use crate::event::ServeEvent;
 use crate::home;
 use crate::hub::{Accepted, Hub, Tell};
@@ -11,6 +12,7 @@ use crate::udp;
 use crate::web::{Web, WebConfig, WebError};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use quell_metrics::MetricsEndpoint;
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::memory;
@@ -19,6 +21,7 @@ use quell_sys::socket::stream::{accept, listen};
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
 use quell_wire::auth::Secret;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::Ordering;
 use std::thread::{Builder, scope};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,7 +108,12 @@ impl Server {
     }
 
     /// Serves until the bell rings, until its time is up, or with `one_off` until the first session has ended.
-    pub fn run(&self, stop: &Bell, tell: Tell<'_>) -> Result<(), ServeError> {
+    pub fn run(
+        &self,
+        stop: &Bell,
+        tell: Tell<'_>,
+        metrics: Option<&MetricsEndpoint>,
+    ) -> Result<(), ServeError> {
         let ServeConfig { limits, secret, reached_at, one_off, time_ns, web, home, .. } =
             self.config.clone();
         let limits = within(self.descriptors, limits);
@@ -137,18 +145,21 @@ impl Server {
             let udp = udp.spawn_scoped(scope, || udp::run(hub, &self.udp));
             let udp = match udp {
                 Ok(thread) => thread,
-                Err(error) => return (Err(SysError::io("start a thread", &error)), Ok(0)),
+                Err(error) => return (Err(SysError::io("start a thread", &error)), Ok(())),
             };
+            if let Some(endpoint) = metrics {
+                scope.spawn(move || endpoint.serve(hub.stop, &|| counts::page(hub)));
+            }
             let served = self.accept((hub, web), scope, end_ns);
             // Everybody hears it: those who wait, and those who are blocked in a connection.
             stop.ring();
             hub.abort_all();
-            (served, udp.join().unwrap_or(Ok(0)))
+            (served, udp.join().unwrap_or(Ok(())))
         });
         hub.last_words();
         hub.tell(&ServeEvent::Stopped {
             sessions: hub.sessions(),
-            reflected: *reflected.as_ref().unwrap_or(&0),
+            reflected: hub.reflected.load(Ordering::Relaxed),
         });
         served?;
         reflected?;

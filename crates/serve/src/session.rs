@@ -24,7 +24,7 @@ mod talk;
 
 use crate::event::{ServeEvent, Test, reason};
 use crate::hub::{Accepted, Hub};
-use crate::limits::Full;
+use crate::limits::{Full, lock};
 use lane::ServedLane;
 use measured::Measurement;
 use plan::{Break, ServePlan};
@@ -83,6 +83,7 @@ pub fn run(hub: &Hub<'_>, guest: Accepted, cookie: Cookie) -> bool {
         Some(error) => format!("{why}; {error}"),
         None => why.to_string(),
     });
+    lock(&hub.counts).moved(&outcome);
     if told {
         let why = why.as_ref().map(reason);
         hub.tell(&ServeEvent::Ended { session: pass.number, client: peer, why, result: outcome });

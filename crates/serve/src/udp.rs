@@ -31,17 +31,17 @@ use quell_sys::wall::realtime_ns;
 use quell_wire::iperf3::{Greeting, HELLO, Hello};
 use quell_wire::stamp::{Presence, ReflectorPacket, SenderPacket};
 use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
 
-/// Serves the port until the server ends; how many packets it reflected.
-pub fn run(hub: &Hub<'_>, port: &SharedUdp) -> Result<u64, SysError> {
+/// Serves the port until the server ends.
+pub fn run(hub: &Hub<'_>, port: &SharedUdp) -> Result<(), SysError> {
     let mut inbox = Inbox::new(SERVER.batch, SERVER.datagram);
     let mut server_port = ServerPort { hub, port, sessions: Sessions::new() };
-    let mut reflected = 0;
     loop {
         let mut fds = [readable(hub.stop), readable(port.socket())];
         wait(&mut fds)?;
         if came(&fds[0]) {
-            return Ok(reflected);
+            return Ok(());
         }
         // An error here is about an answer whose asker is gone: nobody needs to know.
         let got = inbox.receive(port.socket().as_fd()).unwrap_or(0);
@@ -49,7 +49,9 @@ pub fn run(hub: &Hub<'_>, port: &SharedUdp) -> Result<u64, SysError> {
         server_port.dropped(fill(port.socket().as_fd()).map_or(0, |fill| fill.drops));
         for n in 0..got {
             let Some((arrival, bytes)) = inbox.datagram_mut(n) else { continue };
-            reflected += u64::from(server_port.take(&arrival, bytes));
+            if server_port.take(&arrival, bytes) {
+                hub.reflected.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 }

@@ -7,7 +7,7 @@
 use crate::line_plan::recipe_of;
 use crate::reconcile::{self, Reconciler};
 use crate::subscriber_classes::SubscriberClasses;
-use crate::{CommandError, LinePlan, UndoLogs, daemon, open, plan_again};
+use crate::{CommandError, LinePlan, UndoLogs, daemon, follow, open, plan_again};
 use quell_act::{
     Applied, ApplyRequest, Change, FileGoal, HostTableGoal, Kernel, Lock, Log, RouteGoal, Standing,
     SysctlGoal, own_watchdog,
@@ -58,7 +58,14 @@ pub fn apply(
             foreseen.push(format!("{device}: other figures, of subscribers who are not here"));
         }
     }
-    let mut applied = quell_act::apply(kernel, &request)?;
+    if let Ok(log) = logs.of(kernel, device) {
+        follow::pause(&log, &logs.folder, kernel)?;
+    }
+    let applied = quell_act::apply(kernel, &request);
+    // Also where nothing was changed: one that was followed is followed again.
+    let followed = logs.of(kernel, device).map_or(Ok(()), |log| follow::start(&log, &logs.folder));
+    let mut applied = applied?;
+    followed?;
     if let Some(subscribers) = &subscribers {
         let_in(subscribers, logs, device)?;
         applied.steps.extend(foreseen);
@@ -100,7 +107,12 @@ fn let_in(
 /// The same once more for what is in force, after it was led back to, or by somebody who died in the middle.
 pub fn reconcile_again(kernel: &mut Kernel, path: &Path) -> Result<(), String> {
     let Some(log) = Log::read(path).map_err(|e| e.to_string())? else { return Ok(()) };
-    if log.begun.before.our_dynamic.is_empty() || log.standing == Standing::Unfinished {
+    if log.standing == Standing::Unfinished {
+        return Ok(());
+    }
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    follow::start(&log, folder).map_err(|e| e.to_string())?;
+    if log.begun.before.our_dynamic.is_empty() {
         return Ok(());
     }
     // He is told of each change, and leads to it.
@@ -109,7 +121,6 @@ pub fn reconcile_again(kernel: &mut Kernel, path: &Path) -> Result<(), String> {
     }
     let plan = plan_again(&log, kernel).map_err(|e| e.to_string())?;
     let Some(standby) = plan.subscribers else { return Ok(()) };
-    let folder = path.parent().unwrap_or(Path::new("/"));
     let _lock = Lock::beside(folder, log.begun.namespace).map_err(|e| e.to_string())?;
     Reconciler::open(&standby)?.lead(&standby, &BTreeSet::new()).map(drop)
 }

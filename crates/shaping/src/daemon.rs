@@ -11,22 +11,16 @@
 
 use crate::reconcile::Reconciler;
 use crate::subscriber_classes::SubscriberClasses;
-use crate::{CommandError, UndoLogs, open_to_change, plan_again};
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
+use crate::{CommandError, UndoLogs, open_to_change, plan_again, process_lock};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use quell_act::{Kernel, Lock, Log, Standing};
 use quell_classify::roster::{NewcomerRing, RosterTables};
 use quell_policy::{ActiveSubscribers, Admission};
 use quell_sys::netns::NetNs;
-use quell_sys::pidfd;
 use quell_sys::wait::{Alarm, came, readable, wait};
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// The file that he keeps locked as long as he lives, with his number in it.
 fn place(log: &Path) -> PathBuf {
@@ -35,89 +29,25 @@ fn place(log: &Path) -> PathBuf {
 
 /// Who makes classes for those who come, by his process; none where nobody does.
 pub fn holder(log: &Log) -> Option<u32> {
-    let mut file = File::open(place(log.path())).ok()?;
-    let mut text = String::new();
-    file.read_to_string(&mut text).ok()?;
-    match Flock::lock(file, FlockArg::LockSharedNonblock) {
-        Ok(_) => None,
-        Err((_, errno)) => (errno == Errno::EWOULDBLOCK).then(|| text.trim().parse().unwrap_or(0)),
-    }
-}
-
-/// The lock of the one who makes classes.
-fn lock(path: &Path, stand_by: bool) -> Result<Flock<File>, CommandError> {
-    let failed = |e: std::io::Error| CommandError::system(format!("{}: {e}", path.display()));
-    let mut options = std::fs::OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    options.custom_flags(nix::libc::O_NOFOLLOW);
-    loop {
-        let file = options.open(path).map_err(failed)?;
-        let how = if stand_by { FlockArg::LockExclusive } else { FlockArg::LockExclusiveNonblock };
-        let mut locked = match Flock::lock(file, how) {
-            Ok(locked) => locked,
-            Err((_, Errno::EINTR)) => continue,
-            Err((mut file, Errno::EWOULDBLOCK)) => {
-                let mut text = String::new();
-                let _ = file.read_to_string(&mut text);
-                return Err(CommandError::check(format!(
-                    "process {} does that already; --stand-by waits until it ends",
-                    text.trim()
-                )));
-            }
-            Err((_, errno)) => return Err(failed(errno.into())),
-        };
-        // `off` may have taken the file away while this one waited.
-        let same = std::fs::metadata(path)
-            .is_ok_and(|there| locked.metadata().is_ok_and(|ours| ours.ino() == there.ino()));
-        if same {
-            let _ = locked.set_len(0);
-            let _ = locked.seek(SeekFrom::Start(0));
-            let _ = write!(locked, "{}", std::process::id());
-            return Ok(locked);
-        }
-        if stand_by && !path.exists() {
-            return Err(CommandError::check("what was in force is off".to_owned()));
-        }
-    }
+    process_lock::holder(&place(log.path()))
 }
 
 /// Starts one for a change that is in force, unless somebody is there already, and waits until he watches.
 pub fn start(log: &Log, folder: &Path, device: &str) -> Result<(), CommandError> {
-    if holder(log).is_some() {
-        return Ok(());
-    }
-    let failed = |why: String| {
-        CommandError::system(format!("nobody makes classes for those who come: {why}"))
-    };
-    let folder = std::path::absolute(folder).map_err(|e| failed(e.to_string()))?;
-    // Also where the file was replaced since this process was started.
-    let mut command = Command::new("/proc/self/exe");
-    command.args(["shape", "hold", "--dev", device, "--state"]).arg(folder);
-    match quell_act::start_apart(command) {
-        Ok(_) => Ok(()),
-        // Somebody else was faster.
-        Err(_) if holder(log).is_some() => Ok(()),
-        Err(why) => Err(failed(format!("{why}; `quell shape hold` tells more"))),
-    }
+    process_lock::start("hold", &place(log.path()), folder, device).map_err(|why| {
+        CommandError::system(format!(
+            "nobody makes classes for those who come: {why}; `quell shape hold` tells more"
+        ))
+    })
 }
 
 /// Waits until the one whose work `off` has taken away has ended, and takes his file away.
 pub fn ended(log: &Path) {
-    let path = place(log);
-    let Ok(text) = std::fs::read_to_string(&path) else { return };
-    if let Ok(process) = text.trim().parse().map_or(Err(()), |pid| pidfd::open(pid).map_err(drop))
-        && let Ok(mut alarm) = Alarm::new()
-        && let Ok(file) = File::open(&path)
-        && let Err((_, Errno::EWOULDBLOCK)) = Flock::lock(file, FlockArg::LockSharedNonblock)
-    {
-        let _ = alarm.set(Some(quell_sys::clock::monotonic_ns() + 2_000_000_000));
-        let _ = wait(&mut [readable(&process), readable(&alarm)]);
-    }
-    let _ = std::fs::remove_file(path);
+    process_lock::ended(&place(log));
 }
 
 /// By what one state of the log is told from another.
-type Stamp = (u64, i64, i64, u64);
+pub(crate) type Stamp = (u64, i64, i64, u64);
 
 /// What the log says, before anything of the kernel was looked at.
 enum LogState {
@@ -148,7 +78,7 @@ impl LogState {
     }
 }
 
-fn stamp(path: &Path) -> Option<Stamp> {
+pub(crate) fn stamp(path: &Path) -> Option<Stamp> {
     let meta = std::fs::metadata(path).ok()?;
     Some((meta.ino(), meta.mtime(), meta.mtime_nsec(), meta.len()))
 }
@@ -281,7 +211,7 @@ pub fn run(
     let log = logs.of(&mut kernel, device)?;
     let (folder, path) = (&logs.folder, log.path().to_owned());
     drop(log);
-    let _locked = lock(&place(&path), stand_by)?;
+    let _locked = process_lock::lock(&place(&path), stand_by)?;
     let namespace = NetNs::current().map_err(CommandError::system)?.inode();
     let told = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)
         .map_err(CommandError::system)?;

@@ -3,6 +3,7 @@
 //! ```text
 //!   LinePolicy ─ line_plan ─► LinePlan: a Goal of act, a recipe ─ apply ─► undo log ─► status, rates, prove, persist, off
 //!      choice: which policy, how hosts are told apart           └─ subscribers: reconcile (tables, classes), daemon (who comes and goes)
+//!      follow: the rates of a line that varies
 //!      kernel, interface: what is there                        lab, recipe: the same without touching this machine
 //! ```
 
@@ -13,12 +14,14 @@ pub mod change;
 mod choice;
 mod class_report;
 pub mod daemon;
+pub mod follow;
 mod interface;
 mod kernel;
 pub mod lab;
 mod line_plan;
 pub mod metrics;
 pub mod persist;
+mod process_lock;
 pub mod prove;
 pub mod rates;
 pub mod recipe;
@@ -35,5 +38,5 @@ pub use line_plan::{
     LinePlan, lacking_here, plan_again, plan_line, policy_of_file, policy_of_log, text_of,
     traits_of, trees, with_list,
 };
-pub use quell_act::CommandError;
-pub use undo_logs::{DEFAULT_FOLDER, UndoLogs, may_change, open, open_to_change};
+pub use quell_act::{CommandError, DEFAULT_FOLDER};
+pub use undo_logs::{UndoLogs, may_change, open, open_to_change};

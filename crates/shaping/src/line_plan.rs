@@ -146,6 +146,9 @@ fn settled(
                 remarks.extend(all.cut(policy));
             }
             all.policy = Some(policy);
+            if let Some(why) = all.why_not_followed(policy) {
+                return Err(CommandError::usage(why));
+            }
             let lazy = all.is_lazy(policy);
             let why_not = if lazy { subscriber_classes::why_not(name) } else { None };
             if let Some(why) = &why_not {

@@ -7,76 +7,106 @@
 //! ```
 
 use crate::class_report::LineClass;
+use crate::follow::{FollowedDirection, word};
 use crate::status::{QueueStatus, StatusEntry};
+use quell_metrics::{MetricKind, MetricsFormat, MetricsPage};
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
 /// Name, kind, unit, meaning, value of a part.
 type PartFamily =
-    (&'static str, &'static str, &'static str, &'static str, fn(&LineClass) -> Option<f64>);
+    (&'static str, MetricKind, &'static str, &'static str, fn(&LineClass) -> Option<f64>);
 
 const FAMILIES: [PartFamily; 7] = [
-    ("sent_bytes", "counter", "bytes", "Bytes sent, with headers.", |p| Some(p.sent_bytes as f64)),
-    ("sent_packets", "counter", "packets", "Packets sent.", |p| Some(p.sent_packets as f64)),
-    ("dropped_packets", "counter", "packets", "Packets dropped.", |p| {
+    ("quell_shape_sent_bytes", MetricKind::Counter, "bytes", "Bytes sent, with headers.", |p| {
+        Some(p.sent_bytes as f64)
+    }),
+    ("quell_shape_sent_packets", MetricKind::Counter, "packets", "Packets sent.", |p| {
+        Some(p.sent_packets as f64)
+    }),
+    ("quell_shape_dropped_packets", MetricKind::Counter, "packets", "Packets dropped.", |p| {
         Some(p.dropped_packets as f64)
     }),
     // Of a queue as a whole they are not known.
-    ("marked_packets", "counter", "packets", "Packets marked by ECN.", |p| {
+    ("quell_shape_marked_packets", MetricKind::Counter, "packets", "Packets marked by ECN.", |p| {
         (!p.name.is_empty()).then_some(p.marked_packets as f64)
     }),
-    ("backlog_bytes", "gauge", "bytes", "Bytes that wait.", |p| Some(p.backlog_bytes as f64)),
-    ("backlog_packets", "gauge", "packets", "Packets that wait.", |p| {
+    ("quell_shape_backlog_bytes", MetricKind::Gauge, "bytes", "Bytes that wait.", |p| {
+        Some(p.backlog_bytes as f64)
+    }),
+    ("quell_shape_backlog_packets", MetricKind::Gauge, "packets", "Packets that wait.", |p| {
         Some(p.backlog_packets as f64)
     }),
     (
-        "delay_seconds",
-        "gauge",
+        "quell_shape_delay_seconds",
+        MetricKind::Gauge,
         "seconds",
         "How long packets waited lately, as CAKE tells it.",
         |p| p.delay_us.map(|us| us as f64 / 1e6),
     ),
 ];
 
+/// The same of a direction that is followed.
+type FollowFamily =
+    (&'static str, MetricKind, &'static str, &'static str, fn(&FollowedDirection) -> Option<f64>);
+
+const FOLLOWED: [FollowFamily; 4] = [
+    ("quell_shape_rate_bytes_per_second", MetricKind::Gauge, "", "The followed rate.", |d| {
+        Some(d.rate_bps as f64 / 8.0)
+    }),
+    ("quell_shape_load_bytes_per_second", MetricKind::Gauge, "", "What goes through it.", |d| {
+        Some(d.load_bps as f64 / 8.0)
+    }),
+    (
+        "quell_shape_line_wait_seconds",
+        MetricKind::Gauge,
+        "seconds",
+        "How long packets wait in the line's own queue.",
+        |d| d.wait_ms.map(|ms| ms / 1e3),
+    ),
+    ("quell_shape_rate_changes", MetricKind::Counter, "", "Changes of the rate.", |d| {
+        Some(d.changes as f64)
+    }),
+];
+
 /// All changes in force, as a scraper reads them.
 pub fn metrics(entries: &[StatusEntry]) -> String {
-    let mut out = String::new();
+    let mut page = MetricsPage::default();
     let about = "Whether a line is shaped as it was wanted.";
-    let _ = writeln!(out, "# TYPE quell_shape_in_order gauge\n# HELP quell_shape_in_order {about}");
     for entry in entries {
-        let device = label("device", &entry.device);
-        let _ = writeln!(out, "quell_shape_in_order{{{device}}} {}", u8::from(entry.in_order));
+        let family = page.family("quell_shape_in_order", MetricKind::Gauge, "", about);
+        family.sample(&[("device", &entry.device)], f64::from(u8::from(entry.in_order)));
     }
-    let parts: Vec<(String, LineClass)> = entries.iter().flat_map(of_entry).collect();
-    for (name, kind, unit, about, value) in FAMILIES {
-        let name = format!("quell_shape_{name}");
-        let total = if kind == "counter" { "_total" } else { "" };
-        let _ = writeln!(out, "# TYPE {name} {kind}\n# UNIT {name} {unit}\n# HELP {name} {about}");
-        for (labels, part) in &parts {
-            if let Some(value) = value(part) {
-                let _ = writeln!(out, "{name}{total}{{{labels}}} {value}");
+    for entry in entries {
+        for queue in &entry.queues {
+            let direction = if queue.device == entry.device { "up" } else { "down" };
+            for part in smallest(queue) {
+                let (host, tier) = match &part.host {
+                    Some(host) => (host.as_str(), part.name.as_str()),
+                    None if part.place.is_some() => (part.name.as_str(), ""),
+                    None => ("", part.name.as_str()),
+                };
+                let device = ("device", entry.device.as_str());
+                let labels = [device, ("direction", direction), ("host", host), ("tier", tier)];
+                for (name, kind, unit, about, value) in FAMILIES {
+                    if let Some(value) = value(&part) {
+                        page.family(name, kind, unit, about).sample(&labels, value);
+                    }
+                }
             }
         }
     }
-    out.push_str("# EOF\n");
-    out
-}
-
-fn of_entry(entry: &StatusEntry) -> Vec<(String, LineClass)> {
-    let of = |queue: &QueueStatus| {
-        let direction = if queue.device == entry.device { "up" } else { "down" };
-        let line = [label("device", &entry.device), label("direction", direction)].join(",");
-        let one = |part: LineClass| {
-            let (host, tier) = match &part.host {
-                Some(host) => (host.as_str(), part.name.as_str()),
-                None if part.place.is_some() => (part.name.as_str(), ""),
-                None => ("", part.name.as_str()),
-            };
-            (format!("{line},{},{}", label("host", host), label("tier", tier)), part)
-        };
-        smallest(queue).into_iter().map(one).collect::<Vec<_>>()
-    };
-    entry.queues.iter().flat_map(of).collect()
+    for entry in entries {
+        for direction in entry.follow.iter().flat_map(|follow| &follow.directions) {
+            let labels =
+                [("device", entry.device.as_str()), ("direction", word(direction.direction))];
+            for (name, kind, unit, about, value) in FOLLOWED {
+                if let Some(value) = value(direction) {
+                    page.family(name, kind, unit, about).sample(&labels, value);
+                }
+            }
+        }
+    }
+    page.text(MetricsFormat::OpenMetrics)
 }
 
 /// The parts of a queue that have no parts and had anything to send; the queue itself where it has none.
@@ -99,11 +129,6 @@ fn smallest(queue: &QueueStatus) -> Vec<LineClass> {
         }];
     }
     queue.parts.iter().filter(is_one).cloned().collect()
-}
-
-fn label(key: &str, value: &str) -> String {
-    let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-    format!("{key}=\"{value}\"")
 }
 
 #[cfg(test)]
@@ -148,6 +173,7 @@ mod tests {
             since: 0,
             queues: vec![queue("wan", up), queue("i-wan", Vec::new())],
             subscribers: None,
+            follow: None,
         };
         let text = metrics(&[entry]);
         let sent: Vec<&str> =

@@ -5,6 +5,7 @@
 //!   /etc/quell/shape/DEV.csv                                        its subscribers, where they are hundreds
 //!   /etc/systemd/system/quell-shape@.service                        applies it; for all interfaces
 //!   /etc/systemd/system/quell-shape-hold@.service                   makes subscribers' classes as they come, where that is wanted
+//!   /etc/systemd/system/quell-shape-follow@.service                 follows the rates of a line that varies, where that is wanted
 //!   /etc/systemd/system/sys-…-DEV.device.wants/quell-shape@DEV.service   a link to it: systemd starts it when the interface is there
 //! ```
 
@@ -34,6 +35,7 @@ struct Files {
     list: PathBuf,
     unit: PathBuf,
     hold: PathBuf,
+    follow: PathBuf,
     link: PathBuf,
 }
 
@@ -46,6 +48,7 @@ impl Files {
             list: etc.join("quell/shape").join(format!("{device}.csv")),
             unit: units.join("quell-shape@.service"),
             hold: units.join("quell-shape-hold@.service"),
+            follow: units.join("quell-shape-follow@.service"),
             link: units
                 .join(format!("sys-subsystem-net-devices-{name}.device.wants"))
                 .join(format!("quell-shape@{name}.service")),
@@ -71,7 +74,7 @@ fn unit(program: &Path) -> String {
          Documentation=man:quell-shape-persist(1)\n\
          BindsTo=sys-subsystem-net-devices-%i.device\n\
          After=sys-subsystem-net-devices-%i.device\n\
-         Wants=quell-shape-hold@%i.service\n\
+         Wants=quell-shape-hold@%i.service quell-shape-follow@%i.service\n\
          \n\
          [Service]\n\
          Type=oneshot\n\
@@ -82,19 +85,19 @@ fn unit(program: &Path) -> String {
     )
 }
 
-/// The unit of whoever makes classes as subscribers come. `apply` starts one too: this one stands by and takes over when that one dies. It ends
-/// well where nobody comes and goes.
-fn hold(program: &Path) -> String {
+/// The unit of `hold` or `follow`. `apply` starts one too: this one stands by and takes over when that one dies. It ends
+/// well where it is not needed.
+fn stand_by(program: &Path, command: &str, about: &str) -> String {
     format!(
         "# Made by `quell shape persist`; `quell shape off` takes it away.\n\
          [Unit]\n\
-         Description=Classes of those who come on %I\n\
-         Documentation=man:quell-shape-hold(1)\n\
+         Description={about} on %I\n\
+         Documentation=man:quell-shape-{command}(1)\n\
          BindsTo=quell-shape@%i.service\n\
          After=quell-shape@%i.service\n\
          \n\
          [Service]\n\
-         ExecStart={program} shape hold --dev %I --stand-by\n\
+         ExecStart={program} shape {command} --dev %I --stand-by\n\
          SuccessExitStatus=1\n\
          Restart=on-failure\n\
          RestartSec=1\n",
@@ -126,6 +129,7 @@ pub fn persist(logs: &UndoLogs, device: &str, root: &Path) -> Result<PersistRepo
         ))
     })?;
     let mut policy = policy_of_log(&log)?;
+    let is_followed = policy.follow.is_some();
     let mut written = Vec::new();
     // The list first: what names it is never without it.
     if policy.subscribers.len() >= TABLE_FROM {
@@ -137,7 +141,10 @@ pub fn persist(logs: &UndoLogs, device: &str, root: &Path) -> Result<PersistRepo
     let text = format!("# What `quell shape persist` keeps of {device}.\n{policy}");
     written.extend([(&files.wanted, text), (&files.unit, unit(&program))]);
     if !log.begun.before.our_dynamic.is_empty() {
-        written.push((&files.hold, hold(&program)));
+        written.push((&files.hold, stand_by(&program, "hold", "Classes of those who come")));
+    }
+    if is_followed {
+        written.push((&files.follow, stand_by(&program, "follow", "Rates of the line")));
     }
     let made = written.iter().try_for_each(|(path, text)| write(path, text));
     if let Err(error) = made.and_then(|()| link(&files.link)) {
@@ -170,7 +177,7 @@ pub fn forget(root: &Path, device: &str) -> Result<Vec<String>, CommandError> {
     // Folders only where they are empty; the unit as long as an interface needs it.
     let needed = files.wanted.parent().and_then(|folder| fs::read_dir(folder).ok());
     if needed.is_none_or(|mut entries| entries.next().is_none()) {
-        for unit in [&files.unit, &files.hold] {
+        for unit in [&files.unit, &files.hold, &files.follow] {
             if remove(unit)? {
                 said.push(format!("{} is gone: no interface needs it", unit.display()));
             }

@@ -1,6 +1,7 @@
 //! How what was applied stands, whether the machine is still so, and what passed through its queues.
 
 use crate::class_report::{self, HostSlots, LineClass, roots};
+use crate::follow::{self, FollowState};
 use crate::subscriber_classes::SubscriberClasses;
 use crate::{CommandError, UndoLogs, daemon, open, plan_again, reconcile};
 use quell_act::{Kernel, Lock, Log, Machine, Now, Planned, Standing};
@@ -24,6 +25,8 @@ pub struct StatusEntry {
     pub since: u64,
     pub queues: Vec<QueueStatus>,
     pub subscribers: Option<Attendance>,
+    /// Of a line whose rates are followed: each direction, and what is known of its signals.
+    pub follow: Option<FollowState>,
 }
 
 #[derive(Debug, Serialize)]
@@ -69,7 +72,8 @@ fn entry(
     changing: Option<&String>,
 ) -> Result<StatusEntry, CommandError> {
     let now = kernel.read(&(&log.begun.before).into()).map_err(CommandError::system)?;
-    let (mut differs, subscribers) = differs(log, logs, kernel);
+    let (mut differs, subscribers) = differs(log, logs, kernel, &now);
+    let follow = FollowState::of(log);
     let roots = roots(log, &now);
     if let Some((name, ..)) = roots.iter().find(|root| class_report::is_of_another_version(root.1))
     {
@@ -88,6 +92,9 @@ fn entry(
         broken = true;
         let (what, how) = differs;
         standing = format!("no longer as it was applied ({what}): quell shape apply {how}, or off");
+    }
+    if let Some(trouble) = follow.as_ref().and_then(FollowState::trouble).filter(|_| !broken) {
+        (broken, standing) = (true, trouble);
     }
     let unheld = attendance.as_ref().is_some_and(|attendance| attendance.holder.is_none());
     let changing = changing.filter(|_| broken || unheld).cloned();
@@ -122,6 +129,7 @@ fn entry(
         since: begun.who.at,
         queues: queues.collect(),
         subscribers: attendance,
+        follow,
     })
 }
 
@@ -131,17 +139,25 @@ fn differs(
     log: &Log,
     logs: &UndoLogs,
     kernel: &mut Kernel,
+    now: &Now,
 ) -> (Option<(String, &'static str)>, Option<SubscriberClasses>) {
     if log.standing == Standing::Unfinished || log.begun.recipe.is_empty() {
         return (None, None);
     }
-    let plan = match plan_again(log, kernel) {
+    let mut plan = match plan_again(log, kernel) {
         Ok(plan) => plan,
         Err(why) => return (Some((why.to_string(), "again")), None),
     };
+    let is_followed = plan.policy.follow.is_some();
+    if let Err(why) = follow::take_rates(&mut plan.goal, log, now) {
+        return (Some((why.to_string(), "again")), None);
+    }
     let planned = quell_act::plan(kernel, &logs.folder, &log.begun.device, &plan.goal, false);
     let differs = match planned {
-        Ok(Planned { foreign, .. }) if !foreign.is_empty() => {
+        // Where nothing but a followed rate is another, nobody else changed it.
+        Ok(Planned { foreign, steps, .. })
+            if !(foreign.is_empty() || is_followed && steps.is_empty()) =>
+        {
             Some((foreign[0].trim().to_owned(), "--replace"))
         }
         Ok(planned) => planned.steps.first().map(|step| match planned.steps.len() {

@@ -5,9 +5,6 @@ use quell_act::{Goal, Kernel, Log, Machine};
 use quell_sys::netns::NetNs;
 use std::path::PathBuf;
 
-/// Where they are where nobody says otherwise; gone after a reboot, as the queues are.
-pub const DEFAULT_FOLDER: &str = "/run/quell";
-
 #[derive(Debug, Clone)]
 pub struct UndoLogs {
     pub folder: PathBuf,

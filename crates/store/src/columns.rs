@@ -29,9 +29,9 @@ impl Table {
 
     pub fn columns(self) -> Vec<ColumnMeaning> {
         match self {
-            Table::Samples => tables::sample_columns().map(|c| c.about).to_vec(),
-            Table::Flows => tables::flow_columns().map(|c| c.about).to_vec(),
-            Table::Queues => tables::queue_columns().map(|c| c.about).to_vec(),
+            Table::Samples => tables::sample_columns().into_iter().map(|c| c.about).collect(),
+            Table::Flows => tables::flow_columns().into_iter().map(|c| c.about).collect(),
+            Table::Queues => tables::queue_columns().into_iter().map(|c| c.about).collect(),
             Table::Outputs => OUTPUTS.to_vec(),
             Table::Facts => FACTS.to_vec(),
         }
@@ -47,7 +47,7 @@ pub struct ColumnMeaning {
     pub meaning: &'static str,
 }
 
-pub(crate) const fn column(
+pub const fn column(
     name: &'static str,
     unit: &'static str,
     meaning: &'static str,

@@ -3,7 +3,9 @@
 use crate::columns::Table;
 use crate::run::Run;
 use crate::table::{ColumnValue, TableColumn};
-use crate::tables::{TableRow, flow_columns, queue_columns, row, sample_columns};
+use crate::tables::{
+    TableRow, flow_columns, flow_rows, queue_columns, queue_rows, sample_columns, sample_rows,
+};
 use quell_model::CellId;
 use std::io::{self, Write};
 
@@ -18,33 +20,9 @@ pub fn csv(run: &Run, table: Table, out: &mut dyn Write) -> io::Result<u64> {
     for (record, data) in run.iter() {
         let cell = &record.id;
         match table {
-            Table::Samples => {
-                let columns = sample_columns();
-                for series in &data.echoes {
-                    let names = [&*series.stream, "", ""];
-                    for sample in &series.samples {
-                        rows += line(out, &columns, &row(cell, names, sample))?;
-                    }
-                }
-            }
-            Table::Flows => {
-                let columns = flow_columns();
-                for series in &data.flows {
-                    let names = [&*series.stream, "", ""];
-                    for sample in &series.samples {
-                        rows += line(out, &columns, &row(cell, names, sample))?;
-                    }
-                }
-            }
-            Table::Queues => {
-                let columns = queue_columns();
-                for queue in &data.queues {
-                    let names = [&*queue.device, &*queue.handle, &*queue.kind];
-                    for point in &queue.points {
-                        rows += line(out, &columns, &row(cell, names, point))?;
-                    }
-                }
-            }
+            Table::Samples => rows += lines(out, &sample_columns(), sample_rows(cell, data))?,
+            Table::Flows => rows += lines(out, &flow_columns(), flow_rows(cell, data))?,
+            Table::Queues => rows += lines(out, &queue_columns(), queue_rows(cell, data))?,
             Table::Outputs => {
                 for output in &data.outputs {
                     let stderr = if output.stderr { "true" } else { "false" };
@@ -62,27 +40,31 @@ pub fn csv(run: &Run, table: Table, out: &mut dyn Write) -> io::Result<u64> {
     Ok(rows)
 }
 
-fn line<'a, S>(
+fn lines<'a, S>(
     out: &mut dyn Write,
     columns: &[TableColumn<TableRow<'a, S>>],
-    row: &TableRow<'a, S>,
+    rows: impl Iterator<Item = TableRow<'a, S>>,
 ) -> io::Result<u64> {
-    for (index, column) in columns.iter().enumerate() {
-        if index > 0 {
-            out.write_all(b",")?;
+    let mut count = 0;
+    for row in rows {
+        for (index, column) in columns.iter().enumerate() {
+            if index > 0 {
+                out.write_all(b",")?;
+            }
+            match column.value {
+                ColumnValue::Text(of) => text(out, of(&row))?,
+                ColumnValue::Time(of) => write!(out, "{}", of(&row))?,
+                ColumnValue::Count(of) => write!(out, "{}", of(&row))?,
+                ColumnValue::Small(of) => write!(out, "{}", of(&row))?,
+                ColumnValue::OptTime(of) => of(&row).map_or(Ok(()), |v| write!(out, "{v}"))?,
+                ColumnValue::OptCount(of) => of(&row).map_or(Ok(()), |v| write!(out, "{v}"))?,
+                ColumnValue::OptSmall(of) => of(&row).map_or(Ok(()), |v| write!(out, "{v}"))?,
+            }
         }
-        match column.value {
-            ColumnValue::Text(of) => text(out, of(row))?,
-            ColumnValue::Time(of) => write!(out, "{}", of(row))?,
-            ColumnValue::Count(of) => write!(out, "{}", of(row))?,
-            ColumnValue::Small(of) => write!(out, "{}", of(row))?,
-            ColumnValue::OptTime(of) => of(row).map_or(Ok(()), |v| write!(out, "{v}"))?,
-            ColumnValue::OptCount(of) => of(row).map_or(Ok(()), |v| write!(out, "{v}"))?,
-            ColumnValue::OptSmall(of) => of(row).map_or(Ok(()), |v| write!(out, "{v}"))?,
-        }
+        out.write_all(b"\r\n")?;
+        count += 1;
     }
-    out.write_all(b"\r\n")?;
-    Ok(1)
+    Ok(count)
 }
 
 fn texts(out: &mut dyn Write, cell: &CellId, values: [&str; 3]) -> io::Result<u64> {

@@ -36,24 +36,32 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    pub(crate) fn io(
-        doing: &'static str,
-        path: impl AsRef<Path>,
-    ) -> impl FnOnce(io::Error) -> StoreError {
+    pub fn io(doing: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> StoreError {
         let path = path.as_ref().to_path_buf();
         move |source| StoreError::Io { doing, path, source }
     }
 
-    pub(crate) fn damaged(path: impl AsRef<Path>, what: impl ToString) -> StoreError {
+    /// Whether the disk has no room: what is on it stays as it is.
+    pub fn is_full_disk(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => is_full(source),
+            Self::Unfinished { source, .. } => source.is_full_disk(),
+            _ => false,
+        }
+    }
+
+    pub fn damaged(path: impl AsRef<Path>, what: impl ToString) -> StoreError {
         StoreError::Damaged { path: path.as_ref().to_path_buf(), what: what.to_string() }
     }
 }
 
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "make room on that file system, or choose another with --out"
-        }
+        _ if is_full(error) => "make room on that file system, or choose another with --out",
         io::ErrorKind::FileTooLarge => "raise the limit on file sizes (ulimit -f), or use another",
         io::ErrorKind::PermissionDenied => "choose a folder that you may write with --out",
         io::ErrorKind::ReadOnlyFilesystem => {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A file on its way. Dropped before [`AtomicFile::commit`], it leaves nothing behind.
 #[derive(Debug)]
-pub(crate) struct AtomicFile {
+pub struct AtomicFile {
     place: PathBuf,
     temporary: PathBuf,
     out: Option<BufWriter<File>>,
@@ -21,7 +21,7 @@ pub(crate) struct AtomicFile {
 
 /// Size and CRC-32 (IEEE) of a file, as the manifest keeps them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Checksum {
+pub struct Checksum {
     pub bytes: u64,
     pub crc32: u32,
 }
@@ -90,7 +90,7 @@ impl Drop for AtomicFile {
     }
 }
 
-pub(crate) fn write(place: &Path, bytes: &[u8]) -> Result<Checksum, StoreError> {
+pub fn write(place: &Path, bytes: &[u8]) -> Result<Checksum, StoreError> {
     let mut file = AtomicFile::create(place)?;
     file.write_all(bytes).map_err(StoreError::io("write", place))?;
     file.commit()
@@ -175,7 +175,7 @@ fn opened(options: &mut fs::OpenOptions, place: &Path) -> io::Result<File> {
 const NO_FILE: &str = "it is no regular file";
 
 /// Opens a regular file for reading; a pipe in its place would be waited for.
-pub(crate) fn open(path: &Path) -> io::Result<File> {
+pub fn open(path: &Path) -> io::Result<File> {
     match fs::metadata(path)?.is_file() {
         true => File::open(path),
         false => Err(io::Error::new(io::ErrorKind::InvalidData, NO_FILE)),
@@ -183,7 +183,8 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Makes the names in a folder durable. File systems that can't sync a folder are no worse than before.
-pub(crate) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
+/// Puts the names in a folder on the disk, where the file system can.
+pub fn sync_folder(folder: &Path) -> Result<(), StoreError> {
     let handle = File::open(folder).map_err(StoreError::io("open", folder))?;
     match handle.sync_all() {
         Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput) => Ok(()),
@@ -192,7 +193,7 @@ pub(crate) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
 }
 
 /// Reads a whole file; none when there is no such file.
-pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+pub fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     let mut file = match open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other.map_err(StoreError::io("open", path))?,

@@ -309,6 +309,7 @@ pub(crate) fn facts(manifest: &mut Manifest, cell: &CellId, data: &CellData) {
     for fact in &data.facts {
         let entry = match &fact.subject {
             Subject::Sysctl(name) => manifest.sysctls.entry(name.clone()),
+            Subject::Host(name) => manifest.hosts.entry(name.clone()),
             Subject::Queues(device) => {
                 manifest.queues.entry(format!("{}/{}/{device}", cell.scenario, fact.when))
             }

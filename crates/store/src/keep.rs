@@ -96,6 +96,10 @@ impl Keep {
         self.journal.append(event)
     }
 
+    pub fn folder(&self) -> &Path {
+        self.writer.folder()
+    }
+
     /// What is said first of it when it is shown, a sentence each.
     pub fn headline(&mut self, sentences: Vec<String>) {
         self.manifest.headline = sentences;

@@ -1,8 +1,10 @@
 //! Where things are in a folder of runs, and in a run.
 
 use crate::error::StoreError;
+use crate::stored;
 use crate::{lines, tables};
 use quell_model::CellId;
+use quell_model::manifest::RunPart;
 use std::fmt::Write;
 use std::path::Path;
 use std::{fs, io};
@@ -25,12 +27,20 @@ pub(crate) fn run_names(base: &Path) -> Result<Vec<String>, StoreError> {
         if let Ok(name) = entry.file_name().into_string()
             && !name.starts_with('.')
             && entry.path().is_dir()
+            && !holds_runs(&entry.path())
         {
             names.push(name);
         }
     }
     names.sort();
     Ok(names)
+}
+
+/// Whether it is no run but a folder of some, as `quell ping --keep` makes it.
+fn holds_runs(folder: &Path) -> bool {
+    let has_manifest = |folder: &Path| folder.join(stored::FILE).exists();
+    let mut inside = fs::read_dir(folder).into_iter().flatten().flatten();
+    !has_manifest(folder) && inside.any(|entry| has_manifest(&entry.path()))
 }
 
 /// Longest part of a file name in bytes; names are at most 255 in all on the usual file systems.
@@ -53,6 +63,11 @@ pub(crate) fn file_name_part(name: &str) -> String {
         let _ = write!(safe, "~{:08x}", crc32fast::hash(name.as_bytes()));
     }
     safe
+}
+
+/// The end of the name of a part's folder.
+pub(crate) fn part_name(part: &RunPart) -> String {
+    format!("-part-{}-of-{}", part.number, part.of)
 }
 
 pub(crate) fn journal_name(cell: &CellId) -> String {

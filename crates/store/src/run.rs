@@ -201,7 +201,7 @@ fn summary(base: &Path, name: String) -> RunSummary {
     RunSummary { name, folder, state, manifest }
 }
 
-fn is_locked(folder: &Path) -> bool {
+pub(crate) fn is_locked(folder: &Path) -> bool {
     let Ok(handle) = File::open(folder.join(JOURNALS)) else { return false };
     matches!(
         Flock::lock(handle, FlockArg::LockSharedNonblock),

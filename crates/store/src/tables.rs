@@ -1,9 +1,10 @@
 //! The three tables: their columns with unit and meaning, which stand in docs/data.md and in the Parquet files too, and their rows as [`CellData`].
 
-use crate::cell_data::{CellData, QueuePoint};
-use crate::columns::{PROBE, REPEAT, SCENARIO, TIME, Table, column};
+use crate::cell_data::{CellData, EchoSeries, FlowSeries, QueuePoint, QueueSeries};
+use crate::columns::{PROBE, REPEAT, SCENARIO, TIME};
 use crate::error::StoreError;
 use crate::table::{self, ColumnValue, RowBatch, TableColumn, TableWriter, Texts};
+use crate::table_columns;
 use quell_model::{CellId, EchoSample, EchoStatus, FlowSample, Side, TcpState};
 use std::collections::HashMap;
 use std::path::Path;
@@ -19,74 +20,126 @@ pub(crate) struct TableRow<'a, S> {
     sample: &'a S,
 }
 
-macro_rules! columns {
-    ($kind:ty: $($name:ident $value:ident $unit:literal $meaning:literal $of:expr;)*) => {
-        [
-            TableColumn { about: TIME, value: ColumnValue::Time(|r: &TableRow<'_, $kind>| r.sample.t_ns) },
-            TableColumn { about: SCENARIO, value: ColumnValue::Text(|r| &r.cell.scenario) },
-            TableColumn { about: PROBE, value: ColumnValue::Text(|r| &r.cell.probe) },
-            TableColumn { about: REPEAT, value: ColumnValue::Small(|r| r.cell.repeat) },
-            $(TableColumn {
-                about: column(stringify!($name), $unit, $meaning),
-                value: ColumnValue::$value($of),
-            },)*
-        ]
-    };
+/// A row that is of one packet.
+pub trait OfPacket {
+    fn packet(&self) -> &EchoSample;
 }
 
-pub(crate) fn sample_columns<'a>() -> [TableColumn<TableRow<'a, EchoSample>>; 16] {
-    columns! { EchoSample:
-        stream       Text     ""   "the stream's name" |r| r.names[0];
-        seq          Count    ""   "number of the packet within the stream, from 0" |r| r.sample.seq;
+impl OfPacket for TableRow<'_, EchoSample> {
+    fn packet(&self) -> &EchoSample {
+        self.sample
+    }
+}
+
+/// What is said of a packet beside when it was sent, and of what stream.
+pub fn packet_columns<R: OfPacket>() -> Vec<TableColumn<R>> {
+    table_columns! { R =>
+        seq          Count    ""   "number of the packet within the stream, from 0" |r| r.packet().seq;
         rtt_ns       OptCount "ns"
-            "round-trip time, what the reflector took left out where it tells that; empty without an answer" |r| r.sample.rtt_ns;
+            "round-trip time, what the reflector took left out where it tells that; empty without an answer" |r| r.packet().rtt_ns;
         up_ns        OptTime  "ns"
-            "one-way delay to the reflector, by both ends' clocks, empty where it does not tell it; of a load's datagrams to their receiver, whichever way that is" |r| r.sample.up_ns;
-        down_ns      OptTime  "ns" "one-way delay back, likewise" |r| r.sample.down_ns;
+            "one-way delay to the reflector, by both ends' clocks, empty where it does not tell it; of a load's datagrams to their receiver, whichever way that is" |r| r.packet().up_ns;
+        down_ns      OptTime  "ns" "one-way delay back, likewise" |r| r.packet().down_ns;
         up_order     OptCount ""
-            "the reflector's count of packets when it answered this one; empty where it does not tell it" |r| r.sample.up_order;
-        down_order   OptCount ""   "order of arrival of the answers, from 0; empty without an answer" |r| r.sample.down_order;
+            "the reflector's count of packets when it answered this one; empty where it does not tell it" |r| r.packet().up_order;
+        down_order   OptCount ""   "order of arrival of the answers, from 0; empty without an answer" |r| r.packet().down_order;
         seen_late_ns OptCount "ns"
-            "from the kernel's stamp of the answer to when the program saw it; empty where not known" |r| r.sample.seen_late_ns;
+            "from the kernel's stamp of the answer to when the program saw it; empty where not known" |r| r.packet().seen_late_ns;
         queued_ns    OptCount "ns"
-            "waiting in this host's own queue, a part of rtt_ns; empty where the kernel does not tell it" |r| r.sample.queued_ns;
-        sent_late_ns OptCount "ns" "from when it was due to when it was sent; empty where nothing was due" |r| r.sample.sent_late_ns;
-        bytes        Small    "B"  "UDP or ICMP payload; 0 where an imported file does not tell it" |r| r.sample.bytes;
+            "waiting in this host's own queue, a part of rtt_ns; empty where the kernel does not tell it" |r| r.packet().queued_ns;
+        sent_late_ns OptCount "ns" "from when it was due to when it was sent; empty where nothing was due" |r| r.packet().sent_late_ns;
+        bytes        Small    "B"  "UDP or ICMP payload; 0 where an imported file does not tell it" |r| r.packet().bytes;
         status       Text     ""
-            "ok, duplicate, lost, lost-up, lost-down, error, unfinished, late, unsure or not-sent; lost-up is lost on the way of up_ns" |r| r.sample.status.name();
+            "ok, duplicate, lost, lost-up, lost-down, error, unfinished, late, unsure or not-sent; lost-up is lost on the way of up_ns" |r| r.packet().status.name();
     }
 }
 
-pub(crate) fn flow_columns<'a>() -> [TableColumn<TableRow<'a, FlowSample>>; 16] {
-    columns! { FlowSample:
-        stream        Text     ""         "the flow's name" |r| r.names[0];
-        side          Text     ""         "who tells it: sender or receiver; a receiver's bytes are goodput" |r| r.sample.side.name();
-        bytes         Count    "B"        "payload so far: sent (of TCP acknowledged) or received" |r| r.sample.bytes;
-        packets       Count    ""         "datagrams so far; 0 of TCP" |r| r.sample.packets;
-        retransmits   OptCount ""
-            "segments sent again so far; empty where not known, and with all that follow but of a TCP sender" |r| r.sample.tcp.and_then(|t| t.retransmits);
-        cwnd          OptSmall "segments" "congestion window; 0 where not known" |r| r.sample.tcp.map(|t| t.cwnd);
-        srtt_us       OptSmall "us"       "smoothed round-trip time; 0 where not known" |r| r.sample.tcp.map(|t| t.srtt_us);
-        min_rtt_us    OptSmall "us"       "least round-trip time seen; 0 where not known" |r| r.sample.tcp.map(|t| t.min_rtt_us);
-        delivery_rate OptCount "B/s"      "the kernel's estimate of what arrives; 0 where not known" |r| r.sample.tcp.map(|t| t.delivery_rate);
-        pacing_rate   OptCount "B/s"      "rate of pacing; 18446744073709551615 where there is none" |r| r.sample.tcp.map(|t| t.pacing_rate);
-        unacked       OptSmall "segments" "sent and not acknowledged" |r| r.sample.tcp.map(|t| t.unacked);
-        notsent_bytes OptSmall "B"        "in the send queue and not sent yet" |r| r.sample.tcp.map(|t| t.notsent_bytes);
-    }
+/// The packet of each row, by when they were sent.
+pub fn packets<'t>(
+    g: &RowBatch<'_>,
+    t_ns: &'t [i64],
+) -> Result<impl Fn(usize) -> EchoSample + use<'t>, StoreError> {
+    let seq = g.count("seq")?;
+    let (rtt, up, down) = (g.opt_count("rtt_ns")?, g.opt_time("up_ns")?, g.opt_time("down_ns")?);
+    let (up_order, down_order) = (g.opt_count("up_order")?, g.opt_count("down_order")?);
+    let late = g.opt_count("seen_late_ns")?;
+    let (queued, sent_late) = (g.opt_count("queued_ns")?, g.opt_count("sent_late_ns")?);
+    let (bytes, status) = (g.small("bytes")?, g.text("status")?);
+    let statuses = status.meanings(EchoStatus::from_name);
+    let statuses = statuses.map_err(|text| unknown(g, "status", text))?;
+    Ok(move |i: usize| EchoSample {
+        t_ns: t_ns[i],
+        seq: seq[i],
+        rtt_ns: rtt[i],
+        up_ns: up[i],
+        down_ns: down[i],
+        up_order: up_order[i],
+        down_order: down_order[i],
+        seen_late_ns: late[i],
+        queued_ns: queued[i],
+        sent_late_ns: sent_late[i],
+        bytes: bytes[i],
+        status: statuses[status.number(i)],
+    })
 }
 
-pub(crate) fn queue_columns<'a>() -> [TableColumn<TableRow<'a, QueuePoint>>; 13] {
-    columns! { QueuePoint:
-        device          Text  ""  "the interface, as node:device" |r| r.names[0];
-        handle          Text  ""  "handle or class, as tc prints it" |r| r.names[1];
-        kind            Text  ""  "kind of the queue, as fq_codel; of a class, as htb class" |r| r.names[2];
-        backlog_bytes   Count "B" "waiting" |r| r.sample.backlog_bytes;
-        backlog_packets Count ""  "packets waiting" |r| r.sample.backlog_packets;
-        drops           Count ""  "packets dropped so far" |r| r.sample.drops;
-        marks           Count ""  "packets marked CE so far" |r| r.sample.marks;
-        packets         Count ""  "packets sent on so far" |r| r.sample.packets;
-        bytes           Count "B" "sent on so far" |r| r.sample.bytes;
-    }
+/// The columns that all tables begin with, then those of one.
+fn of_cell<'a, S>(
+    time: fn(&TableRow<'a, S>) -> i64,
+    own: Vec<TableColumn<TableRow<'a, S>>>,
+) -> Vec<TableColumn<TableRow<'a, S>>> {
+    let mut all = vec![
+        TableColumn { about: TIME, value: ColumnValue::Time(time) },
+        TableColumn { about: SCENARIO, value: ColumnValue::Text(|r| &r.cell.scenario) },
+        TableColumn { about: PROBE, value: ColumnValue::Text(|r| &r.cell.probe) },
+        TableColumn { about: REPEAT, value: ColumnValue::Small(|r| r.cell.repeat) },
+    ];
+    all.extend(own);
+    all
+}
+
+pub(crate) fn sample_columns<'a>() -> Vec<TableColumn<TableRow<'a, EchoSample>>> {
+    let mut own = table_columns! { TableRow<'a, EchoSample> => stream Text "" "the stream's name" |r| r.names[0]; };
+    own.extend(packet_columns());
+    of_cell(|r| r.sample.t_ns, own)
+}
+
+pub(crate) fn flow_columns<'a>() -> Vec<TableColumn<TableRow<'a, FlowSample>>> {
+    of_cell(
+        |r| r.sample.t_ns,
+        table_columns! { TableRow<'a, FlowSample> =>
+            stream        Text     ""         "the flow's name" |r| r.names[0];
+            side          Text     ""         "who tells it: sender or receiver; a receiver's bytes are goodput" |r| r.sample.side.name();
+            bytes         Count    "B"        "payload so far: sent (of TCP acknowledged) or received" |r| r.sample.bytes;
+            packets       Count    ""         "datagrams so far; 0 of TCP" |r| r.sample.packets;
+            retransmits   OptCount ""
+                "segments sent again so far; empty where not known, and with all that follow but of a TCP sender" |r| r.sample.tcp.and_then(|t| t.retransmits);
+            cwnd          OptSmall "segments" "congestion window; 0 where not known" |r| r.sample.tcp.map(|t| t.cwnd);
+            srtt_us       OptSmall "us"       "smoothed round-trip time; 0 where not known" |r| r.sample.tcp.map(|t| t.srtt_us);
+            min_rtt_us    OptSmall "us"       "least round-trip time seen; 0 where not known" |r| r.sample.tcp.map(|t| t.min_rtt_us);
+            delivery_rate OptCount "B/s"      "the kernel's estimate of what arrives; 0 where not known" |r| r.sample.tcp.map(|t| t.delivery_rate);
+            pacing_rate   OptCount "B/s"      "rate of pacing; 18446744073709551615 where there is none" |r| r.sample.tcp.map(|t| t.pacing_rate);
+            unacked       OptSmall "segments" "sent and not acknowledged" |r| r.sample.tcp.map(|t| t.unacked);
+            notsent_bytes OptSmall "B"        "in the send queue and not sent yet" |r| r.sample.tcp.map(|t| t.notsent_bytes);
+        },
+    )
+}
+
+pub(crate) fn queue_columns<'a>() -> Vec<TableColumn<TableRow<'a, QueuePoint>>> {
+    of_cell(
+        |r| r.sample.t_ns,
+        table_columns! { TableRow<'a, QueuePoint> =>
+            device          Text  ""  "the interface, as node:device" |r| r.names[0];
+            handle          Text  ""  "handle or class, as tc prints it" |r| r.names[1];
+            kind            Text  ""  "kind of the queue, as fq_codel; of a class, as htb class" |r| r.names[2];
+            backlog_bytes   Count "B" "waiting" |r| r.sample.backlog_bytes;
+            backlog_packets Count ""  "packets waiting" |r| r.sample.backlog_packets;
+            drops           Count ""  "packets dropped so far" |r| r.sample.drops;
+            marks           Count ""  "packets marked CE so far" |r| r.sample.marks;
+            packets         Count ""  "packets sent on so far" |r| r.sample.packets;
+            bytes           Count "B" "sent on so far" |r| r.sample.bytes;
+        },
+    )
 }
 
 /// The three tables on their way to the disk. Cells are appended in the manifest's order.
@@ -100,31 +153,16 @@ impl Writers {
     pub fn create(folder: &Path) -> Result<Self, StoreError> {
         let place = |name| folder.join(name);
         Ok(Self {
-            samples: TableWriter::create(&place(SAMPLES), Table::Samples, &sample_columns())?,
-            flows: TableWriter::create(&place(FLOWS), Table::Flows, &flow_columns())?,
-            queues: TableWriter::create(&place(QUEUES), Table::Queues, &queue_columns())?,
+            samples: TableWriter::create(&place(SAMPLES), "samples", &sample_columns())?,
+            flows: TableWriter::create(&place(FLOWS), "flows", &flow_columns())?,
+            queues: TableWriter::create(&place(QUEUES), "queues", &queue_columns())?,
         })
     }
 
     pub fn append(&mut self, cell: &CellId, data: &CellData) -> Result<(), StoreError> {
-        let samples: Vec<_> = data
-            .echoes
-            .iter()
-            .flat_map(|s| s.samples.iter().map(|x| row(cell, [&s.stream, "", ""], x)))
-            .collect();
-        self.samples.append(&sample_columns(), &samples)?;
-        let flows: Vec<_> = data
-            .flows
-            .iter()
-            .flat_map(|s| s.samples.iter().map(|x| row(cell, [&s.stream, "", ""], x)))
-            .collect();
-        self.flows.append(&flow_columns(), &flows)?;
-        let queues: Vec<_> = data
-            .queues
-            .iter()
-            .flat_map(|s| s.points.iter().map(|x| row(cell, [&s.device, &s.handle, &s.kind], x)))
-            .collect();
-        self.queues.append(&queue_columns(), &queues)
+        self.samples.append(&sample_columns(), &sample_rows(cell, data).collect::<Vec<_>>())?;
+        self.flows.append(&flow_columns(), &flow_rows(cell, data).collect::<Vec<_>>())?;
+        self.queues.append(&queue_columns(), &queue_rows(cell, data).collect::<Vec<_>>())
     }
 
     pub fn append_echoes<'a>(
@@ -141,8 +179,36 @@ impl Writers {
     }
 }
 
-pub(crate) fn row<'a, S>(cell: &'a CellId, names: [&'a str; 3], sample: &'a S) -> TableRow<'a, S> {
+fn row<'a, S>(cell: &'a CellId, names: [&'a str; 3], sample: &'a S) -> TableRow<'a, S> {
     TableRow { cell, names, sample }
+}
+
+pub(crate) fn sample_rows<'a>(
+    cell: &'a CellId,
+    data: &'a CellData,
+) -> impl Iterator<Item = TableRow<'a, EchoSample>> {
+    let of =
+        move |s: &'a EchoSeries| s.samples.iter().map(move |x| row(cell, [&s.stream, "", ""], x));
+    data.echoes.iter().flat_map(of)
+}
+
+pub(crate) fn flow_rows<'a>(
+    cell: &'a CellId,
+    data: &'a CellData,
+) -> impl Iterator<Item = TableRow<'a, FlowSample>> {
+    let of =
+        move |s: &'a FlowSeries| s.samples.iter().map(move |x| row(cell, [&s.stream, "", ""], x));
+    data.flows.iter().flat_map(of)
+}
+
+pub(crate) fn queue_rows<'a>(
+    cell: &'a CellId,
+    data: &'a CellData,
+) -> impl Iterator<Item = TableRow<'a, QueuePoint>> {
+    let of = move |s: &'a QueueSeries| {
+        s.points.iter().map(move |x| row(cell, [&s.device, &s.handle, &s.kind], x))
+    };
+    data.queues.iter().flat_map(of)
 }
 
 /// Puts a table's rows to their cells, one a cell of the manifest.
@@ -166,7 +232,7 @@ impl<'a> Reader<'a> {
         bytes: Vec<u8>,
         rows: u64,
     ) -> Result<(), StoreError> {
-        table::read(path, bytes, rows, |group| match name {
+        table::read(path, bytes, Some(rows), |group| match name {
             SAMPLES => self.samples(path, group),
             FLOWS => self.flows(path, group),
             _ => self.queues(path, group),
@@ -201,37 +267,18 @@ impl<'a> Reader<'a> {
 
     fn samples(&mut self, path: &Path, g: &RowBatch<'_>) -> Result<(), StoreError> {
         let cells = CellColumns::read(g)?;
-        let (t, stream, seq) = (g.time("t_ns")?, g.text("stream")?, g.count("seq")?);
-        let (rtt, up, down) =
-            (g.opt_count("rtt_ns")?, g.opt_time("up_ns")?, g.opt_time("down_ns")?);
-        let (up_order, down_order) = (g.opt_count("up_order")?, g.opt_count("down_order")?);
-        let late = g.opt_count("seen_late_ns")?;
-        let (queued, sent_late) = (g.opt_count("queued_ns")?, g.opt_count("sent_late_ns")?);
-        let (bytes, status) = (g.small("bytes")?, g.text("status")?);
-        let statuses = status.meanings(EchoStatus::from_name);
-        let statuses = statuses.map_err(|text| unknown(path, "status", text))?;
+        let (t, stream) = (g.time("t_ns")?, g.text("stream")?);
+        let packet = packets(g, &t)?;
         let mut from = 0;
         while from < g.rows() {
             // Packets of one stream of one cell, as a rule all that there are.
             let to = cells.end_of_alike(from, g.rows(), &stream);
             let samples = cells.data(self, path, from)?.echoes_of(stream.at(from));
-            let is_all = (from, to) == (0, g.rows());
-            samples.reserve(if is_all { g.left() } else { to - from });
-            let packet = |i: usize| EchoSample {
-                t_ns: t[i],
-                seq: seq[i],
-                rtt_ns: rtt[i],
-                up_ns: up[i],
-                down_ns: down[i],
-                up_order: up_order[i],
-                down_order: down_order[i],
-                seen_late_ns: late[i],
-                queued_ns: queued[i],
-                sent_late_ns: sent_late[i],
-                bytes: bytes[i],
-                status: statuses[status.number(i)],
-            };
-            samples.extend((from..to).map(packet));
+            match (from, to) == (0, g.rows()) {
+                true => samples.reserve_exact(g.left()),
+                false => samples.reserve(to - from),
+            }
+            samples.extend((from..to).map(&packet));
             from = to;
         }
         Ok(())
@@ -259,7 +306,7 @@ impl<'a> Reader<'a> {
             let side = [Side::Sender, Side::Receiver]
                 .into_iter()
                 .find(|s| s.name() == side.at(i))
-                .ok_or_else(|| unknown(path, "side", side.at(i)))?;
+                .ok_or_else(|| unknown(g, "side", side.at(i)))?;
             let (t_ns, bytes, packets) = (t[i], bytes[i], packets[i]);
             let sample = FlowSample { t_ns, side, bytes, packets, tcp };
             cells.data(self, path, i)?.take_flow(stream.at(i), sample);
@@ -324,13 +371,14 @@ impl CellColumns {
     }
 }
 
-fn unknown(path: &Path, column: &str, value: &str) -> StoreError {
-    StoreError::damaged(path, format!("{value:?} is no {column} that this program knows"))
+fn unknown(g: &RowBatch<'_>, column: &str, value: &str) -> StoreError {
+    g.damaged(format!("{value:?} is no {column} that this program knows"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::columns::{Table, column};
 
     fn sample(seq: u64) -> EchoSample {
         let status = EchoStatus::Ok;
@@ -354,7 +402,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join(SAMPLES);
         let rows: Vec<_> = samples.iter().map(|s| row(cell, ["ping", "", ""], s)).collect();
-        let mut writer = TableWriter::create(&path, Table::Samples, columns)?;
+        let mut writer = TableWriter::create(&path, "samples", columns)?;
         writer.append(columns, &rows)?;
         writer.commit()?;
         let mut reader = Reader::new([cell].into_iter());
@@ -380,8 +428,7 @@ mod tests {
     fn columns_that_are_alike_or_empty_in_one_part_and_not_in_the_next_come_out_whole() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join(SAMPLES);
-        let mut writer =
-            TableWriter::create(&path, Table::Samples, &sample_columns()).expect("a table");
+        let mut writer = TableWriter::create(&path, "samples", &sample_columns()).expect("a table");
         let cell = cell();
         let full: Vec<_> = (0..7).map(sample).collect();
         let bare: Vec<_> =
@@ -393,6 +440,7 @@ mod tests {
             turns.map(|(n, s)| row(&cell, [["a", "b"][n % 2], "", ""], s)).collect::<Vec<_>>();
         for rows in [&alone, &turns] {
             writer.append(&sample_columns(), rows).expect("rows");
+            writer.flush().expect("a row group");
         }
         writer.commit().expect("the table");
         let mut reader = Reader::new([&cell].into_iter());

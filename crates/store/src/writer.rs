@@ -10,7 +10,7 @@ use crate::journal::{self, Course, Journal, JournalWriter};
 use crate::layout::{self, JOURNALS, TABLES};
 use crate::lines::{self, LineWriter};
 use crate::run;
-use crate::stored::{self, FileRecord};
+use crate::stored::{self, FileRecord, Files};
 use crate::tables::Writers;
 use nix::fcntl::{Flock, FlockArg};
 use quell_model::manifest::FORMAT_VERSION;
@@ -45,7 +45,10 @@ impl RunWriter {
             })?;
         let made = TrustedFolder::for_new_names(base, 0o755).map_err(io::Error::from);
         made.map_err(StoreError::io("use", base))?;
-        let stem = format!("{stamp}-{}", layout::file_name_part(&manifest.experiment));
+        let mut stem = format!("{stamp}-{}", layout::file_name_part(&manifest.experiment));
+        if let Some(part) = &manifest.part {
+            stem += &layout::part_name(part);
+        }
         let (name, folder) = take_name(base, &stem)?;
         manifest.run.clone_from(&name);
         manifest.format = FORMAT_VERSION;
@@ -116,15 +119,13 @@ impl RunWriter {
 
     fn tables(&self, manifest: &mut Manifest) -> Result<(), StoreError> {
         check_cells(manifest)?;
-        let mut tables = Writers::create(&self.folder)?;
-        let mut outputs = LineWriter::create(&self.folder.join(lines::OUTPUTS))?;
-        let mut facts = LineWriter::create(&self.folder.join(lines::FACTS))?;
+        let mut tables = RunTables::create(&self.folder)?;
         let mut whole = Vec::new();
         for index in 0..manifest.cells.len() {
             let id = manifest.cells[index].id.clone();
             let path = self.journal_path(&id);
             let journal = match self.long {
-                true => long_echoes(&path, &id, &mut tables)?,
+                true => long_echoes(&path, &id, &mut tables.rows)?,
                 false => journal::read(&path, &id)?,
             };
             journal::into_record(&mut manifest.cells[index], journal.as_ref().map(|j| &j.course));
@@ -134,29 +135,54 @@ impl RunWriter {
                 manifest.kernel.version = journal.course.kernel.unwrap_or_default();
             }
             tables.append(&id, &journal.data)?;
-            outputs.outputs(&id, &journal.data)?;
-            facts.facts(&id, &journal.data)?;
             if journal.course.damage.is_none() {
                 whole.push(path);
             }
         }
         journal::totals(manifest);
-        let mut records = BTreeMap::new();
-        let mut record = |name: &str, (rows, sum): (u64, Checksum)| {
-            records.insert(name.to_owned(), FileRecord::new(rows, sum));
-        };
-        for (name, table) in tables.into_files() {
-            record(name, table.commit()?);
-        }
-        record(lines::OUTPUTS, outputs.commit()?);
-        record(lines::FACTS, facts.commit()?);
-        stored::write(&self.folder, manifest, &Some(records))?;
+        stored::write(&self.folder, manifest, &tables.commit()?)?;
         // The run is finished. Journals that can't be removed now only take room.
         for path in whole {
             let _ = fs::remove_file(path);
         }
         let _ = fs::remove_dir(self.journal_folder());
         Ok(())
+    }
+}
+
+/// All files of a finished run but its manifest, on their way to the disk. Cells are appended in the manifest's order.
+pub(crate) struct RunTables {
+    rows: Writers,
+    outputs: LineWriter,
+    facts: LineWriter,
+}
+
+impl RunTables {
+    pub fn create(folder: &Path) -> Result<Self, StoreError> {
+        Ok(Self {
+            rows: Writers::create(folder)?,
+            outputs: LineWriter::create(&folder.join(lines::OUTPUTS))?,
+            facts: LineWriter::create(&folder.join(lines::FACTS))?,
+        })
+    }
+
+    pub fn append(&mut self, cell: &CellId, data: &CellData) -> Result<(), StoreError> {
+        self.rows.append(cell, data)?;
+        self.outputs.outputs(cell, data)?;
+        self.facts.facts(cell, data)
+    }
+
+    pub fn commit(self) -> Result<Files, StoreError> {
+        let mut records = BTreeMap::new();
+        let mut record = |name: &str, (rows, sum): (u64, Checksum)| {
+            records.insert(name.to_owned(), FileRecord::new(rows, sum));
+        };
+        for (name, table) in self.rows.into_files() {
+            record(name, table.commit()?);
+        }
+        record(lines::OUTPUTS, self.outputs.commit()?);
+        record(lines::FACTS, self.facts.commit()?);
+        Ok(Some(records))
     }
 }
 

@@ -10,6 +10,8 @@ mod documented;
 mod follow;
 #[path = "all/full_disk.rs"]
 mod full_disk;
+#[path = "all/gather.rs"]
+mod gather;
 #[path = "all/killed.rs"]
 mod killed;
 #[path = "all/long_run.rs"]

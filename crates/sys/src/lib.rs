@@ -2,10 +2,12 @@
 //!
 //! ```text
 //!   netns      a network of one's own, and threads that live in it
+//!   child      programs that don't outlive us
 //!   clock      monotonic nanoseconds, and sleeping until one of them
 //!   affinity   which CPUs may be used
 //!   backlog    bytes that wait until somebody takes them
 //!   input      a file that a person named, read without waiting for somebody else
+//!   last_words what a child says on its standard error
 //!   memory     what the allocator keeps of what was freed
 //!   pace       when a sender sends
 //!   pidfd      a process as a descriptor
@@ -23,9 +25,11 @@
 
 pub mod affinity;
 pub mod backlog;
+pub mod child;
 pub mod clock;
 mod error;
 pub mod input;
+pub mod last_words;
 pub mod memory;
 pub mod netns;
 pub mod pace;

@@ -14,8 +14,10 @@ use nix::sys::stat::{FileStat, Mode, SFlag, fstat, mkdirat, umask};
 use nix::unistd::{getegid, geteuid, mkdtemp};
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
 /// Why a folder or a program is not trusted.
@@ -26,13 +28,18 @@ pub enum TrustError {
         .path.display()
     )]
     Owner { path: PathBuf, owner: u32 },
-    #[error(
-        "other users may write to {} (mode {mode:o}); take another folder, or run: chmod go-w {}",
-        .path.display(), .path.display()
-    )]
+    #[error("other users may write to {} (mode {mode:o}); take another folder{}", .path.display(), way_out(.path, *.mode))]
     Writable { path: PathBuf, mode: u32 },
     #[error("could not use {}: {error}", .path.display())]
     System { path: PathBuf, error: io::Error },
+}
+
+/// A sticky folder is meant for all. What is in another one may be of others by now.
+fn way_out(path: &Path, mode: u32) -> String {
+    match mode & 0o1000 {
+        0 => format!(", or look at all that is in it, and run: chmod go-w {}", path.display()),
+        _ => String::new(),
+    }
 }
 
 impl From<TrustError> for io::Error {
@@ -67,6 +74,20 @@ impl TrustedFolder {
     pub fn path(&self) -> &Path {
         &self.0
     }
+}
+
+/// A file of root or this user that nobody else can change, opened for reading; no link, no pipe, no device.
+pub fn file(path: &Path) -> Result<File, TrustError> {
+    let failed = |error: io::Error| TrustError::System { path: path.to_owned(), error };
+    // Without waiting for a pipe's writer (fifo(7)).
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
+    let stat = fstat(&file).map_err(|errno| failed(errno.into()))?;
+    if kind(&stat) != SFlag::S_IFREG {
+        return Err(failed(io::Error::other("it is no regular file")));
+    }
+    refuse_others(path, &stat, false)?;
+    Ok(file)
 }
 
 /// A program that is named for later: nobody else can change it, or put another one there when it is gone. So it is in no sticky folder.
@@ -108,7 +129,7 @@ pub fn keep_others_from_writing() {
 const MOST_LINKS: usize = 40;
 
 /// Whom the kernel names where an owner is not of this user namespace (`/proc/sys/kernel/overflowuid`).
-const NOBODY: u32 = 65_534;
+pub const NOBODY: u32 = 65_534;
 
 /// Where folders may be in which others may make names.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -210,7 +231,8 @@ fn refuse_others(path: &Path, stat: &FileStat, may_be_sticky: bool) -> Result<()
     Ok(())
 }
 
-fn in_user_namespace() -> bool {
+/// Whether root here is not the machine's.
+pub fn in_user_namespace() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     !map.split_whitespace().eq(["0", "0", "4294967295"])
 }
@@ -291,6 +313,8 @@ mod tests {
                 said(name)
             );
         }
+        // A folder that is meant for all stays so.
+        assert!(!said("sticky").contains("chmod"), "{}", said("sticky"));
         let way = |name: &str| TrustedFolder::for_new_names(&dir.path().join(name), 0o755);
         assert!(way("sticky").is_ok() && way("sticky/new").is_ok() && way("theirs/new").is_err());
         // What is named for later must not be free for others once it is gone.

@@ -18,13 +18,43 @@ pub fn realtime_ns() -> u64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
 }
 
+/// Whether something keeps this machine's clocks right (NTP, PTP), by the kernel's own word, and how far it takes them to be wrong at most, in
+/// microseconds; none where it does not say (adjtimex(2), which needs no rights to ask).
+pub fn discipline() -> Option<(bool, u64)> {
+    // SAFETY: all zeroes is a `timex`, whose `modes` of zero change nothing; the pointer is to a value that lives here.
+    let (state, asked) = unsafe {
+        let mut asked: libc::timex = std::mem::zeroed();
+        (libc::adjtimex(&raw mut asked), asked)
+    };
+    (state >= 0).then(|| {
+        let is_kept = state != libc::TIME_ERROR && asked.status & libc::STA_UNSYNC == 0;
+        (is_kept, u64::try_from(asked.maxerror).unwrap_or(0))
+    })
+}
+
+/// The next midnight here after a second since 1970, also where a day has 23 or 25 hours.
+pub fn next_midnight_s(after_s: u64) -> u64 {
+    let seconds = i64::try_from(after_s).unwrap_or(i64::MAX);
+    // SAFETY: the pointers are to values that live here.
+    let midnight = unsafe {
+        let mut parts: libc::tm = std::mem::zeroed();
+        libc::localtime_r(&raw const seconds, &raw mut parts);
+        parts.tm_mday += 1;
+        (parts.tm_hour, parts.tm_min, parts.tm_sec, parts.tm_isdst) = (0, 0, 0, -1);
+        libc::mktime(&raw mut parts)
+    };
+    // Where there is no such time, a day has 24 hours.
+    u64::try_from(midnight).ok().filter(|at| *at > after_s).unwrap_or(after_s + 86_400)
+}
+
 /// The time of now and here as text, in a format of strftime(3); at most 256 bytes, nothing where it makes more.
 pub fn local_time(format: &str) -> String {
     let seconds = i64::try_from(realtime_ns() / 1_000_000_000).unwrap_or(i64::MAX);
     time_text(seconds, format)
 }
 
-fn time_text(seconds: i64, format: &str) -> String {
+/// The same of a second since 1970.
+pub fn time_text(seconds: i64, format: &str) -> String {
     let Ok(format) = std::ffi::CString::new(format) else { return String::new() };
     let mut text = [0u8; 256];
     // SAFETY: the pointers are to values that live here, `text` has as many bytes as is said, and `format` ends with a zero.
@@ -109,6 +139,17 @@ mod tests {
         assert_eq!(time_text(1_000_000_000, "%Y x"), "2001 x");
         assert_eq!(time_text(0, &"%Y".repeat(100)), "");
         assert_eq!(time_text(0, "a\0b"), "");
+    }
+
+    #[test]
+    fn midnight_is_within_a_day_and_begins_another_date() {
+        for after in (0..400).map(|n| 1_790_000_000 + n * 86_413) {
+            let midnight = next_midnight_s(after);
+            assert!(midnight > after && midnight <= after + 25 * 3600, "{after}: {midnight}");
+            let date = |at: u64| time_text(at as i64, "%F");
+            assert_eq!(date(midnight - 1), date(after), "{after}");
+            assert_ne!(date(midnight), date(after), "{after}");
+        }
     }
 
     /// Whether it tells the time of now, to a second, however long it takes between two looks.

@@ -6,6 +6,7 @@ use httparse::{EMPTY_HEADER, Header, Status};
 pub const LONGEST: usize = 16 << 10;
 const MOST_LINES: usize = 64;
 const LONGEST_PATH: usize = 512;
+const OPENMETRICS: &str = "application/openmetrics-text";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HttpMethod {
@@ -27,6 +28,8 @@ pub struct Request {
     pub site: Option<String>,
     /// `X-Quell`: only our own page may send it, and there its key is in it.
     pub key: Option<String>,
+    /// Whether it takes OpenMetrics (`Accept`).
+    pub takes_openmetrics: bool,
     pub body: Body,
     pub stays: bool,
     /// Whether it waits for a word before it sends its body.
@@ -81,6 +84,7 @@ pub fn request(bytes: &[u8]) -> Result<Option<(Request, usize)>, BadHead> {
         origin: lines.one("origin")?,
         site: lines.one("sec-fetch-site")?,
         key: lines.one("x-quell")?,
+        takes_openmetrics: lines.one("accept")?.is_some_and(|kinds| kinds.contains(OPENMETRICS)),
         body: lines.body()?,
         stays,
         waits: lines.has_word("expect", "100-continue")?,

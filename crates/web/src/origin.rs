@@ -66,6 +66,21 @@ fn is_ours(host: &str, names: &[String]) -> bool {
         || names.iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
+/// Whether a `Host` is a name of this very machine, which no other one in the same home has, at one of these ports: `own`, its name, with or without
+/// what follows, or one of `names`.
+pub fn is_this_machine(host: &str, own: &str, names: &[String], ports: &[u16]) -> bool {
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) => (name, port.parse::<u16>().ok()),
+        None => (host, None),
+    };
+    let is_named = |known: &str| {
+        let first = name.split('.').next().unwrap_or_default();
+        known.eq_ignore_ascii_case(name) || known.eq_ignore_ascii_case(first)
+    };
+    let port_fits = port.map_or(vec![80, 443], |port| vec![port]).iter().any(|p| ports.contains(p));
+    port_fits && (is_named(own) || names.iter().any(|known| known.eq_ignore_ascii_case(name)))
+}
+
 fn name_of(host: &str) -> &str {
     if let Some(rest) = host.strip_prefix('[') {
         return rest.split(']').next().unwrap_or_default();
@@ -103,6 +118,25 @@ mod tests {
             Ok(()),
             "a link"
         );
+    }
+
+    #[test]
+    fn a_neighbour_that_hands_a_proof_on_has_another_name_or_port() {
+        let names = ["quell.example.org".to_owned()];
+        for (host, is_it) in [
+            ("nas", false),
+            ("nas:5201", true),
+            ("NAS.local:5201", true),
+            ("nas.local:5202", false),
+            ("evil.local:5201", false),
+            ("evil.nas:5201", false),
+            ("quell.example.org:5201", true),
+            ("quell.example.org", false),
+            ("localhost:5201", false),
+        ] {
+            assert_eq!(is_this_machine(host, "nas", &names, &[5201]), is_it, "{host}");
+        }
+        assert!(is_this_machine("nas.lan", "nas", &names, &[80]));
     }
 
     #[test]

@@ -15,5 +15,7 @@ pub(super) const CHECK: Check = Check {
 
 fn look(facts: &Facts<'_>) -> CheckResult {
     let limit = Threshold { least: 1, per_hour: 10.0 };
-    rising(facts, &CHECK, &["TcpExt.TCPBacklogDrop", "TcpExt.TCPRcvQDrop"], limit, |finding, _| finding)
+    let counted = rising(facts, &CHECK, &["TcpExt.TCPBacklogDrop", "TcpExt.TCPRcvQDrop"], limit, |finding, _| finding);
+    let sockets = facts.now.sockets().map_or(&[][..], |sockets| &sockets.tcp);
+    or_dropped_at(counted, facts, &CHECK, sockets.iter())
 }

@@ -17,7 +17,7 @@ fn look(facts: &Facts<'_>) -> CheckResult {
     let listeners = facts.now.sockets().map_or(&[][..], |sockets| &sockets.listeners);
     let full = listeners.iter().find(|l| l.receive_queue > 0 && l.receive_queue >= l.send_queue);
     let limit = Threshold { least: 2, per_hour: 10.0 };
-    rising(facts, &CHECK, &["TcpExt.ListenOverflows"], limit, |mut finding, _| {
+    let counted = rising(facts, &CHECK, &["TcpExt.ListenOverflows"], limit, |mut finding, _| {
         if let Some(full) = full {
             let owner = facts.owners.get(&full.inode).map(|owner| format!("{owner}, "));
             finding.subject = format!("{}listening at {}", owner.unwrap_or_default(), full.local);
@@ -33,5 +33,6 @@ fn look(facts: &Facts<'_>) -> CheckResult {
             }
         }
         finding.cure(Remedy::advice("raise the backlog that the program gives to listen(2), and let it accept faster"))
-    })
+    });
+    or_dropped_at(counted, facts, &CHECK, listeners.iter())
 }

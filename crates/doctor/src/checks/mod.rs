@@ -36,6 +36,7 @@ catalogue!(
     sender_idle,
     own_queue,
     path_queue,
+    policer,
     delayed_ack,
     device_errors,
     drop_ratio,

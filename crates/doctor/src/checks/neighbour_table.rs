@@ -34,11 +34,11 @@ fn look(facts: &Facts<'_>) -> CheckResult {
             }
         };
         let often = Threshold { least: 1, per_hour: 1.0 };
-        let was_full = facts.is_over(full, often);
+        let was_full = facts.is_over_since_boot(full, often);
         let share = most.as_ref().map_or(0.0, |most| percent(entries, *most));
         // Entries that were made by hand or by a routing daemon are among `entries`, but take no room from gc_thresh3. Of those that do, more
         // than gc_thresh2 (half of it, usually) make the kernel clear the table by force at a new neighbour.
-        let fills = share >= 75.0 && facts.is_over(forced, often);
+        let fills = share >= 75.0 && facts.is_over_since_boot(forced, often);
         if !was_full && !fills {
             why = why.or(most.err());
             continue;

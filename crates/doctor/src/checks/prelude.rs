@@ -9,6 +9,7 @@ pub(super) use quell_cause::{Cause, ConnectionFacts, LossFacts};
 pub(super) use quell_finding::{Evidence, Finding, Remedy, Severity};
 pub(super) use quell_host::Device;
 use quell_host::counters::file_of;
+pub(super) use quell_netlink::sock_diag::DiagSocket;
 
 pub(super) type CheckResult = Result<CheckOutcome, String>;
 
@@ -125,6 +126,9 @@ pub(super) fn with_ends(
     }
 }
 
+/// A socket that TCP dropped so much for; single duplicates count there too.
+const SOCKET_DROPS: Threshold = Threshold { least: 11, per_hour: 60.0 };
+
 /// Findings of one cause.
 const MOST: usize = 5;
 
@@ -192,15 +196,74 @@ pub(super) fn segments_sent(facts: &Facts<'_>) -> Result<(&'static str, CounterR
     }
 }
 
+const BY_WHAT_UNKNOWN: &str = "packets were lost and sent again; by a timer or at once is unknown";
+
+/// Where only connections tell what was sent again, as `ss` does: which ones lost much. Timers are unknown then.
+fn sent_again_on_connections(facts: &Facts<'_>, check: &Check, why: String) -> CheckResult {
+    let mut found = Vec::new();
+    let mut known = false;
+    for c in facts.connections().unwrap_or_default().iter().filter(|c| !c.is_local()) {
+        known |= c.info.data_segs_out.is_some();
+        let all = c.went(|info| Some(info.total_retrans.into()));
+        let sent = c.went(|info| info.data_segs_out.map(u64::from)).saturating_sub(all);
+        let again = all.saturating_sub(c.went(|info| info.dsack_dups.map(u64::from)));
+        let cause = LossFacts { sent, again, timers: 0 }.cause();
+        let Some(cause) = cause.filter(|cause| sent > 0 && Some(*cause) == check.cause()) else {
+            continue;
+        };
+        let mut finding = cause.finding(facts.name(c.now), "this end", "the other end");
+        (finding.sure, finding.says) = (false, BY_WHAT_UNKNOWN.to_owned());
+        finding.severity = Severity::Warning;
+        let count = |name, value| Evidence::count(name, value, "ss -tinm");
+        finding.evidence = vec![count("sent again", again), count("sent", sent)];
+        found.push((again, finding));
+    }
+    found.sort_by_key(|(again, _)| std::cmp::Reverse(*again));
+    let found = found.into_iter().take(MOST).map(|(_, finding)| finding).collect();
+    if known { Ok(CheckOutcome::of(found)) } else { Err(why) }
+}
+
+/// Where no counter tells it: the sockets that dropped what came, as `ss -m` does.
+pub(super) fn or_dropped_at<'a>(
+    counted: CheckResult,
+    facts: &Facts<'_>,
+    check: &Check,
+    sockets: impl Iterator<Item = &'a DiagSocket>,
+) -> CheckResult {
+    let drops = |socket: &DiagSocket| socket.memory.map_or(0, |memory| memory.drops);
+    let (counted, mut all) = match counted {
+        Err(why) => (why, sockets.filter(|s| s.memory.is_some()).collect::<Vec<_>>()),
+        counted => return counted,
+    };
+    if all.is_empty() {
+        return Err(counted);
+    }
+    all.sort_by_key(|socket| std::cmp::Reverse(drops(socket)));
+    let over = |total| facts.is_over(CounterReading { total, watched: 0 }, SOCKET_DROPS);
+    let found = all.into_iter().filter(|socket| over(drops(socket).into())).take(MOST);
+    outcome(
+        check,
+        found.map(|socket| {
+            let mut finding = check.finding(facts.name(socket), check.title);
+            finding.sure = false;
+            finding.saw(Evidence::count("dropped", drops(socket).into(), "ss -tinm"))
+        }),
+    )
+}
+
 /// What this host had to send again, where this check's cause explains that.
 pub(super) fn sent_again(facts: &Facts<'_>, check: &Check) -> CheckResult {
-    let again = facts.counter("Tcp.RetransSegs")?;
+    let again = match facts.counter("Tcp.RetransSegs") {
+        Ok(again) => again,
+        Err(why) => return sent_again_on_connections(facts, check, why),
+    };
     let (base, sent) = segments_sent(facts)?;
     let timeouts = facts.counter("TcpExt.TCPTimeouts").unwrap_or_default();
     let probes = facts.counter("TcpExt.TCPLossProbes").unwrap_or_default();
     let syns = facts.counter("TcpExt.TCPSynRetrans").unwrap_or_default();
-    // What came twice was not lost (RFC 2883).
-    let twice = facts.counter("TcpExt.TCPDSACKRecv").unwrap_or_default();
+    // What came twice was not lost (RFC 2883). A block may tell of many segments; older kernels count blocks alone.
+    let segments = facts.counter("TcpExt.TCPDSACKRecvSegs");
+    let twice = segments.or_else(|_| facts.counter("TcpExt.TCPDSACKRecv")).unwrap_or_default();
     let loss = |of: fn(CounterReading) -> u64| LossFacts {
         sent: of(sent),
         again: of(again).saturating_sub(of(syns) + of(twice)),
@@ -220,9 +283,7 @@ pub(super) fn sent_again(facts: &Facts<'_>, check: &Check) -> CheckResult {
     finding.severity = Severity::Warning;
     let timers = ["TcpExt.TCPTimeouts", "TcpExt.TCPLossProbes"];
     if cause == Cause::FastRetransmit && !timers.iter().all(|timer| is_known(facts, timer)) {
-        finding.sure = false;
-        finding.says =
-            "packets were lost and sent again; by a timer or at once is unknown".to_owned();
+        (finding.sure, finding.says) = (false, BY_WHAT_UNKNOWN.to_owned());
     }
     finding.evidence = facts.counters(&["Tcp.RetransSegs", base])?.1;
     finding.evidence.push(Evidence::number("share", share, "%", "calculated"));

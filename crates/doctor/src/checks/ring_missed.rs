@@ -53,9 +53,9 @@ fn look(facts: &Facts<'_>) -> CheckResult {
     })
 }
 
-/// Names that drivers give to packets for which there was no room (e1000, igb, ixgbe, i40e, ice, mlx5, bnxt, ena).
+/// Names that drivers give to packets for which there was no room (e1000, igb, ixgbe, i40e, ice, mlx5, bnxt, ena, tg3).
 fn is_missed(name: &str) -> bool {
-    const NAMES: [&str; 11] = [
+    const NAMES: [&str; 13] = [
         "rx_missed",
         "rx_missed_errors",
         "rx_no_buffer_count",
@@ -67,6 +67,8 @@ fn is_missed(name: &str) -> bool {
         "rx_dropped.nic",
         "rx_total_discard_pkts",
         "rx_overruns",
+        "rxbds_empty",
+        "rx_discards",
     ];
     NAMES.contains(&name)
 }

@@ -18,7 +18,7 @@ fn look(facts: &Facts<'_>) -> CheckResult {
     let cpus = facts.now.softnet()?;
     let total = cpus.iter().map(|cpu| cpu.dropped).sum();
     let moved = CounterReading::between(facts.before.and_then(sum), total);
-    if !facts.is_over(moved, Threshold { least: 11, per_hour: 60.0 }) {
+    if !facts.is_over_since_boot(moved, Threshold { least: 11, per_hour: 60.0 }) {
         return Ok(CheckOutcome::Fine);
     }
     let mut finding = CHECK.finding("this host", CHECK.title);

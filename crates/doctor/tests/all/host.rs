@@ -17,6 +17,7 @@ pub fn host() -> Snapshot {
     let mut snapshot = Snapshot {
         at_ns: 1_000_000_000,
         texts: Texts::default(),
+        first_address_cs: None,
         devices: Ok(BTreeMap::from([("eth0".to_owned(), card())])),
         queues: Ok(Vec::new()),
         hardware_unseen: Vec::new(),
@@ -143,6 +144,7 @@ pub fn findings_of(
         quiet_switches: None,
         peer: None,
         drops: None,
+        reported: &[],
     };
     let verdicts = examine(&facts, CATALOGUE.iter().copied());
     verdicts.iter().flat_map(|verdict| verdict.outcome.findings().to_vec()).collect()
@@ -168,6 +170,7 @@ pub fn outcome(id: &str, now: &Snapshot) -> CheckOutcome {
         quiet_switches: None,
         peer: None,
         drops: None,
+        reported: &[],
     };
     examine(&facts, named(id)).remove(0).outcome
 }

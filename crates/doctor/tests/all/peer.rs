@@ -61,6 +61,7 @@ fn outcomes(peer: PeerReport, names: &[&str]) -> Vec<CheckOutcome> {
         quiet_switches: None,
         peer: Some(&peer),
         drops: None,
+        reported: &[],
     };
     let checks = names.iter().map(|name| named(name).expect("a check"));
     examine(&facts, checks).into_iter().map(|verdict| verdict.outcome).collect()

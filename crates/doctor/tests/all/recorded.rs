@@ -122,6 +122,18 @@ fn a_ring_that_was_too_small_is_told_with_the_drivers_figures() {
     only("ring-missed", Some(&now), &next);
 }
 
+/// A container of a minute on a host that is up for a year: its own counters are a minute old, those of the host a year.
+#[test]
+fn counters_of_a_young_container_are_not_spread_over_the_hosts_year() {
+    let mut now = host();
+    text(&mut now, "/proc/uptime", "3600.00", "31536000.00");
+    text(&mut now, "/proc/net/netstat", "100000 2 0 0 0 0 0 0 0", "100000 2 0 20 0 0 0 0 0");
+    text(&mut now, "/proc/net/softnet_stat", "000f4240 00000000", "000f4240 00000064");
+    assert_eq!(findings(None, &now), []);
+    now.first_address_cs = Some(3_153_594_000);
+    only("paws", None, &now);
+}
+
 #[test]
 fn what_a_card_reports_is_told_by_its_kind() {
     let damaged = with(|device| device.link.stats.rx_crc_errors = 40);
@@ -280,6 +292,7 @@ fn context_switches_are_compared_with_the_time_before() {
             quiet_switches,
             peer: None,
             drops: None,
+            reported: &[],
         };
         examine(&facts, named("context-switches")).remove(0).outcome
     };

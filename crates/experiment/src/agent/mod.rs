@@ -8,17 +8,21 @@
 //! ```
 //!
 //! It speaks over any pair of byte streams, in frames (`quell_model::frame`). A task that fails or panics says so in its `Ended` event
-//! and takes no other along. The end of the commands means `Stop`; when nobody reads the events any more, everything ends.
+//! and takes no other along. The end of the commands means `Stop`; when nobody reads the events any more, everything ends. Who is asked for
+//! its clock (`Ask`) has a lease: when nothing is said to it for so long, whoever started it is lost, and it ends by itself.
 
+mod managed;
 mod outbox;
 
 use crate::kinds::{self, Opening, Work, opens};
+use managed::ManagedQueues;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use outbox::Outbox;
 use quell_load::FLUSH_NS;
 use quell_load::sample::{QueueSampler, SocketSampler};
 use quell_model::frame::{Decoder, FrameError};
-use quell_model::{Command, Event, Outcome, Task, TaskKind};
+use quell_model::{AgentHost, Command, Event, Fact, Outcome, Said, Subject, Task, TaskKind, When};
+use quell_netlink::sysctl;
 use quell_sys::SysError;
 use quell_sys::backlog::Backlog;
 use quell_sys::clock::monotonic_ns;
@@ -68,7 +72,8 @@ pub fn run(input: impl AsFd, output: impl AsFd) -> Result<(), AgentError> {
         .map_err(|errno| AgentError::Output(errno.into()))?;
     let shared = Arc::new(AgentState { outbox: Outbox::new()?, stop: Bell::new()? });
     let backlog = Backlog::default();
-    let mut agent = Agent { shared, prepared: None, threads: Vec::new(), stopped: false, backlog };
+    let threads = Vec::new();
+    let mut agent = Agent { shared, prepared: None, threads, stopped: false, lease: None, backlog };
     let result = agent.attend(&input, &output);
     // Whatever happened: end the tasks, and hand on what they have.
     agent.stop();
@@ -81,6 +86,8 @@ struct Agent {
     prepared: Option<Vec<(Task, Work)>>,
     threads: Vec<JoinHandle<()>>,
     stopped: bool,
+    /// How long it goes on when nothing is said to it, and since when that is, in nanoseconds; none where it was not asked.
+    lease: Option<(u64, u64)>,
     /// What was said and that nobody took yet.
     backlog: Backlog,
 }
@@ -92,7 +99,8 @@ impl Agent {
         let mut buffer = vec![0; 64 * 1024];
         while !self.stopped {
             let running = !self.threads.is_empty();
-            alarm.set(running.then(|| monotonic_ns().saturating_add(FLUSH_NS)))?;
+            let flush = running.then(|| monotonic_ns().saturating_add(FLUSH_NS));
+            alarm.set(flush.into_iter().chain(self.lease_end()).min())?;
             let next = match self.backlog.is_empty() {
                 true => readable(&self.shared.outbox),
                 // There is no room: nothing new, however urgent, goes before there is some.
@@ -108,9 +116,14 @@ impl Agent {
                     Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
                     Err(e) => return Err(AgentError::Input(e)),
                 }
+                if let Some((_, heard)) = &mut self.lease {
+                    *heard = monotonic_ns();
+                }
                 while let Some(command) = decoder.next_value()? {
                     self.obey(command)?;
                 }
+            } else if self.lease_end().is_some_and(|end| monotonic_ns() >= end) {
+                return Ok(());
             }
             self.hand_on(output)?;
         }
@@ -121,11 +134,21 @@ impl Agent {
         self.shared.outbox.flush(&mut self.backlog, output).map_err(AgentError::Output)
     }
 
-    /// All there is, however long that takes: whoever started us ends that.
+    fn lease_end(&self) -> Option<u64> {
+        self.lease.map(|(lease, heard)| heard.saturating_add(lease))
+    }
+
+    /// All there is, however long that takes: whoever started us ends that. With a lease, for as long as that is.
     fn hand_on_all(&mut self, output: &File) -> Result<(), AgentError> {
+        let mut alarm = Alarm::new()?;
+        alarm.set(self.lease.map(|(lease, _)| monotonic_ns().saturating_add(lease)))?;
         self.hand_on(output)?;
         while !self.backlog.is_empty() {
-            wait(&mut [writable(output)])?;
+            let mut fds = [writable(output), readable(&alarm)];
+            wait(&mut fds)?;
+            if !came(&fds[0]) {
+                return Ok(());
+            }
             self.hand_on(output)?;
         }
         Ok(())
@@ -137,6 +160,14 @@ impl Agent {
             Command::Start { at_monotonic_ns } => self.start(at_monotonic_ns),
             Command::Stop => {
                 self.stopped = true;
+                Ok(())
+            }
+            Command::Ask { at_ns, lease } => {
+                let monotonic_ns = monotonic_ns();
+                if self.lease.replace((lease.nanos(), monotonic_ns)).is_none() {
+                    self.shared.outbox.say(&Said::Host(host()));
+                }
+                self.shared.outbox.say(&Said::Clock { asked_ns: at_ns, monotonic_ns });
                 Ok(())
             }
         }
@@ -171,6 +202,12 @@ impl Agent {
 
     fn start(&mut self, origin_ns: u64) -> Result<(), AgentError> {
         let prepared = self.prepared.take().ok_or(AgentError::Order("start before it prepared"))?;
+        let first = prepared.iter().map(|(task, _)| task.start_ns.min(0)).min().unwrap_or(0);
+        let late = monotonic_ns().saturating_sub(origin_ns.saturating_add_signed(first));
+        if let Some((task, _)) = prepared.first().filter(|_| late > 0 && self.lease.is_some()) {
+            let subject = Subject::Host(format!("{}/late", task.host));
+            self.shared.outbox.put(&Fact::new(When::During, subject, late.to_string()).into());
+        }
         for (task, work) in prepared {
             let window = Window {
                 origin_ns,
@@ -201,13 +238,25 @@ impl Agent {
     }
 }
 
+fn host() -> AgentHost {
+    let kernel = nix::sys::utsname::uname().map(|u| u.release().to_string_lossy().into_owned());
+    let (disciplined, most_wrong_us) = quell_sys::wall::discipline().unwrap_or_default();
+    AgentHost {
+        quell: env!("CARGO_PKG_VERSION").into(),
+        kernel: kernel.unwrap_or_default(),
+        disciplined,
+        most_wrong_us,
+        congestion: sysctl::read("net.ipv4.tcp_congestion_control").unwrap_or_default(),
+    }
+}
+
 /// What a task needs is opened before the start, the rest happens after it. Reasons are for people.
 fn prepare(task: &Task) -> Result<Work, String> {
     let opening = kinds::work(task).or_else(|| sampling(task));
     opening.ok_or("no kind of probe or load knows what this task is")?()
 }
 
-/// What is watched beside probes and loads.
+/// What is watched and set beside probes and loads.
 fn sampling(task: &Task) -> Option<Opening<'_>> {
     match &task.kind {
         TaskKind::SampleQueues { devices, interval } => {
@@ -215,6 +264,9 @@ fn sampling(task: &Task) -> Option<Opening<'_>> {
         }
         TaskKind::SampleSockets { interval } => {
             opens(|| SocketSampler::prepare(*interval), SocketSampler::run)
+        }
+        TaskKind::ManageQueues { plan, lasts } => {
+            opens(|| ManagedQueues::prepare(plan, *lasts), ManagedQueues::run)
         }
         _ => None,
     }

@@ -33,6 +33,13 @@ impl Outbox {
         Ok(Self { waiting: Mutex::new(Waiting { frames, sequence: 0 }), bell: Bell::new()? })
     }
 
+    /// Says something beside the events, at once.
+    pub fn say(&self, said: &Said<Event>) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.frames.extend(frame::encode(said).unwrap_or_default());
+        self.bell.ring();
+    }
+
     pub fn put(&self, event: &Event) {
         let urgent = matches!(event, Event::Ready { .. } | Event::Ended { .. });
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);

@@ -43,6 +43,8 @@ pub struct Maker<'a> {
     duration: Span,
     /// How long a packet may be under way: probes wait so long for replies, UDP loads for what they sent last.
     pub(super) linger: Span,
+    /// Whether each host has a clock of its own.
+    pub(super) other_clock: bool,
     /// What it is in this experiment whose tasks are made now.
     pub(super) role: Role,
     id: String,
@@ -65,10 +67,16 @@ impl<'a> Maker<'a> {
             warm_up,
             duration,
             linger,
+            other_clock: false,
             role: Role::Probe,
             id: String::new(),
             tasks: Vec::new(),
         }
+    }
+
+    /// For real hosts: servers listen from this port on, or the usual one.
+    pub fn on_machines(self, first_port: Option<u16>) -> Self {
+        Self { other_clock: true, port: first_port.unwrap_or(self.port), ..self }
     }
 
     /// What comes next are the tasks of this probe or load.
@@ -98,10 +106,9 @@ impl<'a> Maker<'a> {
 
     pub fn address(&self, node: &str, ipv6: bool) -> Result<IpAddr, PlanError> {
         let index = self.network.find(&self.id, node)?;
-        let address = match ipv6 {
-            true => self.network.v6(index).map(IpAddr::V6),
-            false => self.network.v4(index).map(IpAddr::V4),
-        };
+        let v6 = self.network.v6(index).map(IpAddr::V6);
+        // A real host may be reached by IPv6 alone.
+        let address = if ipv6 { v6 } else { self.network.v4(index).map(IpAddr::V4).or(v6) };
         address.ok_or_else(|| self.no_address(node))
     }
 
@@ -137,7 +144,7 @@ impl<'a> Maker<'a> {
         let to = SocketAddr::new(self.address(host, ipv6)?, self.port);
         self.port += 1;
         let any: IpAddr =
-            if ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+            if to.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
         let id = format!("server/{}", self.id);
         self.push(id, host, self.measured(), kind(SocketAddr::new(any, to.port())));
         Ok(to)

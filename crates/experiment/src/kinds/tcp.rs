@@ -80,7 +80,7 @@ impl Kind for TcpFlow {
     }
 
     fn metrics(&self) -> &'static [Metric] {
-        &[Metric::Goodput, Metric::Share, Metric::Retransmits, Metric::Cpu]
+        &[Metric::Goodput, Metric::GoodputAll, Metric::Share, Metric::Retransmits, Metric::Cpu]
     }
 
     fn check(&self, bad: Bad<'_>) {

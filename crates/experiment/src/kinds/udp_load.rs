@@ -45,7 +45,14 @@ impl Kind for UdpFlow {
     }
 
     fn metrics(&self) -> &'static [Metric] {
-        &[Metric::Loss, Metric::Goodput, Metric::Share, Metric::Sent, Metric::Received]
+        &[
+            Metric::Loss,
+            Metric::Goodput,
+            Metric::GoodputAll,
+            Metric::Share,
+            Metric::Sent,
+            Metric::Received,
+        ]
     }
 
     fn check(&self, bad: Bad<'_>) {

@@ -73,6 +73,7 @@ impl Kind for UdpProbe {
             size,
             tos: self.tos,
             linger: maker.linger,
+            other_clock: maker.other_clock,
         };
         maker.client(&self.from, maker.measured(), TaskKind::UdpEcho(echo));
         Ok(())

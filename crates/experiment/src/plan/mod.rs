@@ -35,13 +35,17 @@ pub enum PlanError {
 
 /// Every cell of the experiment, in the order in which they are shown: scenarios, then probes, then repeats.
 pub fn plan(experiment: &Experiment) -> Result<Vec<CellPlan>, PlanError> {
-    let network = experiment.topology.parse()?;
+    let mut network = experiment.topology.parse()?;
+    if let Some(machines) = &experiment.machines {
+        network.reach_at(&machines.addresses());
+    }
     // What no scenario uses yet should be right too: a person who adds it later expects no surprise.
+    let managed = experiment.managed();
     for queue in &experiment.queue {
-        place(&network, queue, &mut Vec::new())?;
+        place(&network, managed, queue, &mut Vec::new())?;
     }
     for change in &experiment.timeline {
-        timeline(&network, change)?;
+        timeline(&network, managed, change)?;
     }
     let mut cells = Vec::new();
     for scenario in &experiment.scenario {
@@ -74,28 +78,33 @@ fn cell(
     let mut queues = Vec::new();
     for name in &scenario.queues {
         for queue in experiment.queue.iter().filter(|q| q.name == *name) {
-            place(network, queue, &mut queues)?;
+            place(network, experiment.managed(), queue, &mut queues)?;
         }
     }
     alone(scenario, &queues)?;
     let mut changes = Vec::new();
     for change in &experiment.timeline {
         if change.scenarios.is_empty() || change.scenarios.contains(&scenario.name) {
-            changes.extend(timeline(network, change)?);
+            changes.extend(timeline(network, experiment.managed(), change)?);
         }
     }
     changes.sort_by_key(|c| c.at);
     lines(experiment, network, &changes)?;
-    let mut tasks = tasks(
-        experiment,
-        network,
-        scenario,
-        probes,
-        waits::longest(network, &queues, &changes),
-        seed,
-    )?;
+    let linger = waits::longest(network, &queues, &changes);
+    let mut tasks = tasks(experiment, network, scenario, probes, linger, seed)?;
     tasks.extend(sampling(experiment, network, &queues));
-    tasks.extend(socket_sampling(experiment, &tasks));
+    match &experiment.machines {
+        None => tasks.extend(socket_sampling(experiment, &tasks)),
+        Some(machines) => {
+            let more = linger.nanos() + 2 * machines.lost_after.nanos();
+            let measured = experiment.warm_up.nanos() + experiment.duration.nanos();
+            let lasts = Span::from_nanos(measured + more);
+            tasks.splice(
+                0..0,
+                managing(std::mem::take(&mut queues), std::mem::take(&mut changes), lasts),
+            );
+        }
+    }
     let mut node_sysctl = scenario.sysctl.clone();
     ecn(experiment, scenario, probes, &mut node_sysctl);
     Ok(CellPlan {
@@ -145,13 +154,27 @@ fn ecn(
     }
 }
 
+/// The interface of the network, or of a real host that an experiment may manage.
+fn interface(
+    network: &Network,
+    managed: &[Interface],
+    place: &str,
+    on: &Interface,
+) -> Result<Interface, PlanError> {
+    match managed.contains(on) {
+        true => Ok(on.clone()),
+        false => Ok(network.interface(place, &on.to_string())?),
+    }
+}
+
 fn place(
     network: &Network,
+    managed: &[Interface],
     queue: &QueueAt,
     placed: &mut Vec<PlacedQueue>,
 ) -> Result<(), PlanError> {
     let place = format!("queue `{}`", queue.name);
-    let on = network.interface(&place, &queue.on.to_string())?;
+    let on = interface(network, managed, &place, &queue.on)?;
     let incoming = queue.direction == QueueDirection::In;
     let (tree, marking) = match (&queue.queue, &queue.policy) {
         (None, None) if !queue.filter.is_empty() && incoming => {
@@ -248,7 +271,16 @@ fn lines(
         }
         let upward = network.nodes[wire.ends[0]].name == on.node;
         let direction = if upward { &mut link.up } else { &mut link.down };
-        *direction = Some(direction.take().unwrap_or_default().changed_by(line));
+        let before = direction.take().unwrap_or_default();
+        // The kernel's bucket stays the line that it was made.
+        let is_fixed = before.series.is_some() || before.grid.is_some() || link.shared;
+        if line.grid.is_some() || is_fixed && line.rate.is_some() {
+            return Err(PlanError::Other(format!(
+                "timeline at {}: the rate and grid of `{}` stay as they are; let a `series` say how its rate changes",
+                change.at, link.name
+            )));
+        }
+        *direction = Some(before.changed_by(line));
         topology
             .parse()
             .map_err(|e| PlanError::Other(format!("timeline at {}: then {e}", change.at)))?;
@@ -279,7 +311,11 @@ fn hosts(network: &Network, on: &Interface, ahead: bool) -> Vec<Host> {
         .collect()
 }
 
-fn timeline(network: &Network, change: &TimedChange) -> Result<Vec<PlacedChange>, PlanError> {
+fn timeline(
+    network: &Network,
+    managed: &[Interface],
+    change: &TimedChange,
+) -> Result<Vec<PlacedChange>, PlanError> {
     let place = format!("timeline at {}", change.at);
     let mut placed = Vec::new();
     match (&change.link, &change.on) {
@@ -316,7 +352,7 @@ fn timeline(network: &Network, change: &TimedChange) -> Result<Vec<PlacedChange>
             }
         }
         (None, Some(on)) => {
-            let on = network.interface(&place, &on.to_string())?;
+            let on = interface(network, managed, &place, on)?;
             let queue = change
                 .queue
                 .clone()
@@ -337,7 +373,8 @@ fn timeline(network: &Network, change: &TimedChange) -> Result<Vec<PlacedChange>
     Ok(placed)
 }
 
-/// Connections of foreign programs are watched on the hosts that run them; Quell's own loads and probes report theirs themselves.
+/// Connections of foreign programs are watched on the hosts that run them; Quell's own loads and probes report theirs themselves. A real host has
+/// connections of others, and nothing is watched there.
 fn socket_sampling(experiment: &Experiment, tasks: &[Task]) -> Vec<Task> {
     let programs = tasks.iter().filter(|t| t.kind.about().is_foreign);
     let hosts: BTreeSet<&str> = programs.map(|t| t.host.as_str()).collect();
@@ -354,12 +391,37 @@ fn socket_sampling(experiment: &Experiment, tasks: &[Task]) -> Vec<Task> {
         .collect()
 }
 
+/// Real hosts put their queues in place themselves, each all of its own.
+fn managing(queues: Vec<PlacedQueue>, changes: Vec<PlacedChange>, lasts: Span) -> Vec<Task> {
+    let mut hosts: BTreeMap<String, (Vec<PlacedQueue>, Vec<PlacedChange>)> = BTreeMap::new();
+    for queue in queues {
+        hosts.entry(queue.on.node.clone()).or_default().0.push(queue);
+    }
+    for change in changes {
+        if let ChangeWhat::Queue(queue) = &change.what {
+            hosts.entry(queue.on.node.clone()).or_default().1.push(change);
+        }
+    }
+    let task = |(host, its): (String, (Vec<PlacedQueue>, Vec<PlacedChange>))| {
+        let plan = serde_json::to_string(&its).unwrap_or_default();
+        Task {
+            id: format!("manage/{host}"),
+            host,
+            start_ns: 0,
+            duration: lasts,
+            seed: 0,
+            kind: TaskKind::ManageQueues { plan, lasts },
+        }
+    };
+    hosts.into_iter().map(task).collect()
+}
+
 /// Queues are watched where something can wait: on lines with a rate, and where the scenario put a queue.
 fn sampling(experiment: &Experiment, network: &Network, queues: &[PlacedQueue]) -> Vec<Task> {
     let mut devices: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for wire in &network.wires {
         for (end, line) in [(0, &wire.up), (1, &wire.down)] {
-            if line.rate.is_some() {
+            if line.has_rate() {
                 let node = network.nodes[wire.ends[end]].name.clone();
                 devices.entry(node).or_default().insert(wire.name.clone());
             }
@@ -399,6 +461,9 @@ fn tasks(
     seed: u64,
 ) -> Result<Vec<Task>, PlanError> {
     let mut maker = Maker::new(network, experiment.warm_up, experiment.duration, linger, seed);
+    if let Some(machines) = &experiment.machines {
+        maker = maker.on_machines(machines.first_port);
+    }
     for name in &scenario.loads {
         let load = experiment.load.iter().find(|l| l.name() == name).ok_or_else(|| {
             PlanError::Other(format!(

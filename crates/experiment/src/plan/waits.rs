@@ -9,6 +9,7 @@
 
 use quell_lab::cell::{ChangeWhat, PlacedChange, PlacedQueue};
 use quell_lab::topology::{Line, Network};
+use quell_series::Steps;
 use quell_tc::{Class, ClassKind, Qdisc, Queue};
 use quell_units::{Buffer, Rate, Span};
 
@@ -66,7 +67,14 @@ fn of(line: &Line, mtu: u32, hosts: u64) -> Span {
         (None, None) => time(line.rate, (USUAL_BUFFER + 1) * frame),
     };
     let [delay, jitter] = [line.delay, line.jitter].map(nanos);
-    Span::from_nanos(waits.saturating_add(delay).saturating_add(jitter))
+    let varies = line.varies();
+    let delays = varies.and_then(|v| v.delay.as_ref()).into_iter().flat_map(Steps::iter);
+    let delay = delays.map(|(.., delay)| delay.nanos()).max().unwrap_or(delay);
+    let rates = varies.and_then(|v| v.rate.as_ref()).into_iter().flat_map(Steps::iter);
+    let still = rates.filter(|(.., rate)| rate.bps() == 0);
+    let outage = still.map(|(begin, end, _)| end.nanos() - begin.nanos()).max().unwrap_or(0);
+    let all = [waits, delay, jitter, outage];
+    Span::from_nanos(all.into_iter().fold(0, u64::saturating_add))
 }
 
 fn nanos(span: Option<Span>) -> u64 {

@@ -9,6 +9,7 @@ mod capacity;
 mod swept;
 
 use crate::judge::judge;
+use crate::line_files;
 use crate::spec::{Experiment, load_file};
 pub use capacity::capacities;
 use quell_report::figures::Capacity;
@@ -58,8 +59,11 @@ impl JudgedRun {
         let kernel_changes = swept::kernels(&run, &results, &experiment);
         let swept = swept(&experiment, &run.manifest);
         let capacities = capacities(&run.manifest.experiment_text, &experiment);
-        run.manifest.expectations =
-            judge(&run.manifest.cells, &experiment, &|metric| results.values(metric));
+        // A part alone proves nothing of the whole.
+        if run.manifest.part.is_none() {
+            run.manifest.expectations =
+                judge(&run.manifest.cells, &experiment, &|metric| results.values(metric));
+        }
         let about = experiment.about;
         Self {
             run,
@@ -88,5 +92,6 @@ impl JudgedRun {
 
 /// The experiment of a run; none where this version can't read it any more, or it was measured by hand.
 pub fn experiment_of(run: &Run) -> Option<Experiment> {
-    load_file::parse("manifest.json", &run.manifest.experiment_text).ok()
+    let experiment = load_file::parse("manifest.json", &run.manifest.experiment_text).ok()?;
+    experiment.with_line_files(&line_files::of_kept(&run.manifest.series).ok()?).ok()
 }

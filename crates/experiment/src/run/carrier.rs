@@ -1,4 +1,4 @@
-//! What carries a cell: a guest kernel in virtual time, or namespaces of the running kernel in real time. Both find their plan as
+//! What carries a cell: a guest kernel in virtual time, namespaces of the running kernel in real time, or real hosts (`machines`). The first two find their plan as
 //! `plan.json` in the cell's desk and append to `events` beside it; both run the same supervisor and the same agents.
 //!
 //! ```text
@@ -9,6 +9,7 @@
 //! Either way the cell's first process holds everything: when it ends, or whoever started it, the kernel ends the rest.
 
 use super::child::{ChildEnd, attend};
+use super::machines::RealHosts;
 use quell_lab::cell::CellPlan;
 use quell_lab::guest::{self, Clock, Console, GuestExit, GuestSpec};
 use quell_model::{Backend, KernelRecord};
@@ -35,6 +36,7 @@ pub const STOPPED: &str = "it was stopped";
 pub enum Carrier {
     Guest(GuestOptions),
     Host,
+    Machines(Box<RealHosts>),
 }
 
 #[derive(Debug, Clone)]
@@ -86,6 +88,12 @@ impl Carrier {
                 virtual_time: false,
                 key: String::new(),
             },
+            Carrier::Machines(hosts) => KernelRecord {
+                backend: Backend::Machines,
+                version: hosts.kernels(),
+                virtual_time: false,
+                key: String::new(),
+            },
         }
     }
 
@@ -100,6 +108,7 @@ impl Carrier {
         match self {
             Carrier::Guest(options) => in_guest(options, plan, desk, worker, stop),
             Carrier::Host => on_host(plan, desk, stop),
+            Carrier::Machines(hosts) => hosts.carry(plan, desk, stop),
         }
     }
 }

@@ -7,16 +7,13 @@
 //!         standard error ┘
 //! ```
 
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use quell_sys::last_words::LastWords;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
 use quell_sys::{clock, pidfd};
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::OwnedFd;
-use std::process::{Child, ChildStderr, ExitStatus};
+use std::process::{Child, ExitStatus};
 use std::time::Duration;
-
-/// Most bytes of its standard error that are kept: the last ones.
-const KEPT: usize = 16 * 1024;
 
 #[derive(Debug)]
 pub(super) enum ChildEnd {
@@ -45,10 +42,10 @@ fn until_end(child: &mut Child, stop: &Bell, limit: Duration) -> io::Result<Chil
     let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
     let deadline = clock::monotonic_ns().saturating_add(limit).min(i64::MAX as u64);
     alarm.set(Some(deadline)).map_err(io::Error::other)?;
-    let mut words = Words::of(child.stderr.take())?;
+    let mut words = LastWords::of(child.stderr.take())?;
     loop {
         let mut fds = vec![readable(&ended), readable(stop), readable(&alarm)];
-        fds.extend(words.pipe.as_ref().map(readable));
+        fds.extend(words.pipe().map(readable));
         wait(&mut fds).map_err(io::Error::other)?;
         let came = [came(&fds[0]), came(&fds[1]), came(&fds[2])];
         words.read();
@@ -58,40 +55,6 @@ fn until_end(child: &mut Child, stop: &Bell, limit: Duration) -> io::Result<Chil
             [_, _, true] => return Ok(ChildEnd::Late),
             _ => {}
         }
-    }
-}
-
-struct Words {
-    pipe: Option<ChildStderr>,
-    kept: Vec<u8>,
-}
-
-impl Words {
-    fn of(pipe: Option<ChildStderr>) -> io::Result<Self> {
-        if let Some(pipe) = &pipe {
-            fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-        }
-        Ok(Words { pipe, kept: Vec::new() })
-    }
-
-    fn read(&mut self) {
-        let mut buffer = [0; 16 * 1024];
-        while let Some(pipe) = &mut self.pipe {
-            match pipe.read(&mut buffer) {
-                Ok(count @ 1..) => {
-                    self.kept.extend_from_slice(&buffer[..count]);
-                    let surplus = self.kept.len().saturating_sub(KEPT);
-                    self.kept.drain(..surplus);
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                _ => self.pipe = None,
-            }
-        }
-    }
-
-    fn last(&self) -> String {
-        String::from_utf8_lossy(&self.kept).trim().to_owned()
     }
 }
 
@@ -113,7 +76,11 @@ mod tests {
         let end = attend(child, &Bell::new().unwrap(), Duration::from_secs(300)).unwrap();
         let ChildEnd::Ended(status, words) = end else { panic!("{end:?}") };
         assert_eq!(status.code(), Some(4));
-        assert!(words.ends_with("xthe reason") && words.len() <= KEPT, "{} bytes", words.len());
+        assert!(
+            words.ends_with("xthe reason") && words.len() <= quell_sys::last_words::KEPT,
+            "{} bytes",
+            words.len()
+        );
     }
 
     #[test]

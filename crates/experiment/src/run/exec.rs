@@ -53,12 +53,13 @@ pub fn lab_exec(
     }
     let _terminal = plan.interactive.then(Terminal::keep);
     let end = match carrier {
+        Carrier::Machines(_) => return Err("real hosts run no program of the lab".into()),
         Carrier::Guest(options) => {
             let clock = if real_time { Clock::Real } else { Clock::Virtual };
             let cpus = quell_sys::affinity::allowed_cpus().unwrap_or_default();
             let spec = GuestSpec {
                 kernel: options.kernel_of(&plan.cell).path.clone(),
-                memory_mib: options.memory_mib,
+                memory_mib: options.memory_mib.saturating_add(plan.cell.memory_mib()),
                 seed: plan.cell.seed,
                 init: carrier::own_program()?,
                 arguments: vec![carrier::GUEST_INIT.into()],
@@ -87,7 +88,11 @@ pub fn lab_exec(
         ProcessEnd::Ended => {}
     }
     let place = folder.0.join("exit");
-    let text = std::fs::read_to_string(&place)
+    // The guest may have put anything there: no link is followed, no pipe waited for, and no more read than a line.
+    let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK;
+    let open = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(place);
+    let mut text = String::new();
+    open.and_then(|file| file.take(64).read_to_string(&mut text))
         .map_err(|_| "the program's end was not reported".to_string())?;
     match text.strip_prefix("error ") {
         Some(error) => Err(error.to_string()),

@@ -120,13 +120,13 @@ fn die_with_parent() {
 }
 
 /// A journal in a file. In a guest, what is appended is pushed to the host's kernel at once.
-struct FileJournal {
+pub(super) struct FileJournal {
     frames: WholeFrames,
     guest: bool,
 }
 
 impl FileJournal {
-    fn open(path: &Path, guest: bool) -> Result<Self, String> {
+    pub fn open(path: &Path, guest: bool) -> Result<Self, String> {
         let failed = |e: std::io::Error| format!("{}: {e}", path.display());
         let file = std::fs::OpenOptions::new().append(true).open(path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();

@@ -12,18 +12,21 @@ mod child;
 mod exec;
 mod inside;
 pub mod lacking;
+mod machines;
 mod watch;
 
 pub use carrier::{Carrier, GUEST_INIT, GuestKernel, GuestOptions, STOPPED, host_lacking};
 pub use exec::lab_exec;
 pub use inside::{guest_init, host_cell, host_init, host_lacks};
+pub use machines::RealHosts;
 pub use watch::RunProgress;
 
+use crate::line_files;
 use crate::spec::{Experiment, Scenario};
 use quell_lab::cell::CellPlan;
-use quell_model::manifest::FORMAT_VERSION;
+use quell_model::manifest::{FORMAT_VERSION, RunPart};
 use quell_model::{CellRecord, CellStatus, Manifest, TaskRecord};
-use quell_store::{RunWriter, StoreError};
+use quell_store::{PartFolder, RunWriter, StoreError};
 use quell_sys::wait::Bell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -39,6 +42,8 @@ pub struct Options {
     pub text: String,
     pub changes: Vec<String>,
     pub version: String,
+    /// Which part of the run the plans are; none where they are all.
+    pub part: Option<RunPart>,
 }
 
 #[derive(Debug)]
@@ -46,6 +51,8 @@ pub struct Finished {
     pub folder: PathBuf,
     pub manifest: Manifest,
     pub stopped: bool,
+    /// A part that was there already; nothing was run.
+    pub was_there: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +70,7 @@ pub enum RunError {
 }
 
 /// Runs every cell. `stop` ends the run early when it rings: cells that run are ended, the results so far are kept.
-/// `progress` is told several times a second how far it came.
+/// A part that is there under `base`, whole, is not run again. `progress` is told several times a second how far it came.
 pub fn run(
     experiment: &Experiment,
     plans: &[CellPlan],
@@ -73,6 +80,11 @@ pub fn run(
 ) -> Result<Finished, RunError> {
     let begun = Instant::now();
     let mut manifest = manifest(experiment, plans, options);
+    if let Some(PartFolder { folder, manifest, .. }) =
+        quell_store::complete_part(&options.base, &manifest)
+    {
+        return Ok(Finished { folder, manifest, stopped: false, was_there: true });
+    }
     let writer = RunWriter::create(&options.base, manifest.clone())?;
     let next = AtomicUsize::new(0);
     let records: Vec<Mutex<Option<CellEnd>>> = plans.iter().map(|_| Mutex::new(None)).collect();
@@ -81,7 +93,9 @@ pub fn run(
     let jobs = options.jobs.clamp(1, plans.len().max(1));
     std::thread::scope(|scope| {
         let (done, finished) = mpsc::channel();
-        for worker in 0..jobs {
+        // Parts that share a machine take its CPUs in turn.
+        let first = options.part.as_ref().map_or(0, |part| part.number as usize);
+        for worker in first..first + jobs {
             let (done, writer, next, records, failure) =
                 (done.clone(), &writer, &next, &records, &failure);
             scope.spawn(move || {
@@ -122,7 +136,7 @@ pub fn run(
     let manifest = writer
         .finish(manifest)
         .map_err(|error| RunError::Finish { folder: folder.clone(), error })?;
-    Ok(Finished { folder, manifest, stopped: stop.rings() })
+    Ok(Finished { folder, manifest, stopped: stop.rings(), was_there: false })
 }
 
 struct CellEnd {
@@ -213,6 +227,7 @@ fn manifest(experiment: &Experiment, plans: &[CellPlan], options: &Options) -> M
         title: experiment.title.clone(),
         experiment_text: options.text.clone(),
         changes: options.changes.clone(),
+        series: line_files::kept(&experiment.line_files),
         seed: experiment.seed,
         started: quell_units::time::rfc3339(SystemTime::now()),
         kernel: options.carrier.record(),
@@ -236,6 +251,7 @@ fn manifest(experiment: &Experiment, plans: &[CellPlan], options: &Options) -> M
             })
             .collect(),
         against: against(experiment),
+        part: options.part.clone(),
         ..Manifest::default()
     }
 }

@@ -65,12 +65,14 @@ impl ProgressWatch {
         let elapsed = self.begun.elapsed();
         let since = elapsed.saturating_sub(self.looked).as_secs_f64();
         self.looked = elapsed;
+        // They begin in order: behind one without a journal none has any.
+        let mut has_begun = true;
         for (cell, ended) in self.cells.iter_mut().zip(ended) {
             if *ended {
                 cell.ended = true;
                 cell.done_ns = cell.length_ns;
-            } else {
-                cell.read();
+            } else if has_begun {
+                has_begun = cell.read();
                 // Whoever ends between two looks has no time of its own; others of its scenario have the more.
                 cell.worked += if cell.done_ns > 0.0 { since } else { 0.0 };
             }
@@ -96,7 +98,7 @@ impl ProgressWatch {
     fn work_left(&self) -> Option<f64> {
         let mut paces: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
         let (mut worked, mut done) = (0.0, 0.0);
-        for cell in self.cells.iter().filter(|cell| cell.done_ns > 0.0) {
+        for cell in self.cells.iter().filter(|cell| cell.done_ns > cell.length_ns / 50.0) {
             let pace = paces.entry(&cell.id.scenario).or_default();
             *pace = (pace.0 + cell.worked, pace.1 + cell.done_ns);
             worked += cell.worked;
@@ -113,7 +115,7 @@ impl ProgressWatch {
         let mut found: Vec<(String, f64, f64)> = Vec::new();
         for cell in &self.cells {
             let done = cell.done_ns.min(cell.length_ns);
-            match found.iter_mut().find(|(name, _, _)| *name == cell.id.scenario) {
+            match found.iter_mut().rev().find(|(name, _, _)| *name == cell.id.scenario) {
                 Some((_, sum, all)) => {
                     *sum += done;
                     *all += cell.length_ns;
@@ -126,15 +128,17 @@ impl ProgressWatch {
 }
 
 impl CellProgress {
-    fn read(&mut self) {
+    /// Whether it has a journal.
+    fn read(&mut self) -> bool {
         let (done_ns, warm_up_ns) = (&mut self.done_ns, self.warm_up_ns);
         // A damaged journal is the affair of whoever finishes the run; here it only stops the progress.
-        let _ = self.journal.read(&self.path, &self.id, |event| {
+        let read = self.journal.read(&self.path, &self.id, |event| {
             if let Event::Tick { t_ns } = event {
                 *done_ns = (t_ns as f64 + warm_up_ns).max(*done_ns);
             }
             Ok(())
         });
+        read.unwrap_or(true)
     }
 }
 

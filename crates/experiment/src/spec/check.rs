@@ -63,6 +63,7 @@ pub(crate) fn whole(experiment: &Experiment) -> Result<(), CheckError> {
     kernels(experiment, &mut problems);
     settings(experiment, &mut problems);
     routes(experiment, &mut problems);
+    managed(experiment, &mut problems);
     let mut problems: Vec<Problem> = problems.iter().map(|p| Problem::new(p, None)).collect();
     for Measured { role, kind, .. } in experiment.measured() {
         kind.check(&mut |key, why| {
@@ -264,6 +265,18 @@ fn routes(experiment: &Experiment, problems: &mut Vec<String>) {
                 ));
             }
         }
+    }
+}
+
+fn managed(experiment: &Experiment, problems: &mut Vec<String>) {
+    let Some(machines) = &experiment.machines else { return };
+    let hosts: Vec<&str> = machines.hosts.keys().map(String::as_str).collect();
+    for on in machines.manage.iter().filter(|on| !machines.hosts.contains_key(&on.node)) {
+        let hint = nearest::hint(&on.node, &hosts);
+        problems.push(format!(
+            "machines: manage = [\"{on}\"]: there is no machine `{}`{hint}",
+            on.node
+        ));
     }
 }
 

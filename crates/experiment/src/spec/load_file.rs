@@ -70,7 +70,9 @@ pub fn parse(name: &str, text: &str) -> Result<Experiment, ReadError> {
             why: error_line::one_line(&format!("\"{value}\": {why}")),
         }
     })?;
-    parse_as(name, &text)
+    let mut experiment: Experiment = parse_as(name, &text)?;
+    experiment.fit_to_machines();
+    Ok(experiment)
 }
 
 pub fn parse_as<T: serde::de::DeserializeOwned>(name: &str, text: &str) -> Result<T, ReadError> {

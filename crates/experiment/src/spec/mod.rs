@@ -12,11 +12,14 @@
 pub mod check;
 mod claims;
 mod derived;
-mod error_line;
+pub(crate) mod error_line;
 pub mod load_file;
+pub mod machines;
 pub mod set;
 
 use crate::kinds::{Load, Measured, Probe};
+use crate::line_files::LineFilesRead;
+use machines::Machines;
 use quell_lab::topology::{Interface, Line, Topology};
 use quell_policy::Policy;
 use quell_tc::{Filter, Queue};
@@ -58,6 +61,8 @@ pub struct Experiment {
     /// Guest kernels by their series, as `6.1`: every scenario is run on each of them. The usual one where absent.
     #[serde(default)]
     pub kernels: Vec<String>,
+    /// Real hosts behind those of the topology; the lab's where absent.
+    pub machines: Option<Machines>,
     /// What carries the traffic unless it is said otherwise; a guest kernel in virtual time where absent.
     pub kernel: Option<WhoseKernel>,
     #[serde(default)]
@@ -72,9 +77,19 @@ pub struct Experiment {
     /// Claims that must hold, checked after the run: see the module `expect`.
     #[serde(default)]
     pub expect: Vec<String>,
+    /// What the files of its lines say, once they are read.
+    #[serde(skip)]
+    pub(crate) line_files: LineFilesRead,
 }
 
 impl Experiment {
+    /// With what the files of its lines say.
+    pub fn with_line_files(mut self, files: &LineFilesRead) -> Result<Self, String> {
+        crate::line_files::fill(&mut self.topology, files)?;
+        self.line_files.clone_from(files);
+        Ok(self)
+    }
+
     pub fn measured(&self) -> impl Iterator<Item = Measured<'_>> {
         self.probe.iter().map(Probe::measured).chain(self.load.iter().map(Load::measured))
     }

@@ -93,5 +93,5 @@ fn an_interval_that_is_told_again_does_not_begin_anew() {
     let imported = read(&text).unwrap();
     let flow: Vec<_> = imported.streams[0].flow.iter().map(|s| s.bytes).collect();
     assert_eq!(flow, [0, 1000, 2000]);
-    assert_eq!(imported.left_out, ["1 intervals that the file tells twice."]);
+    assert_eq!(imported.left_out, ["1 interval that the file tells twice."]);
 }

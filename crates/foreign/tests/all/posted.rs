@@ -51,6 +51,31 @@ fn zeros_that_nobody_measured_are_unknown() {
 }
 
 #[test]
+fn what_was_copied_or_written_of_a_test_is_read_up_to_where_it_breaks_off() {
+    let whole = one(UDP.as_bytes());
+    for part in [0.99, 0.9, 0.6] {
+        let text = &UDP[..(UDP.len() as f64 * part) as usize];
+        let test = one(text.as_bytes());
+        let flow = &test.streams[0].flow;
+        assert!(!flow.is_empty() && flow.len() <= whole.streams[0].flow.len(), "{part}");
+        assert!(test.notes.join(" ").contains("It breaks off on line"), "{:?}", test.notes);
+    }
+    let error = read(&UDP.as_bytes()[..200], None).expect_err("no interval is in it");
+    assert!(error.to_string().contains("copied whole"), "{error}");
+}
+
+#[test]
+fn a_value_that_is_no_number_takes_no_other_with_it() {
+    let at = UDP.find("\"jitter_ms\":").expect("it is told") + 12;
+    let end = at + UDP[at..].find([',', '\n']).expect("it ends");
+    for value in ["nan", " -nan", "\tinf"] {
+        let text = format!("{}{value}{}", &UDP[..at], &UDP[end..]);
+        let test = one(text.as_bytes());
+        assert_eq!(last(&test, Side::Sender), last(&one(UDP.as_bytes()), Side::Sender), "{value}");
+    }
+}
+
+#[test]
 fn a_udp_rr_that_stopped_ends_where_it_stopped() {
     let test = one(STOPPED);
     let udp = &test.streams[0];
@@ -93,10 +118,15 @@ fn tests_are_found_in_whatever_stands_around_them() {
 #[test]
 fn a_document_that_breaks_off_takes_no_other_with_it_and_is_named() {
     let cut = &TWO[..TWO.len() - 300];
+    let both = tests(cut.as_bytes());
+    assert_eq!((both.len(), &both[0]), (2, &tests(TWO.as_bytes())[0]));
+    assert!(both[1].notes.join(" ").contains("It breaks off on line"), "{:?}", both[1].notes);
+    let cut = &TWO[..TWO.find("}\n{").expect("there are two") + 60];
     let whole = one(cut.as_bytes());
     assert!(whole.left_out.join(" ").contains("begins on line 139"), "{:?}", whole.left_out);
     let text = format!("{}\n$ iperf3 -c h -J\n{UDP}", &INTERRUPTED[..900]);
-    assert_eq!(one(text.as_bytes()).test, "udp");
+    let read = tests(text.as_bytes());
+    assert_eq!(read.last().map(|test| &*test.test), Some("udp"));
 }
 
 #[test]

@@ -58,7 +58,7 @@ pub(crate) fn as_printed(text: &str) -> String {
 /// A line without what a mail, a forum or Markdown put around it.
 pub fn stripped(raw: &str) -> String {
     let mut line = raw.trim_end_matches('\r').replace('\u{a0}', " ");
-    while let Some(rest) = line.strip_prefix('>').or_else(|| line.strip_prefix(" >")) {
+    while let Some(rest) = [">", " >", "|"].iter().find_map(|mark| line.strip_prefix(mark)) {
         line = rest.strip_prefix(' ').unwrap_or(rest).to_owned();
     }
     match line.trim() {

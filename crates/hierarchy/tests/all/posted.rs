@@ -61,6 +61,7 @@ fn lines_that_a_mail_broke_or_a_forum_indented_are_read_as_tc_printed_them() {
         put("\t"),
         put("> "),
         put("> > "),
+        put("| "),
         plain.replace('\n', "\r\n"),
         format!("Hi, my router is slow.\n\n```\n{plain}```\n\nWhat is wrong with it?\n"),
         format!("\u{feff}{plain}"),

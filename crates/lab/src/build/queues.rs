@@ -1,24 +1,26 @@
 //! Queues in place: each interface's line and what the user put on it, and how both change on the timeline.
 
 use super::between::Between;
-use super::node::{BuildError, PutError, link_name, within};
+use super::node::{BuildError, PutError, in_space, link_name, within};
 use crate::cell::{CellPlan, ChangeWhat, PlacedQueue};
 use crate::line::{self, Punctuality};
 use crate::topology::{Interface, Line, Network};
-use quell_netlink::Stack;
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::link::{LinkKind, LinkName, NewLink};
 use quell_netlink::tc::{self, ApplyError};
+use quell_netlink::{NetlinkError, Stack};
 use quell_sys::netns::NetNs;
 use quell_tc::{Action, Exceed, Filter, Ingress, Matchall, Police, Step, Tree};
-use quell_units::{Bytes, Rate};
-use std::collections::BTreeMap;
+use quell_units::{Bytes, Rate, Span};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What each interface has, so that a change can be told from what was.
 pub struct Queues {
     places: BTreeMap<Interface, QueuePoint>,
     between: Between,
     clock: Punctuality,
+    /// When the measurement started, by the monotonic clock.
+    start_ns: Option<u64>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -30,6 +32,8 @@ struct QueuePoint {
     /// Larger packets that come in here vanish.
     swallows_above: Option<u32>,
     line: Line,
+    /// The line as the plan has it, where it changes by itself.
+    series: Option<Line>,
     user: Option<Tree>,
     /// On the IFB device behind it.
     incoming: Option<Tree>,
@@ -67,16 +71,31 @@ impl Queues {
         spaces: &[NetNs],
         between: Between,
     ) -> Result<Queues, BuildError> {
+        let clock = Punctuality::of_this_kernel();
         let mut places = BTreeMap::new();
         for (node, this) in network.nodes.iter().enumerate() {
             for port in &this.ports {
                 let at = Interface { node: this.name.clone(), device: port.device.clone() };
-                let line = network.line(node, port).clone();
+                let line = network.line(node, port);
+                let refused = line::too_fine(line).filter(|_| clock == Punctuality::Real);
+                if let Some(why) = refused {
+                    return Err(BuildError::Plan(format!("the line at `{at}`: {why}")));
+                }
+                let changes = line.varies().is_some() || line::is_followed(line, clock);
+                let series = changes.then(|| line.clone());
+                let line = line::at(line, Span::from_nanos(0), clock);
                 let wire = &network.wires[port.wire];
                 let (mtu, swallows_above) = (wire.mtu, wire.swallows_above);
                 let wire = Some((port.wire, usize::from(wire.ends[0] != node)));
-                let place =
-                    QueuePoint { node, wire, mtu, swallows_above, line, ..QueuePoint::default() };
+                let place = QueuePoint {
+                    node,
+                    wire,
+                    mtu,
+                    swallows_above,
+                    line,
+                    series,
+                    ..QueuePoint::default()
+                };
                 places.insert(at, place);
             }
         }
@@ -88,7 +107,7 @@ impl Queues {
                 places.insert(at, QueuePoint { node, mtu: 1500, ..QueuePoint::default() });
             }
         }
-        let mut queues = Queues { places, between, clock: Punctuality::of_this_kernel() };
+        let mut queues = Queues { places, between, clock, start_ns: None };
         for queue in &plan.queues {
             queues.add(queue)?;
         }
@@ -130,6 +149,41 @@ impl Queues {
             }
         };
         self.apply(network, spaces, at)
+    }
+
+    /// When lines change by themselves, from the start of the measurement.
+    pub fn steps(&self, length: Span) -> BTreeSet<Span> {
+        let lines = self.places.values().filter_map(|place| place.series.as_ref());
+        lines.flat_map(|line| line::changes(line, length, self.clock)).collect()
+    }
+
+    /// Brings lines that change by themselves to what they are so long after the start, which is a time of the monotonic clock.
+    pub fn step(
+        &mut self,
+        network: &Network,
+        spaces: &[NetNs],
+        at: Span,
+        start_ns: u64,
+    ) -> Result<(), BuildError> {
+        let clock = self.clock;
+        self.start_ns = Some(start_ns);
+        let interfaces: Vec<Interface> = self.places.keys().cloned().collect();
+        for interface in interfaces {
+            let place = self.at(&interface)?;
+            let Some(series) = &place.series else { continue };
+            let begins = at.is_zero() && line::is_followed(series, clock);
+            let varies = series.varies().is_some();
+            let (node, now) = (place.node, line::at(series, at, clock));
+            if varies && place.line != now {
+                place.line = now;
+                self.apply(network, spaces, &interface)?;
+            }
+            if begins {
+                let device = link_name(&interface.device)?;
+                in_space(network, spaces, node, || begin(&device, start_ns))?;
+            }
+        }
+        Ok(())
     }
 
     fn at(&mut self, on: &Interface) -> Result<&mut QueuePoint, BuildError> {
@@ -202,9 +256,28 @@ impl Queues {
         for (name, before, tree) in &todo {
             spaces[place.node].visit(|| put(name, before.as_ref(), tree))?.map_err(refused)?;
         }
+        let is_new = |(name, before, tree): &(&LinkName, Option<Tree>, Tree)| {
+            **name == device && !before.as_ref().is_some_and(|before| same_shape(before, tree))
+        };
+        let is_new = line::is_followed(&place.line, self.clock) && todo.iter().any(is_new);
+        if let Some(rates) = is_new.then(|| line::followed(&place.line)).flatten() {
+            let steps: Vec<_> = rates.iter().map(|(_, end, r)| (end.nanos(), r.bps())).collect();
+            let medium = place.wire.filter(|_| place.line.shared);
+            let line = tc::line::LineBucket {
+                steps: &steps,
+                grid_ns: place.line.grid.map_or(0, Span::nanos),
+                medium: medium.map_or(0, |(wire, _)| wire as u64 + 1),
+            };
+            in_space(network, spaces, place.node, || {
+                let index = Stack::open()?.index_of(&device)?;
+                let mut socket = Socket::open(Protocol::Route)?;
+                let is_new = tc::line::follow(&mut socket, index, line::FOLLOWER, &line)?;
+                self.start_ns.filter(|_| is_new).map_or(Ok(()), |start| begin(&device, start))
+            })?;
+        }
         let passage = || place.standing_between.as_ref().map(|_| line::passage());
         if let (Some((wire, end)), Some(tree)) =
-            (place.wire, line::middle(&place.line).or_else(passage))
+            (place.wire, line::middle(&place.line, self.clock).or_else(passage))
             && let Some(middle) = self.between.of_wire(wire)?
         {
             let before = place.standing_between.replace(tree.clone());
@@ -215,13 +288,20 @@ impl Queues {
     }
 }
 
+/// Tells the line on a device of the calling thread's namespace when its series begins.
+fn begin(device: &LinkName, start_ns: u64) -> Result<(), NetlinkError> {
+    let index = Stack::open()?.index_of(device)?;
+    let mut socket = Socket::open(Protocol::Route)?;
+    tc::line::begin(&mut socket, index, line::FOLLOWER, start_ns)
+}
+
 /// Puts a tree on a device of the calling thread's namespace. Queues that stay keep the packets that wait in them, and those that are
 /// on their way.
 fn put(name: &LinkName, before: Option<&Tree>, tree: &Tree) -> Result<(), PutError> {
     let index = Stack::open().and_then(|mut s| s.index_of(name)).map_err(ApplyError::Left)?;
     let mut socket = Socket::open(Protocol::Route).map_err(ApplyError::Left)?;
     if before.is_some_and(|before| same_shape(before, tree)) {
-        return Ok(tc::update(&mut socket, index, tree)?);
+        return Ok(tc::update(&mut socket, index, before, tree)?);
     }
     let mut ready = tree.clone();
     // They live until the kernel has them.

@@ -70,7 +70,7 @@ impl std::fmt::Display for GuestExit {
             GuestExit::TimedOut { limit } => write!(
                 f,
                 "the guest still ran after {} s and was ended; does a program in it spin instead of waiting? \
-                 Virtual time does not pass while a program computes",
+                 Virtual time does not pass while a program computes. Or it lacks memory: --memory gives it more",
                 limit.as_secs_f64()
             ),
         }

@@ -6,10 +6,13 @@
 //! ```
 //!
 //! An agent that dies, or says what can't be, takes its own tasks along, and nobody else's. A message that comes twice counts once.
+//!
+//! Of agents on other machines more is known ([`Lease`]): each is asked for its clock once a second, from its answers it is known to be
+//! there, nothing starts before all of them can, and the loss of one may end it for all.
 
 use super::link::Came;
 use quell_model::agent_message::AGENT_VERSION;
-use quell_model::{Command, Event, Outcome, Said, Task};
+use quell_model::{AgentHost, Command, Event, Outcome, Said, Task};
 use quell_units::Span;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -18,6 +21,20 @@ pub(super) const PATIENCE_NS: u64 = 10_000_000_000;
 
 /// Between "everybody is ready" and the first load.
 const LEAD_NS: u64 = 50_000_000;
+
+/// How often an agent on another machine is asked before the start: of so many the one that took least tells its clock.
+const READINGS: u32 = 8;
+
+/// How agents on other machines are held.
+#[derive(Debug, Clone, Copy)]
+pub struct Lease {
+    /// One of which nothing was heard for so long is lost; and an agent that hears nothing for so long ends by itself.
+    pub lost_after: Span,
+    /// Whether the others go on without it.
+    pub goes_on: bool,
+    /// Whether it ends before the start: to learn whether it could begin.
+    pub rehearses: bool,
+}
 
 /// How often progress is written.
 const TICK_NS: u64 = 1_000_000_000;
@@ -69,6 +86,14 @@ struct AgentHandle {
     greeted: bool,
     next: u64,
     gone: bool,
+    /// Its clock was asked for, and that was answered, so often.
+    asked: u32,
+    answered: u32,
+    asked_ns: u64,
+    heard_ns: u64,
+    host_state: Option<AgentHost>,
+    /// Its tasks that failed before the start, with the reason.
+    refused: Vec<(String, String)>,
 }
 
 impl AgentHandle {
@@ -92,6 +117,11 @@ pub(super) struct Machine {
     begun: u64,
     start: Option<u64>,
     phase: Phase,
+    lease: Option<Lease>,
+    /// The longest round trip of a question.
+    round_trip_ns: u64,
+    /// Hosts that were lost or could not begin, with the reason, where that ends it for all.
+    failed: Vec<(String, String)>,
 }
 
 impl Machine {
@@ -111,6 +141,12 @@ impl Machine {
             greeted: false,
             next: 0,
             gone: false,
+            asked: 0,
+            answered: 0,
+            asked_ns: 0,
+            heard_ns: now,
+            host_state: None,
+            refused: Vec::new(),
         };
         Self {
             agents: agents.into_iter().map(known).collect(),
@@ -120,7 +156,62 @@ impl Machine {
             begun: now,
             start: None,
             phase: Phase::New,
+            lease: None,
+            round_trip_ns: 0,
+            failed: Vec::new(),
         }
+    }
+
+    /// The same for agents on other machines.
+    pub fn of_machines(self, lease: Lease) -> Self {
+        Self { lease: Some(lease), ..self }
+    }
+
+    /// What ended it for all.
+    pub fn failed(&self) -> &[(String, String)] {
+        &self.failed
+    }
+
+    pub fn host_state(&self, index: usize) -> Option<&AgentHost> {
+        self.agents[index].host_state.as_ref()
+    }
+
+    /// Ends it, whatever is still running.
+    pub fn stop(&mut self, acts: &mut Vec<Act>) {
+        for n in 0..self.agents.len() {
+            acts.extend([Act::Tell(n, Command::Stop), Act::Finish(n)]);
+        }
+        self.phase = Phase::Stopping { patience: None };
+    }
+
+    /// Questions that are due, and the agents that are lost since nothing was heard of them.
+    fn keep(&mut self, lease: Lease, now: u64, acts: &mut Vec<Act>) {
+        for index in 0..self.agents.len() {
+            let agent = &mut self.agents[index];
+            if agent.gone {
+                continue;
+            }
+            if now >= agent.lost_at(lease) {
+                let why = match agent.greeted {
+                    true => format!("nothing was heard of it for {}", lease.lost_after),
+                    false => "no agent began there".to_owned(),
+                };
+                acts.extend(self.lose(index, &why, now).into_iter().map(Act::Keep));
+                acts.push(Act::Finish(index));
+                continue;
+            }
+            if now >= agent.asks_at() {
+                agent.asked += 1;
+                agent.asked_ns = now;
+                let ask = Command::Ask { at_ns: now, lease: lease.lost_after };
+                acts.push(Act::Tell(index, ask));
+            }
+        }
+    }
+
+    /// When the measurement started, or 0.
+    pub fn start_ns(&self) -> u64 {
+        self.start.unwrap_or(0)
     }
 
     /// Whether nothing is left to do.
@@ -130,6 +221,14 @@ impl Machine {
 
     /// When there is something to do, if nothing comes until then.
     pub fn due(&self) -> u64 {
+        let kept = self.lease.into_iter().flat_map(|lease| {
+            let there = self.agents.iter().filter(|agent| !agent.gone);
+            there.map(move |agent| agent.asks_at().min(agent.lost_at(lease)))
+        });
+        kept.chain([self.next_step()]).min().unwrap_or(0)
+    }
+
+    fn next_step(&self) -> u64 {
         match self.phase {
             Phase::New | Phase::Over => 0,
             Phase::Preparing { patience } | Phase::Stopping { patience } => patience.unwrap_or(0),
@@ -143,6 +242,15 @@ impl Machine {
     /// What is to be done now. After each act it is asked again, until there is none.
     pub fn step(&mut self, now: u64) -> Result<Vec<Act>, Late> {
         let mut acts = Vec::new();
+        let patience_ns = PATIENCE_NS + self.lease.map_or(0, |lease| lease.lost_after.nanos());
+        if let Some(lease) = self.lease.filter(|_| !matches!(self.phase, Phase::New | Phase::Over))
+        {
+            self.keep(lease, now, &mut acts);
+        }
+        if !self.failed.is_empty() && matches!(self.phase, Phase::Measuring { .. }) {
+            self.stop(&mut acts);
+            return Ok(acts);
+        }
         loop {
             match &mut self.phase {
                 Phase::New => {
@@ -154,7 +262,7 @@ impl Machine {
                     return Ok(acts);
                 }
                 Phase::Preparing { patience } => {
-                    let patience = *patience.get_or_insert(now + PATIENCE_NS);
+                    let patience = *patience.get_or_insert(now + patience_ns);
                     if let Some(late) = self.awaited(true) {
                         return if now < patience {
                             Ok(acts)
@@ -162,7 +270,18 @@ impl Machine {
                             Err(late("did not get ready"))
                         };
                     }
-                    let start = now + LEAD_NS + self.warm_up_ns;
+                    if let Some(lease) = self.lease {
+                        let unknown = |a: &AgentHandle| !a.gone && a.answered < READINGS;
+                        if self.agents.iter().any(unknown) && now < patience {
+                            return Ok(acts);
+                        }
+                        self.refusals();
+                        if lease.rehearses || !self.failed.is_empty() {
+                            self.stop(&mut acts);
+                            return Ok(acts);
+                        }
+                    }
+                    let start = now + LEAD_NS + 4 * self.round_trip_ns + self.warm_up_ns;
                     self.start = Some(start);
                     let command = Command::Start { at_monotonic_ns: start };
                     acts.extend((0..self.agents.len()).map(|n| Act::Tell(n, command.clone())));
@@ -183,10 +302,7 @@ impl Machine {
                         let patience = start + self.length_ns + PATIENCE_NS;
                         return if now < patience { Ok(acts) } else { Err(late("did not end")) };
                     }
-                    for n in 0..self.agents.len() {
-                        acts.extend([Act::Tell(n, Command::Stop), Act::Finish(n)]);
-                    }
-                    self.phase = Phase::Stopping { patience: None };
+                    self.stop(&mut acts);
                     return Ok(acts);
                 }
                 Phase::Stopping { patience } => {
@@ -205,7 +321,14 @@ impl Machine {
     pub fn hear(&mut self, index: usize, came: Came, now: u64) -> (Vec<Event>, bool) {
         let mut kept = Vec::new();
         let mut over = came.over;
+        if self.agents[index].gone {
+            return (kept, over.is_some());
+        }
+        self.agents[index].heard_ns = now;
         for said in came.said {
+            if let Said::Clock { asked_ns, .. } = said {
+                self.round_trip_ns = self.round_trip_ns.max(now.saturating_sub(asked_ns));
+            }
             match self.agents[index].take(said) {
                 Ok(event) => kept.extend(event),
                 Err(why) => {
@@ -224,7 +347,15 @@ impl Machine {
     /// An agent is gone: its tasks that had not ended are over, with the reason.
     fn lose(&mut self, index: usize, why: &str, now: u64) -> Vec<Event> {
         let t_ns = now as i64 - self.start.unwrap_or(self.begun) as i64;
+        let goes_on = match (self.lease, &self.phase) {
+            (None, _) | (_, Phase::Stopping { .. } | Phase::Over) => true,
+            (_, Phase::New | Phase::Preparing { .. }) => false,
+            (Some(lease), Phase::Measuring { .. }) => lease.goes_on,
+        };
         let agent = &mut self.agents[index];
+        if !goes_on {
+            self.failed.push((agent.host.clone(), why.to_owned()));
+        }
         agent.gone = true;
         let open: Vec<String> = agent
             .tasks
@@ -236,6 +367,16 @@ impl Machine {
         agent.ended.extend(open.iter().cloned());
         let ended = |task| Event::Ended { task, t_ns, outcome: Outcome::Failed(why.to_owned()) };
         open.into_iter().map(ended).collect()
+    }
+
+    /// Tasks that failed before the start, of hosts that are there: with them it does not begin.
+    fn refusals(&mut self) {
+        for agent in self.agents.iter().filter(|agent| !agent.gone) {
+            let why = |(task, why): &(String, String)| {
+                (agent.host.clone(), format!("its task `{task}`: {why}"))
+            };
+            self.failed.extend(agent.refused.iter().map(why));
+        }
     }
 
     /// The first task that is awaited, as an error in these words.
@@ -250,6 +391,22 @@ impl Machine {
 }
 
 impl AgentHandle {
+    /// When it is asked next: at once while its clock is not known well, if it answered.
+    fn asks_at(&self) -> u64 {
+        match self.asked {
+            0 if !self.greeted => u64::MAX,
+            0 => 0,
+            asked if asked == self.answered && asked < READINGS => 0,
+            _ => self.asked_ns.saturating_add(TICK_NS),
+        }
+    }
+
+    /// When it is lost, if nothing is heard of it until then. To connect takes its time.
+    fn lost_at(&self, lease: Lease) -> u64 {
+        let connecting = if self.greeted { 0 } else { PATIENCE_NS };
+        self.heard_ns.saturating_add(lease.lost_after.nanos()).saturating_add(connecting)
+    }
+
     /// A message: the event in it, if it is new; or why it can't be.
     fn take(&mut self, said: Said) -> Result<Option<Event>, String> {
         let (sequence, event) = match said {
@@ -263,6 +420,14 @@ impl AgentHandle {
             Said::Event { .. } if !self.greeted => {
                 return Err("its agent did not say who it is".into());
             }
+            Said::Clock { .. } => {
+                self.answered += 1;
+                return Ok(None);
+            }
+            Said::Host(host) => {
+                self.host_state = Some(host);
+                return Ok(None);
+            }
             Said::Event { sequence, event } => (sequence, event),
         };
         if sequence < self.next {
@@ -274,8 +439,17 @@ impl AgentHandle {
         self.next += 1;
         match &event {
             Event::Ready { task } => drop(self.ready.insert(task.clone())),
-            // A task ends once.
-            Event::Ended { task, .. } if !self.ended.insert(task.clone()) => return Ok(None),
+            Event::Ended { task, outcome, .. } => {
+                // A task ends once.
+                if !self.ended.insert(task.clone()) {
+                    return Ok(None);
+                }
+                if let Outcome::Failed(why) = outcome
+                    && !self.ready.contains(task)
+                {
+                    self.refused.push((task.clone(), why.clone()));
+                }
+            }
             _ => {}
         }
         Ok(Some(event))

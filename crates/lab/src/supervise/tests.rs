@@ -171,6 +171,10 @@ impl Link for Simulated {
                 self.say(servers);
                 self.put(now.max(self.last + SECOND), Message::Over("its agent ended before it"));
             }
+            Command::Ask { at_ns, .. } => {
+                let clock = Said::Clock { asked_ns: *at_ns, monotonic_ns: now };
+                self.put(now, Message::Said(clock));
+            }
         }
         match self.fault {
             Fault::Dies(at) => {
@@ -288,6 +292,10 @@ struct Story {
 }
 
 fn story(seed: u64) -> Story {
+    story_of(seed, None)
+}
+
+fn story_of(seed: u64, lease: Option<Lease>) -> Story {
     let mut rng = Rng::new(seed);
     let length = 1 + rng.below(10);
     let mut hosts = Vec::new();
@@ -323,6 +331,10 @@ fn story(seed: u64) -> Story {
     let warm_up = Span::from_secs(rng.below(3));
     let all = Span::from_nanos(warm_up.nanos() + length * SECOND);
     let machine = Machine::new(hosts.clone(), changes.iter().copied(), warm_up, all, 0);
+    let machine = match lease {
+        Some(lease) => machine.of_machines(lease),
+        None => machine,
+    };
     let interrupted = RefCell::new(rng.derive("signals"));
     let waits = Cell::new(0);
     let mut wait = |links: &[Simulated], until: u64| {
@@ -337,16 +349,22 @@ fn story(seed: u64) -> Story {
         Ok((0..links.len()).filter(|index| due(&links[*index])).collect())
     };
     let at = changes.clone();
-    let mut change =
-        |index: usize| Ok(Fact::new(When::During, Subject::Change(at[index]), index.to_string()));
+    let mut change = |index: usize, _| {
+        Ok(Some(Fact::new(When::During, Subject::Change(at[index]), index.to_string())))
+    };
     let result = Supervisor {
         machine,
         links: &mut links,
         now: &|| now.get(),
         wait: &mut wait,
         change: &mut change,
+        stops: &|| false,
     }
-    .run(&mut journal);
+    .run(&mut journal)
+    .and_then(|machine| match machine.failed() {
+        [] => Ok(()),
+        failed => Err(SuperviseError::Hosts(failed.to_vec())),
+    });
     let starts = links.iter().map(|link| link.started).collect();
     let took = now.get();
     let was_full = matches!(result, Err(SuperviseError::Journal(_)));
@@ -456,6 +474,47 @@ fn whatever_goes_wrong_when_a_cell_ends_in_time_and_tells_the_truth() {
     assert_eq!(seen.len(), 11, "all of it happened: {seen:?}");
 }
 
+#[test]
+fn of_machines_one_that_is_lost_ends_it_for_all_or_for_itself_as_is_wanted() {
+    let mut ends = BTreeMap::new();
+    for goes_on in [false, true] {
+        let lease = Lease { lost_after: Span::from_secs(30), goes_on, rehearses: false };
+        // A disk that holds the supervisor up for longer than the lease loses hosts that are well, and those end by themselves.
+        let stories = (0..SEEDS).map(|seed| story_of(seed, Some(lease)));
+        for story in stories.filter(|s| !s.was_full && !s.is_slow) {
+            let said = story.said();
+            assert!(story.took <= 200 * SECOND, "{said}: took {} ns", story.took);
+            let has_begun = story.starts.iter().any(Option::is_some);
+            let fault = |host: &str| {
+                let index = story.hosts.iter().position(|(name, _)| name == host);
+                story.faults[index.expect("a host of it")]
+            };
+            match &story.result {
+                Ok(()) if !goes_on => {
+                    for task in story.hosts.iter().flat_map(|(_, tasks)| tasks) {
+                        let is_client = !task.kind.about().is_server;
+                        let good = story.ended(&task.id).all(|end| *end == Outcome::Done);
+                        assert!(good || !is_client, "{said}: {}", task.id);
+                    }
+                }
+                Ok(()) => {}
+                Err(SuperviseError::Hosts(failed)) => {
+                    assert!(failed.iter().all(|(host, _)| !fault(host).is_harmless()), "{said}");
+                    assert!(!goes_on || !has_begun, "{said}: it was to go on");
+                }
+                Err(SuperviseError::Agent { host, .. }) => {
+                    assert!(!fault(host).is_harmless(), "{said}");
+                }
+                Err(_) => panic!("{said}"),
+            }
+            *ends.entry((goes_on, story.result.is_ok(), has_begun)).or_insert(0) += 1;
+        }
+    }
+    let some = |key| ends.get(&key).is_some_and(|count| *count > 50);
+    let all = [(false, true, true), (false, false, true), (true, true, true)];
+    assert!(all.into_iter().all(some) && some((true, false, false)), "{ends:?}");
+}
+
 fn changed(event: &Event) -> Option<String> {
     let Event::Fact(fact) = event else { return None };
     Some(fact.value.clone())
@@ -502,7 +561,7 @@ fn shell(script: &str) -> (Process, std::process::ChildStderr) {
 fn until_over(link: Process) -> String {
     let (mut links, mut alarm) = ([link], Alarm::new().unwrap());
     loop {
-        link::wait(&links, &mut alarm, monotonic_ns() + PATIENCE_NS).unwrap();
+        link::wait(&links, &mut alarm, None, monotonic_ns() + PATIENCE_NS).unwrap();
         if let Some(over) = links[0].attend().over {
             return over;
         }

@@ -70,6 +70,8 @@ fn hint(known: &[String], name: &str) -> String {
 /// Half of what experiments wait for an answer at most.
 const LONGEST_DELAY: Span = Span::from_secs(1800);
 
+const LONGEST_GRID: Span = Span::from_secs(1);
+
 /// Most nodes or links: far beyond what one guest carries, and what the address plan has room for.
 const MOST_LINKS: usize = 4096;
 
@@ -187,7 +189,14 @@ fn add_link(
         });
     }
     let mtu = check_mtu("link", &link.name, link.mtu.unwrap_or(1500))?;
-    let (up, down) = match (&link.both, &link.up, &link.down) {
+    if link.line.is_some() && (link.both.is_some() || link.up.is_some() || link.down.is_some()) {
+        return Err(TopologyError::BadLine {
+            link: link.name.clone(),
+            direction: "line",
+            why: "its file tells both directions; leave out `up`, `down` and `both`".into(),
+        });
+    }
+    let (mut up, mut down) = match (&link.both, &link.up, &link.down) {
         (Some(both), None, None) => {
             check_line(&link.name, "both", both)?;
             (both.clone(), both.clone())
@@ -206,6 +215,14 @@ fn add_link(
             (up, down)
         }
     };
+    if link.shared && link.line.is_none() && !(up.has_rate() && down.has_rate()) {
+        return Err(TopologyError::BadLine {
+            link: link.name.clone(),
+            direction: "shared",
+            why: "directions that take turns need a `rate` each".into(),
+        });
+    }
+    (up.shared, down.shared) = (link.shared, link.shared);
     let (hi, lo) = ((index / 256) as u8, (index % 256) as u8);
     for (end, node) in [(1u8, a), (2u8, b)] {
         net.nodes[node].ports.push(Port {
@@ -259,7 +276,7 @@ fn check_mtu(what: &'static str, name: &str, mtu: u32) -> Result<u32, TopologyEr
 fn check_line(link: &str, direction: &'static str, line: &Line) -> Result<(), TopologyError> {
     let bad =
         |why: &str| Err(TopologyError::BadLine { link: link.into(), direction, why: why.into() });
-    if line.rate.is_none() {
+    if !line.has_rate() {
         if line.buffer.is_some() {
             return bad("`buffer` needs a `rate`: a link without one never makes anything wait");
         }
@@ -269,6 +286,19 @@ fn check_line(link: &str, direction: &'static str, line: &Line) -> Result<(), To
         if line.overhead.is_some() {
             return bad("`overhead` needs a `rate`");
         }
+        if line.cells.is_some() || line.grid.is_some() {
+            return bad("`cells` and `grid` need a `rate`");
+        }
+    }
+    if line.grid.is_some_and(|grid| grid.is_zero() || grid > LONGEST_GRID) {
+        return bad("`grid` is above 0 and at most 1s");
+    }
+    if line.police.is_some_and(|police| police.burst.get() < 1600) {
+        return bad("a policer's burst below 1600 bytes lets no full packet through");
+    }
+    if line.loss_run.is_some_and(|run| !(run >= 1.0 && line.loss.is_some() && line.mark.is_none()))
+    {
+        return bad("`loss-run` is at least 1, needs a `loss`, and does not go with `mark`");
     }
     if line.buffer.is_some() && line.queue.is_some() {
         return bad("`buffer` and `queue` are two ways to say what waits; give one");

@@ -8,4 +8,4 @@ pub mod spec;
 
 pub use check::TopologyError;
 pub use network::{Network, Node, NodeKind, Port, Wire};
-pub use spec::{Interface, Line, Link, Topology, Tunnel, TunnelKind};
+pub use spec::{Interface, Line, LineFiles, Link, Policer, Topology, Tunnel, TunnelKind};

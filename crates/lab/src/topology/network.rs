@@ -10,7 +10,7 @@
 
 use super::spec::{Interface, Line, Tunnel};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A checked topology. Nodes are known by their index.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,11 +70,24 @@ pub struct Wire {
 
 impl Network {
     pub fn v4(&self, node: usize) -> Option<Ipv4Addr> {
-        self.nodes[node].ports.first().map(|p| p.v4)
+        self.nodes[node].ports.first().map(|p| p.v4).filter(|a| !a.is_unspecified())
     }
 
     pub fn v6(&self, node: usize) -> Option<Ipv6Addr> {
-        self.nodes[node].ports.first().map(|p| p.v6)
+        self.nodes[node].ports.first().map(|p| p.v6).filter(|a| !a.is_unspecified())
+    }
+
+    /// Puts the addresses by which real hosts are reached into the place of the lab's; a family in which a host has none has the unspecified one.
+    pub fn reach_at(&mut self, addresses: &BTreeMap<String, Vec<IpAddr>>) {
+        for node in &mut self.nodes {
+            let its = addresses.get(&node.name).map(Vec::as_slice).unwrap_or_default();
+            let v4 = its.iter().find_map(|a| if let IpAddr::V4(a) = a { Some(*a) } else { None });
+            let v6 = its.iter().find_map(|a| if let IpAddr::V6(a) = a { Some(*a) } else { None });
+            for port in &mut node.ports {
+                port.v4 = v4.unwrap_or(Ipv4Addr::UNSPECIFIED);
+                port.v6 = v6.unwrap_or(Ipv6Addr::UNSPECIFIED);
+            }
+        }
     }
 
     /// Where a node must send packets for each other node: the index of its own port; none for itself and for what it can't reach.

@@ -14,9 +14,11 @@
 //! A link's name is also the name of its network device on both of its ends, so `router:wan` means the device `wan` of the node
 //! `router`.
 
+use quell_series::LineSeries;
 use quell_tc::Queue;
-use quell_units::{Buffer, Rate, Ratio, Span};
+use quell_units::{Buffer, Bytes, Rate, Ratio, Span};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -47,6 +49,11 @@ pub struct Link {
     pub up: Option<Line>,
     /// From the second end to the first.
     pub down: Option<Line>,
+    /// Instead of these: the file of a line that was measured (`quell twin learn`).
+    pub line: Option<String>,
+    /// Half duplex: one packet is on its way at a time, in either direction.
+    #[serde(default)]
+    pub shared: bool,
     /// Largest IP packet in bytes; 1500 where absent.
     pub mtu: Option<u32>,
     /// IP packets larger than this vanish on the way, and nobody is told: a path MTU black hole (RFC 2923, section 2.1).
@@ -62,6 +69,9 @@ pub struct Line {
     /// Rate on the wire: IP packet, 14 bytes of Ethernet header and `overhead`. One packet at a time, each for its size / rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
+    /// Files that say how rate, delay and loss change over time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<LineFiles>,
     /// Propagation delay, from the last bit's leaving to its arrival.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
@@ -70,6 +80,9 @@ pub struct Line {
     pub jitter: Option<Span>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Ratio>,
+    /// How many are lost in a row, on average; one by one where absent. Only with a loss.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_run: Option<f64>,
     /// Share of packets marked CE at random (RFC 3168); those that can't be marked are dropped, as in netem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<Ratio>,
@@ -84,15 +97,84 @@ pub struct Line {
     /// Bytes that each packet costs on the wire beyond its Ethernet frame. Only with a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overhead: Option<u16>,
+    /// Each packet takes whole cells of 53 bytes, of which 48 are its own (ATM). Only with a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cells: Option<bool>,
+    /// Packets leave at multiples of this time alone. Only with a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grid: Option<Span>,
+    /// Before the rate: what comes faster than this is dropped, and nothing delayed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub police: Option<Policer>,
     /// A queue discipline in place of the plain buffer. Only with a rate, and not with `buffer`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
+    /// Whether it takes turns with the other direction of its link, which says so.
+    #[serde(skip)]
+    pub shared: bool,
+}
+
+/// A bucket of tokens that fills at a rate; a packet that finds too few in it is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policer {
+    /// Of IP packets and 14 bytes of Ethernet header.
+    pub rate: Rate,
+    pub burst: Bytes,
 }
 
 impl Line {
     /// Whether something is done to its packets between the two nodes ([`crate::line::middle`]).
     pub fn has_middle(&self) -> bool {
         self.rate.is_some() || self.reorder.is_some()
+    }
+
+    /// Whether packets may have to wait for others. What files say is known once they are read.
+    pub fn has_rate(&self) -> bool {
+        self.rate.is_some() || self.series.is_some() && self.varies().is_none()
+    }
+
+    /// How it changes over time; `rate` is then its mean.
+    pub fn varies(&self) -> Option<&LineSeries> {
+        match &self.series {
+            Some(LineFiles::Read(series)) => Some(series),
+            _ => None,
+        }
+    }
+}
+
+/// The files of a line that changes: as they are named, or what they say.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum LineFiles {
+    One(String),
+    Several(Vec<String>),
+    #[serde(with = "shared_series")]
+    Read(Arc<LineSeries>),
+}
+
+impl LineFiles {
+    pub fn names(&self) -> &[String] {
+        match self {
+            LineFiles::One(name) => std::slice::from_ref(name),
+            LineFiles::Several(names) => names,
+            LineFiles::Read(_) => &[],
+        }
+    }
+}
+
+/// A series that many plans share, as a value.
+mod shared_series {
+    use quell_series::LineSeries;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::sync::Arc;
+
+    pub fn serialize<S: Serializer>(series: &Arc<LineSeries>, to: S) -> Result<S::Ok, S::Error> {
+        LineSeries::serialize(series, to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<LineSeries>, D::Error> {
+        LineSeries::deserialize(from).map(Arc::new)
     }
 }
 

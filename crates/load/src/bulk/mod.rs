@@ -13,6 +13,7 @@
 //! [`Copying::None`] lets the kernel read the page cache. Both measure what network and kernel carry, not what a program does with it.
 
 mod gate;
+mod loss_recorder;
 mod pacer;
 mod schedule;
 mod tally;

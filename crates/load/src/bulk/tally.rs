@@ -1,7 +1,9 @@
 //! What a mover has counted so far: written by one thread, read by any.
 
 use quell_stats::log_histogram::{LogHistogram, bucket};
+use quell_wire::iperf3::{DatagramLog, LossRecord};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Buckets of gaps: one of eighteen minutes and more is as long as any.
 const GAPS: usize = bucket(1 << 40) + 1;
@@ -88,6 +90,8 @@ pub struct UdpTally {
     pub(super) last_ns: Count,
     pub(super) first_number: Count,
     pub(super) longest_ns: Count,
+    pub(super) losses: Mutex<LossRecord>,
+    pub(super) log: Mutex<DatagramLog>,
     pub(super) gaps: Box<[Count]>,
 }
 
@@ -147,6 +151,8 @@ impl UdpTally {
             last_ns: count(),
             first_number: count(),
             longest_ns: count(),
+            losses: Mutex::default(),
+            log: Mutex::default(),
             gaps: (0..GAPS).map(|_| count()).collect(),
         }
     }
@@ -182,6 +188,16 @@ impl UdpTally {
     /// gaps are 0.
     pub fn gaps(&self) -> LogHistogram {
         LogHistogram::from_counts(self.gaps.iter().map(Count::get).enumerate())
+    }
+
+    /// What is seen of losses; nothing before the first.
+    pub fn losses(&self) -> LossRecord {
+        self.losses.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Each datagram that came, where that was asked for.
+    pub fn log(&self) -> DatagramLog {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn gap(&self, gap_ns: u64, times: u64) {

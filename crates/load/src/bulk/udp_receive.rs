@@ -1,5 +1,6 @@
 //! Datagrams into one socket: counted, put in order, timed.
 
+use super::loss_recorder::LossRecorder;
 use super::{Ended, Limit, Patience, UdpHeader, UdpTally, Woken};
 use nix::errno::Errno;
 use quell_stats::recent_order::WINDOW;
@@ -9,8 +10,9 @@ use quell_sys::clock::monotonic_ns;
 use quell_sys::socket::bulk::{Fill, Train, Trains, fill, prepare_receiving};
 use quell_sys::wait::{Alarm, Bell};
 use quell_sys::wall::Wall;
-use quell_wire::iperf3::{Greeting, LONG_HELLO};
+use quell_wire::iperf3::{Greeting, LONG_HELLO, LoggedDatagram};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::PoisonError;
 
 /// Trains taken in one call, or single datagrams where there may be a thousand streams: each has room for so many of its own.
 const BATCH: usize = 16;
@@ -39,6 +41,8 @@ pub struct UdpReceiving {
     pub hello: Option<[u8; LONG_HELLO]>,
     /// Bytes of each datagram, where they were agreed: any other is not of this flow.
     pub size: Option<usize>,
+    /// Each datagram is logged.
+    pub log: bool,
 }
 
 impl Default for UdpReceiving {
@@ -51,6 +55,7 @@ impl Default for UdpReceiving {
             trains: true,
             hello: None,
             size: None,
+            log: false,
         }
     }
 }
@@ -72,6 +77,7 @@ pub fn udp_receive(
     let mut trains = if got.trains { Trains::new(BATCH) } else { Trains::heads(BATCH) };
     let mut book = Book::new(what.header, tally, remembered(what.buffer));
     book.size = what.size;
+    book.log = what.log;
     book.last = what.last.unwrap_or(u64::MAX);
     book.hello = what.hello;
     let drops_before = fill(fd).unwrap_or_default().drops;
@@ -189,6 +195,9 @@ struct Book<'a> {
     tally: &'a UdpTally,
     order: RecentOrder,
     jitter: Jitter,
+    losses: LossRecorder,
+    /// A loss was seen since it was published.
+    lost: bool,
     wall: Wall,
     /// The number of the last that counts, and whether the sender went beyond it.
     last: u64,
@@ -200,6 +209,7 @@ struct Book<'a> {
     size: Option<usize>,
     strange: u64,
     longest: u64,
+    log: bool,
 }
 
 impl<'a> Book<'a> {
@@ -209,6 +219,8 @@ impl<'a> Book<'a> {
             tally,
             order: RecentOrder::within(1, remembered),
             jitter: Jitter::default(),
+            losses: LossRecorder::default(),
+            lost: false,
             wall: Wall::new(),
             last: u64::MAX,
             went_beyond: false,
@@ -217,6 +229,7 @@ impl<'a> Book<'a> {
             size: None,
             strange: 0,
             longest: 1,
+            log: false,
         }
     }
 
@@ -233,6 +246,7 @@ impl<'a> Book<'a> {
     fn forget_stamps(&mut self) {
         self.last_ns = None;
         self.jitter.interrupt();
+        self.losses.clock_set();
     }
 
     fn arrive(&mut self, train: &Train<'_>, now: u64) {
@@ -263,11 +277,20 @@ impl<'a> Book<'a> {
             let newest = self.order.sent();
             if self.order.push(number) {
                 begins.get_or_insert(number);
+                if self.log {
+                    let (sent_ns, came_ns) = (sent_ns.cast_signed(), stamp.cast_signed());
+                    let mut log = self.tally.log.lock().unwrap_or_else(PoisonError::into_inner);
+                    log.push(LoggedDatagram { number, sent_ns, came_ns });
+                }
                 bytes += whole as u64;
                 // A copy, or one that was overtaken, tells nothing of how the flow's transit changes.
                 if number > newest && self.order.sent() == number {
                     // A constant offset of the clocks cancels.
-                    self.jitter.push(stamp.wrapping_sub(sent_ns) as i64 as f64);
+                    let transit_ns = stamp.wrapping_sub(sent_ns) as i64;
+                    self.jitter.push(transit_ns as f64);
+                    let skipped = number > newest + 1;
+                    self.losses.arrive(came_ns, self.order.arrived(), transit_ns, skipped);
+                    self.lost |= skipped;
                 }
             }
             if std::mem::take(&mut first) {
@@ -306,7 +329,7 @@ impl<'a> Book<'a> {
         pieces.saturating_mul(self.longest).min(missing.max(pieces))
     }
 
-    fn publish(&self) {
+    fn publish(&mut self) {
         let tally = self.tally;
         let order = &self.order;
         tally.arrived.set(order.arrived());
@@ -316,6 +339,10 @@ impl<'a> Book<'a> {
         tally.rfc_jitter_ns.set(self.jitter.last().unwrap_or(0.0) as u64);
         tally.foreign.set(self.strange + order.nonsense());
         tally.sent.set(if self.went_beyond { self.last } else { order.sent() });
+        if std::mem::take(&mut self.lost) {
+            let mut told = tally.losses.lock().unwrap_or_else(PoisonError::into_inner);
+            told.clone_from(self.losses.record());
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod decode_filter;
 mod decode_stats;
 mod dump;
 mod encode_filter;
+pub mod line;
 mod message;
 mod names;
 mod options;
@@ -96,12 +97,19 @@ pub fn apply(socket: &mut Socket, ifindex: u32, tree: &Tree) -> Result<(), Apply
 
 /// Changes the options of queues and classes where they are, so that the packets in them stay.
 ///
-/// The interface must have this tree already, but for its options. Filters are left alone, and so are the kinds that the
+/// The interface must have this tree already, but for its options; those that it has `before` are not sent. Filters are left alone, and so are the kinds that the
 /// kernel can't change: sfq, and HTB itself, but not its classes.
-pub fn update(socket: &mut Socket, ifindex: u32, tree: &Tree) -> Result<(), ApplyError> {
+pub fn update(
+    socket: &mut Socket,
+    ifindex: u32,
+    before: Option<&Tree>,
+    tree: &Tree,
+) -> Result<(), ApplyError> {
+    let had = before.map_or(Ok(Vec::new()), |before| before.plan().map(|plan| plan.steps))?;
     let plan = tree.plan()?;
     let names = names::of(socket).map_err(ApplyError::Left)?;
-    let queues = plan.steps.into_iter().filter(|step| !matches!(step, Step::Filter { .. }));
+    let new = plan.steps.into_iter().filter(|step| !had.contains(step));
+    let queues = new.filter(|step| !matches!(step, Step::Filter { .. }));
     for step in queues.filter_map(changeable) {
         let ready = message::prepare(&step, ifindex, &names, How::Change);
         let ready = ready.map_err(ApplyError::Left)?;

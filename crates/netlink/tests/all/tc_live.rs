@@ -61,7 +61,7 @@ fn the_kernel_reads_back_every_tree_as_it_was_asked_for() {
             match tc::apply(socket, index, tree) {
                 Ok(()) => {
                     assert_eq!(left_to_do(socket, index, tree), [""; 0], "{case}");
-                    tc::update(socket, index, tree).unwrap_or_else(|e| panic!("{case}: {e}"));
+                    tc::update(socket, index, None, tree).unwrap_or_else(|e| panic!("{case}: {e}"));
                     assert_eq!(left_to_do(socket, index, tree), [""; 0], "{case}, changed");
                     in_force.push(case.as_str());
                 }
@@ -91,7 +91,7 @@ fn a_change_in_place_is_in_force_and_the_queue_is_the_same_one() {
         tc::apply(socket, index, &slow).unwrap();
         let outbox = UdpSocket::bind((ip("10.0.0.1"), 0)).unwrap();
         outbox.send_to(&[0; 100], (ip("10.0.0.2"), 9)).unwrap();
-        tc::update(socket, index, &fast).unwrap();
+        tc::update(socket, index, None, &fast).unwrap();
         assert_eq!(left_to_do(socket, index, &fast), [""; 0]);
         assert_eq!(left_to_do(socket, index, &slow), ["change htb class 1:1 under 1:"]);
         assert!(root(socket, index).stats.packets > 0, "a new queue would have counted nothing");

@@ -113,7 +113,7 @@ fn one(socket: &mut Socket, index: u32, tree: &Tree) -> Result<Vec<String>, Appl
     };
     let differences = left(socket)?;
     if differences.is_empty() {
-        tc::update(socket, index, tree)?;
+        tc::update(socket, index, None, tree)?;
         return left(socket);
     }
     Ok(differences)

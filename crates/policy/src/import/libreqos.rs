@@ -6,6 +6,7 @@
 
 use super::{Imported, Listed};
 use crate::csv::{CsvRow, rows};
+use crate::subscribers::GROUP_LEVELS;
 use crate::{Bounds, LinePolicy, PolicyName, PrefixText, TwoWayGroup, TwoWaySubscriber};
 use quell_units::Rate;
 use serde_json::Value;
@@ -31,20 +32,27 @@ pub fn libreqos(text: &str, network: Option<&str>) -> Result<Imported, String> {
     if let Some(network) = network {
         let top: Value =
             serde_json::from_str(network).map_err(|why| format!("network.json: {why}"))?;
-        read_nodes(&top, None, &mut nodes)?;
+        read_nodes(&top, &mut Vec::new(), &mut nodes)?;
     }
-    let names: BTreeSet<&str> = subscribers.iter().filter_map(|one| one.group.as_deref()).collect();
+    let mut names: BTreeSet<&str> =
+        subscribers.iter().filter_map(|one| one.group.as_deref()).collect();
+    // And all that they are in.
+    let mut inner: Vec<&str> = names.iter().copied().collect();
+    while let Some(name) = inner.pop() {
+        let outer = nodes.get(name).and_then(|node| node.within.as_deref());
+        inner.extend(outer.filter(|outer| names.insert(outer)));
+    }
     let mut groups = Vec::new();
     for name in names {
         let members = subscribers.iter().filter(|one| one.group.as_deref() == Some(name));
         let (up, down) = match nodes.get(name) {
-            Some(ParentNode { rates, within }) => {
-                if let Some(within) = within {
+            Some(node) => {
+                if let Some(cut) = &node.cut {
                     left_out.push(format!(
-                        "that {name} shares what {within} has with others; its rates are at most those of {within}"
+                        "that {name} is in {cut}: {GROUP_LEVELS} groups may be within each other"
                     ));
                 }
-                *rates
+                node.rates
             }
             None => {
                 left_out.push(format!(
@@ -57,7 +65,8 @@ pub fn libreqos(text: &str, network: Option<&str>) -> Result<Imported, String> {
                 (sum(|one| one.up.ceiling), sum(|one| one.down.ceiling))
             }
         };
-        groups.push(TwoWayGroup { name: name.to_owned(), up, down });
+        let group = nodes.get(name).and_then(|node| node.within.clone());
+        groups.push(TwoWayGroup { name: name.to_owned(), up, down, group });
     }
     let policy = Some(PolicyName::Subscribers);
     let wanted = LinePolicy { policy, subscribers, groups, ..LinePolicy::default() };
@@ -68,12 +77,14 @@ pub fn libreqos(text: &str, network: Option<&str>) -> Result<Imported, String> {
 struct ParentNode {
     rates: (Rate, Rate),
     within: Option<String>,
+    /// That in which it stands, where that is too deep for a group.
+    cut: Option<String>,
 }
 
-/// Nodes stand in each other, as `children`.
+/// Nodes stand in each other, as `children`; `path` are those in which these stand.
 fn read_nodes(
     all: &Value,
-    within: Option<(&str, (Rate, Rate))>,
+    path: &mut Vec<(String, (Rate, Rate))>,
     nodes: &mut BTreeMap<String, ParentNode>,
 ) -> Result<(), String> {
     for (name, node) in all.as_object().into_iter().flatten() {
@@ -86,14 +97,19 @@ fn read_nodes(
             megabits.ok_or_else(|| format!("network.json: {name} has no rate `{key}` in Mbit/s"))
         };
         let (mut up, mut down) = (rate("uploadBandwidthMbps")?, rate("downloadBandwidthMbps")?);
-        if let Some((_, most)) = within {
+        if let Some((_, most)) = path.last() {
             (up, down) = (up.min(most.0), down.min(most.1));
         }
+        let kept = path.get(..GROUP_LEVELS - 1).unwrap_or(path).last();
+        let within = kept.map(|(outer, _)| outer.clone());
+        let own = path.last().map(|(outer, _)| outer.clone());
+        let cut = own.filter(|own| within.as_ref() != Some(own));
         if let Some(children) = node.get("children") {
-            read_nodes(children, Some((name, (up, down))), nodes)?;
+            path.push((name.clone(), (up, down)));
+            read_nodes(children, path, nodes)?;
+            path.pop();
         }
-        let within = within.map(|(name, _)| name.to_owned());
-        nodes.insert(name.clone(), ParentNode { rates: (up, down), within });
+        nodes.insert(name.clone(), ParentNode { rates: (up, down), within, cut });
     }
     Ok(())
 }
@@ -251,20 +267,31 @@ Circuit ID,Circuit Name,Device ID,Device Name,Parent Node,MAC,IPv4,IPv6,Download
     fn parent_nodes_are_groups_with_what_they_and_all_above_them_have() {
         let network = r#"{ "Site": { "downloadBandwidthMbps": 400, "uploadBandwidthMbps": 40.5, "children": {
             "AP_A": { "downloadBandwidthMbps": 500, "uploadBandwidthMbps": "30", "type": "AP" } } } }"#;
-        for (network, rates, says) in [
-            (Some(network), (30_000_000, 400_000_000), "shares what Site has"),
-            (None, (21_000_000, 157_500_000), "--network"),
-        ] {
+        let groups = |network: Option<&str>| {
             let read = libreqos(FILE, network).expect("circuits");
-            let [group] = &read.wanted.groups[..] else { panic!("{read:?}") };
-            assert_eq!(
-                (group.name.as_str(), group.up.bps(), group.down.bps()),
-                ("AP_A", rates.0, rates.1)
-            );
-            let of = |at: usize| read.wanted.subscribers[at].group.as_deref();
-            assert_eq!((of(0), of(1)), (Some("AP_A"), Some("AP_A")));
-            assert!(read.left_out.iter().any(|what| what.contains(says)), "{:?}", read.left_out);
-        }
+            assert!(read.wanted.subscribers.iter().all(|one| one.group.as_deref() == Some("AP_A")));
+            let one = |g: &TwoWayGroup| {
+                format!("{} {}/{} in {:?}", g.name, g.down, g.up, g.group.as_deref())
+            };
+            let left_out = read.left_out.join("\n");
+            (read.wanted.groups.iter().map(one).collect::<Vec<_>>(), left_out)
+        };
+        let (told, left_out) = groups(Some(network));
+        let site = "Site 400Mbit/40.5Mbit in None";
+        assert_eq!(told, ["AP_A 400Mbit/30Mbit in Some(\"Site\")", site]);
+        assert!(!left_out.contains("AP_A"), "{left_out}");
+        let (told, left_out) = groups(None);
+        assert_eq!(told, ["AP_A 157.5Mbit/21Mbit in None"]);
+        assert!(left_out.contains("--network"), "{left_out}");
+        // Of seven within each other the innermost two stand beside each other.
+        let rates = r#""downloadBandwidthMbps": 400, "uploadBandwidthMbps": 40"#;
+        let deep = |names: &[&str]| {
+            let open = |name: &&str| format!("{{ \"{name}\": {{ {rates}, \"children\": ");
+            names.iter().map(open).collect::<String>() + "{}" + &"} }".repeat(names.len())
+        };
+        let (told, left_out) = groups(Some(&deep(&["a", "b", "c", "d", "e", "f", "AP_A"])));
+        assert_eq!((told.len(), &*told[0]), (6, "AP_A 400Mbit/40Mbit in Some(\"e\")"));
+        assert!(left_out.contains("that AP_A is in f"), "{left_out}");
         let said = libreqos(FILE, Some("{\"AP_A\": {}}")).expect_err("no rates");
         assert!(said.contains("AP_A has no rate `uploadBandwidthMbps`"), "{said}");
     }

@@ -107,7 +107,16 @@ pub fn sqm(text: &str, interface: Option<&str>) -> Result<Imported, String> {
         }
         _ => return Err(format!("several queues are there; name one of: {}", names.join(", "))),
     };
-    taken(section)
+    let mut imported = taken(section)?;
+    // Of those that were not asked for, one is read that is on.
+    for off in sections.iter().filter(|s| !is_on(s) && (interface.is_none() || *s == section)) {
+        let name = off.get("interface").map_or("?", String::as_str);
+        imported.left_out.push(match off == section {
+            true => format!("that the queue of {name} is not enabled"),
+            false => format!("the queue of {name}, which is not enabled"),
+        });
+    }
+    Ok(imported)
 }
 
 fn taken(section: &Section) -> Result<Imported, String> {
@@ -404,7 +413,7 @@ config queue 'guest'
         assert_eq!((wanted.link, wanted.overhead), (Some(LineType::PppoeAtm), 4));
         let tins = "one tin for all, as piece_of_cake.qos has; up there are three by DSCP";
         assert!(wanted.wash_down);
-        assert_eq!(read.left_out, [tins]);
+        assert_eq!(read.left_out, [tins, "the queue of br-guest, which is not enabled"]);
     }
 
     #[test]
@@ -434,8 +443,9 @@ config queue 'guest'
 
     #[test]
     fn an_interface_may_be_named_and_what_is_not_there_is_told_with_what_is() {
-        let guest = sqm(FILE, Some("br-guest")).expect("a queue").wanted;
-        assert_eq!(guest.rates(), (Some(Rate::from_bps(1_000_000)), None));
+        let guest = sqm(FILE, Some("br-guest")).expect("a queue");
+        assert_eq!(guest.wanted.rates(), (Some(Rate::from_bps(1_000_000)), None));
+        assert!(guest.left_out.contains(&"that the queue of br-guest is not enabled".into()));
         let said = sqm(FILE, Some("wan")).expect_err("an interface of another name");
         assert!(said.contains("pppoe-wan, br-guest"), "{said}");
         assert!(sqm("", None).expect_err("nothing").contains("no `config queue`"));

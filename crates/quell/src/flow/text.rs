@@ -116,6 +116,10 @@ fn direction(
         let refused = datagrams.refused.unwrap_or(0);
         let more = way.dropped_here.as_ref().filter(|dropped| dropped.packets > refused);
         more.inspect(|dropped| *out += &wrapped("", &dropped_here(dropped)));
+        way.finding(name).iter().for_each(|finding| cause(out, way, finding, width));
+        if let Some(why) = way.policer_unknown {
+            *out += &wrapped("", &format!("whether a policer dropped them is unknown: {why}"));
+        }
         return;
     }
     let mut facts = Vec::new();

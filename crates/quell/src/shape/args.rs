@@ -192,6 +192,26 @@ pub struct HoldArgs {
 }
 
 #[derive(Debug, Args)]
+pub struct FollowArgs {
+    /// The interface
+    #[arg(long = "dev", value_name = "DEV", add = completion::devices())]
+    pub device: String,
+    /// Where another process does it already, wait and take over when that one ends
+    #[arg(long)]
+    pub stand_by: bool,
+    /// Change nothing, and print each change that would be made
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Wait for the end of this process, and put the rates where the policy says if it was killed
+    #[arg(long, value_name = "PID", hide = true)]
+    pub guard: Option<u32>,
+    #[command(flatten)]
+    pub secret: SecretFile,
+    #[command(flatten)]
+    pub state: StateArgs,
+}
+
+#[derive(Debug, Args)]
 pub struct PersistArgs {
     /// The interface
     #[arg(long = "dev", value_name = "DEV", add = completion::devices())]
@@ -236,6 +256,9 @@ pub struct ProveArgs {
 pub struct TryArgs {
     #[command(flatten)]
     pub line: LineArgs,
+    /// On the twin of a line: what `quell twin learn` wrote
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["line", "kind", "rtt", "buffer"])]
+    pub twin: Option<PathBuf>,
     #[command(flatten)]
     pub how: RehearsalArgs,
     #[command(flatten)]
@@ -425,8 +448,17 @@ fn told_by(by: HostsBy) -> Result<HostDetection, Failure> {
 }
 
 impl LineArgs {
-    /// All that is said of the line, in options and file.
+    /// All that is said of the line, in options and file, with a rate.
     pub fn both_ways(&self) -> Result<LinePolicy, Failure> {
+        let all = self.wanted()?;
+        if all.tree.is_none() && all.rates() == (None, None) {
+            return Err(Failure::usage("what rate? give --line 10/50, or --up and --down"));
+        }
+        Ok(all)
+    }
+
+    /// The same, be a rate said or not.
+    pub fn wanted(&self) -> Result<LinePolicy, Failure> {
         let mut all: LinePolicy = match &self.file {
             Some(file) => with_list(policy_of_file(file, |text| toml::from_str(text))?, file)?,
             None => LinePolicy::default(),
@@ -453,9 +485,6 @@ impl LineArgs {
         }
         if let Some(doubt) = self.line.and_then(TypedLine::doubt) {
             eprint!("{}", crate::text::lines("! ", &doubt, crate::text::columns()));
-        }
-        if all.tree.is_none() && all.rates() == (None, None) {
-            return Err(Failure::usage("what rate? give --line 10/50, or --up and --down"));
         }
         Ok(all)
     }

@@ -7,20 +7,24 @@ use crate::failure::Failure;
 use crate::options::{Backend, Json, Place};
 use crate::pace::Pace;
 use crate::results;
-use crate::run::{RunArgs, carried_out, run};
+use crate::run::{Parts, RunArgs, carried_out, run};
 use crate::screen;
 use crate::text::{columns, document, hand_out, lines, say};
+use crate::twin;
 pub use args::{
-    ApplyArgs, ChangeArgs, ConfirmArgs, ConfirmWithin, HoldArgs, ImportArgs, LinePathArgs, OffArgs,
-    PersistArgs, PlanArgs, ProveArgs, RecipeArgs, RecoverArgs, StateArgs, StatusArgs, TryArgs,
-    WatchdogArgs,
+    ApplyArgs, ChangeArgs, ConfirmArgs, ConfirmWithin, FollowArgs, HoldArgs, ImportArgs,
+    LinePathArgs, OffArgs, PersistArgs, PlanArgs, ProveArgs, RecipeArgs, RecoverArgs, StateArgs,
+    StatusArgs, TryArgs, WatchdogArgs,
 };
 use args::{ImportFormat, RehearsalArgs};
 pub use quell_act::WATCHDOG;
 use quell_act::{ActError, Applied, Leave, OffRequest, Patience, is_over_ssh, own_watchdog};
-use quell_flow::{Amount, FlowError, FlowPlan, FlowReport, Progress, Senders};
+use quell_flow::{Amount, FlowError, FlowPlan, FlowReport, Progress, Senders, Transport};
+use quell_model::task::Direction;
+use quell_policy::LinePolicy;
 use quell_policy::import::{Imported, libreqos, sqm};
 use quell_shaping::change::RateChange;
+use quell_shaping::follow::{self, FollowOptions, TestLoad};
 use quell_shaping::metrics::metrics;
 use quell_shaping::prove::{DirectionProof, LoadResult};
 use quell_shaping::rates::Reading;
@@ -28,11 +32,15 @@ use quell_shaping::{
     ApplyOptions, CommandError, LinePlan, daemon, lab, open, open_to_change, persist,
     policy_of_log, preview, prove, recipe, reconcile_again, status, text_of,
 };
-use quell_units::Span;
+use quell_sys::resolve::{Family, Usual, resolve};
+use quell_sys::wait::Bell;
+use quell_units::{Rate, Span};
+use quell_wire::auth::Secret;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 impl From<CommandError> for Failure {
     fn from(error: CommandError) -> Self {
@@ -178,7 +186,11 @@ pub fn off(args: &OffArgs) -> Result<ExitCode, Failure> {
     };
     let (folder, command) = (&logs.folder, "quell shape off");
     let request = OffRequest { folder, device, command, leave, watchdog: &own_watchdog };
-    let path = logs.of(&mut kernel, device).ok().map(|log| log.path().to_owned());
+    let log = logs.of(&mut kernel, device).ok();
+    if let Some(log) = &log {
+        follow::pause(log, folder, &mut kernel)?;
+    }
+    let path = log.map(|log| log.path().to_owned());
     let mut off = quell_act::off(&mut kernel, &request);
     // Nothing was done: what persists stays as well.
     if let Err(error @ ActError::NotAsLeft(_)) = off {
@@ -196,6 +208,7 @@ pub fn off(args: &OffArgs) -> Result<ExitCode, Failure> {
     let done = off?;
     if let Some(path) = path {
         daemon::ended(&path);
+        follow::forget(&path);
     }
     let report = json!({ "device": device, "steps": done.steps, "remarks": done.said });
     print(&report, args.json, || text::done(device, &done, "as it was before"))?;
@@ -277,6 +290,65 @@ pub fn hold(args: &HoldArgs) -> Result<ExitCode, Failure> {
         let _ = out.flush();
     };
     daemon::run(&args.state.logs(), &args.device, args.stand_by, &mut ready)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Loads the line for a test of its signals: datagrams at more than it carries.
+fn test_load(load: &TestLoad, secret: Option<Secret>, begun: &dyn Fn()) -> Result<Rate, String> {
+    let usual = Usual {
+        family: Family::Any,
+        own: None,
+        port: Some(quell_wire::iperf3::PORT),
+        device: None,
+    };
+    let found = resolve(&load.host, usual)?;
+    let up = load.way == Direction::Up;
+    let plan = FlowPlan {
+        transport: Transport::Udp,
+        direction: if up { Senders::Up } else { Senders::Down },
+        amount: Amount::Time(load.time),
+        rate: Some(load.rate.bps()),
+        interval: Span::from_millis(100),
+        latency: false,
+        secret,
+        ..FlowPlan::new(&load.host, found.to)
+    };
+    let stop = Bell::new().map_err(|e| e.to_string())?;
+    let mut tell = |progress: Progress<'_>| {
+        if let Progress::Interval(_) = progress {
+            begun();
+        }
+    };
+    let outcome = quell_flow::run(&plan, &stop, &mut tell).map_err(|e| e.to_string())?;
+    if let Some(broke) = &outcome.broke {
+        return Err(format!("the load broke off: {broke}"));
+    }
+    let report = FlowReport::of(&outcome);
+    let direction = if up { &report.up } else { &report.down };
+    let counts = direction.as_ref().and_then(|direction| direction.datagrams.as_ref());
+    let counts = counts.filter(|counts| counts.sent > 0).ok_or("how much arrived is unknown")?;
+    let arrived =
+        u128::from(load.rate.bps()) * u128::from(counts.arrived) / u128::from(counts.sent);
+    Ok(Rate::from_bps(arrived as u64))
+}
+
+pub fn follow(args: &FollowArgs) -> Result<ExitCode, Failure> {
+    use std::io::Write;
+    let (logs, device) = (args.state.logs(), args.device.as_str());
+    let mut ready = || {
+        let mut out = std::io::stdout();
+        let _ = writeln!(out, "{device}: the rates follow the line");
+        let _ = out.flush();
+    };
+    if let Some(follower) = args.guard {
+        follow::guard(&logs, device, follower, &mut ready)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let secret = args.secret.read()?;
+    let loader =
+        Arc::new(move |load: &TestLoad, begun: &dyn Fn()| test_load(load, secret.clone(), begun));
+    let options = FollowOptions { stand_by: args.stand_by, dry_run: args.dry_run, loader };
+    follow::run(&logs, device, &options, &mut ready)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -369,13 +441,18 @@ pub fn prove(args: &ProveArgs) -> Result<ExitCode, Failure> {
 }
 
 pub fn try_it(args: &TryArgs) -> Result<ExitCode, Failure> {
-    let policy = args.line.both_ways()?;
+    let twin = args.twin.as_ref().map(|file| twin::as_home_link(file)).transpose()?;
+    let policy = match &twin {
+        Some((line, _)) => LinePolicy { line: Some(*line), ..args.line.wanted()? },
+        None => args.line.both_ways()?,
+    };
     if policy.tree.is_some() {
         return Err(Failure::usage("a tree of one's own is tried as a `queue` of an experiment"));
     }
     // It runs in the lab's kernel, which has all of it.
     let name = quell_shaping::choose_with_cake(&policy);
-    let (changes, mut remarks) = lab::rehearsal(&policy, name, args.how.path.path())?;
+    let (mut changes, mut remarks) = lab::rehearsal(&policy, name, args.how.path.path())?;
+    changes.extend(twin.map(|(_, change)| change));
     remarks.extend(quell_shaping::lacking_here(&policy, name));
     announce(&policy.words(name), &remarks, args.json);
     run(&args.how.run_args(changes, args.json))
@@ -396,7 +473,7 @@ impl RehearsalArgs {
 }
 
 /// home-link with changes, in the lab's kernel.
-fn lab_run(
+pub fn lab_run(
     changes: Vec<String>,
     duration: Option<Span>,
     place: &Place,
@@ -413,7 +490,10 @@ fn lab_run(
         seed: None,
         jobs: None,
         only: Vec::new(),
+        parts: Parts::default(),
         place: Place { base: place.base.clone() },
+        on: None,
+        install: false,
         kernel: Some(Backend::Guest),
         guest,
         report: None,

@@ -3,6 +3,7 @@
 use quell_act::Applied;
 use quell_policy::LineRates;
 use quell_shaping::change::{ChangeReport, RateBounds};
+use quell_shaping::follow::{FollowState, TestedSignal, word};
 use quell_shaping::persist::{PersistReport, escaped};
 use quell_shaping::prove::{CheckVerdict, DirectionProof};
 use quell_shaping::rates::{ClassRates, QueueRates, RatesReport};
@@ -26,8 +27,8 @@ pub fn plan(report: &PlanReport, steps: bool, tc: bool) -> String {
     let mut text = format!("{}: {}\n", report.device, report.wanted);
     if let Some((up, down)) = report.places {
         text += &match up == down {
-            true => format!("room for {up} hosts at a time\n"),
-            false => format!("room for {up} hosts at a time up, {down} down\n"),
+            true => format!("room for {} at a time\n", plural(up, "host")),
+            false => format!("room for {} at a time up, {down} down\n", plural(up, "host")),
         };
     }
     text.extend(report.remarks.iter().map(|remark| wrapped(remark)));
@@ -114,6 +115,32 @@ pub fn changed(report: &ChangeReport) -> String {
     text
 }
 
+/// Each direction that is followed, and its signals.
+fn followed(follow: &FollowState) -> Vec<String> {
+    let now = quell_sys::wall::realtime_ns() / 1_000_000_000;
+    let rate = |bps: u64| Rate::from_bps(bps / 10_000 * 10_000);
+    let mut lines = Vec::new();
+    for one in &follow.directions {
+        let wait = one.wait_ms.map_or("unknown".to_owned(), |ms| format!("{ms:.1} ms"));
+        lines.push(format!(
+            "  {} {} of {} to {}; load {}, wait in the line {wait}",
+            word(one.direction),
+            rate(one.rate_bps),
+            rate(one.floor_bps),
+            rate(one.ceiling_bps),
+            rate(one.load_bps)
+        ));
+        let ago = Span::from_secs(now.saturating_sub(one.changed_at));
+        lines.push(format!("    {} changes, the last {ago} ago: {}", one.changes, one.why));
+    }
+    let of = |test: &TestedSignal| {
+        let direction = word(test.direction);
+        format!("  {} {direction}: {}", printable(&test.signal, 60), test.says)
+    };
+    lines.extend(follow.signals.iter().map(of));
+    lines
+}
+
 /// All changes in force.
 pub fn status(entries: &[StatusEntry]) -> String {
     if entries.is_empty() {
@@ -123,6 +150,7 @@ pub fn status(entries: &[StatusEntry]) -> String {
     for entry in entries {
         lines.push(format!("{}: {}; {}", entry.device, entry.wanted, entry.standing));
         lines.extend(entry.subscribers.iter().map(|who| attendance(who, &entry.device)));
+        lines.extend(entry.follow.iter().flat_map(followed));
         for queue in &entry.queues {
             let (sent, waiting) =
                 (Bytes::new(queue.sent_bytes), Bytes::new(queue.backlog_bytes.into()));
@@ -161,7 +189,7 @@ fn host_slots(slots: &HostSlots) -> Vec<String> {
     }
     let shared = match sharing {
         0 => String::new(),
-        packets => format!("; {packets} packets of hosts that share one"),
+        packets => format!("; {} of hosts that share one", plural(*packets, "packet")),
     };
     let taken = format!("    {} of {count} places for hosts taken{shared}", held.len());
     let strangers = match strangers {

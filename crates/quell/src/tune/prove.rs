@@ -3,7 +3,6 @@
 use super::args::ProveArgs;
 use crate::failure::Failure;
 use crate::options::{Family, Guest};
-use crate::progress::Show;
 use quell_act::Kernel;
 use quell_experiment::run::{Carrier, Options};
 use quell_experiment::spec::{check, load_file};
@@ -88,13 +87,9 @@ pub fn in_lab(plan: &Tuning, host: &HostFacts, args: &ProveArgs) -> Result<Proof
         text,
         changes: Vec::new(),
         version: env!("CARGO_PKG_VERSION").into(),
+        part: None,
     };
-    let stop = crate::interrupt::bell()?;
-    let mut show = Show::new(&["now".to_owned(), "then".to_owned()]);
-    let mut tell = |progress: &_| show.update(progress);
-    let finished = quell_experiment::run::run(&experiment, &plans, &options, &stop, &mut tell)
-        .map_err(Failure::system)?;
-    show.finish();
+    let finished = crate::run::carry(&experiment, &plans, &options, &*crate::interrupt::bell()?)?;
     if finished.stopped {
         return Err(Failure::check("stopped before it was over; nothing was changed"));
     }

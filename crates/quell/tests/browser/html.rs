@@ -6,7 +6,9 @@ use crate::browser::looks::{is_fine_on_every_screen, is_quiet};
 use crate::browser::tab::Tab;
 use crate::support::TestFolder;
 use quell_page::browser::BrowserOptions;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::{Child, Stdio};
 
 const LOADED: &str = "document.readyState === 'complete'";
 
@@ -194,4 +196,67 @@ fn the_view_is_zoomed_by_keys_and_wheel_and_lays_two_over_each_other() {
     assert_ne!(two, whole);
     tab.keep_picture("view-two");
     is_quiet(&mut tab, &url);
+}
+
+/// What a person sees of the invented mesh, with a pair that a key opens.
+fn is_the_meshs_page(tab: &mut Tab, name: &str) {
+    is_fine_on_every_screen(tab, name);
+    let said = tab.value("document.getElementById('conclusion').textContent");
+    assert!(said.as_str().is_some_and(|s| s.contains("on the uplink of fra")), "{said}");
+    let seen = "[...document.querySelectorAll('.pair')].filter(p => p.checkVisibility()).map(p => p.querySelector('h2').textContent)";
+    assert_eq!(tab.value(&format!("{seen}.length")), 0);
+    tab.run("document.querySelector('a[aria-label^=\"sin-2 to ams-1\"]').focus()");
+    tab.key("Enter");
+    assert_eq!(tab.value(seen), serde_json::json!(["sin-2 to ams-1, voice"]));
+    let path = tab.value("document.querySelector('.pair:target').textContent");
+    assert!(
+        path.as_str().is_some_and(|p| p.contains("198.18.7.1") && p.contains("Median")),
+        "{path}"
+    );
+    is_fine_on_every_screen(tab, &format!("{name}-pair"));
+}
+
+#[test]
+fn a_mesh_fits_every_screen_and_a_pair_opens_by_key() {
+    if lacks_chromium() {
+        return;
+    }
+    let folder = TestFolder::new();
+    crate::mesh::write(&folder.path("mesh"));
+    folder.quell(&["mesh", "show", "mesh", "-o", "mesh.html"]).fine();
+    let (mut tab, url) = opened(&folder.path("mesh.html"));
+    is_the_meshs_page(&mut tab, "mesh");
+    is_quiet(&mut tab, &url);
+}
+
+/// A collector whose broker is gone serves what it has; it ends with the test.
+struct Collecting(Child);
+
+impl Drop for Collecting {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_collector_serves_the_same_page_over_http() {
+    if lacks_chromium() {
+        return;
+    }
+    let folder = TestFolder::new();
+    crate::mesh::write(&folder.path("mesh"));
+    let collect = ["mesh", "collect", "--bus", "nats://127.0.0.1:1", "--out", "mesh"];
+    let mut command = folder.command(&[&collect[..], &["--web", "0"]].concat());
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut collecting = Collecting(command.spawn().expect("the program starts"));
+    let mut line = String::new();
+    let said = collecting.0.stderr.take().expect("it is piped");
+    BufReader::new(said).read_line(&mut line).expect("a line");
+    let url = line.trim_end().strip_prefix("the mesh at ").unwrap_or_else(|| panic!("{line}"));
+    let mut tab = Tab::new((1280, 1000), &BrowserOptions::default());
+    tab.listen();
+    tab.go(url, &format!("location.href === '{url}' && {LOADED}"));
+    is_the_meshs_page(&mut tab, "mesh-served");
+    is_quiet(&mut tab, url);
 }

@@ -9,6 +9,8 @@ mod browser;
 // The measurements are invented: what a page looks like needs none, and each time it is the same.
 #[path = "../support/invented.rs"]
 mod invented;
+#[path = "../support/mesh.rs"]
+mod mesh;
 #[path = "../serve/server.rs"]
 mod server;
 #[path = "../support/mod.rs"]

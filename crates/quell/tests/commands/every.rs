@@ -370,7 +370,9 @@ fn help_fits_a_terminal_and_shows_how() {
         }
         if !matches!(
             command[..],
-            [] | ["lab" | "data" | "shape" | "tune"] | ["lab", "kernel"] | ["data", "export"]
+            [] | ["lab" | "data" | "mesh" | "series" | "shape" | "tune" | "twin"]
+                | ["lab", "kernel"]
+                | ["data", "export"]
         ) {
             // Sentences are broken where the lines end.
             let help = help.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -6,7 +6,6 @@ use quell_model::{
     Backend, CellId, CellRecord, CellStatus, EchoSample, EchoStatus, Event, KernelRecord, Manifest,
 };
 use quell_store::RunWriter;
-use std::collections::BTreeMap;
 
 const HOME_LINK: &str = include_str!("../../../../experiments/home-link.toml");
 
@@ -35,21 +34,12 @@ pub fn measured(dir: &TestFolder, kernels: &str) {
         experiment: "home-link".into(),
         title: "A home link".into(),
         experiment_text: text,
-        changes: vec![],
         seed: 1,
         started: "2026-11-21T10:15:03Z".into(),
         kernel: KernelRecord { backend: Backend::Guest, virtual_time: true, ..Default::default() },
-        machine: BTreeMap::new(),
         clock: "virtual".into(),
         cells,
-        against: BTreeMap::new(),
-        complete: false,
-        wall_s: None,
-        virtual_s: None,
-        sysctls: BTreeMap::new(),
-        queues: BTreeMap::new(),
-        expectations: vec![],
-        headline: vec![],
+        ..Manifest::default()
     };
     let writer = RunWriter::create(&dir.path("runs"), manifest.clone()).expect("a run");
     for record in &manifest.cells {

@@ -1,11 +1,15 @@
 //! `quell ping` as a person uses it, over loopback.
 
+use crate::broker::{fill, small_disk};
 use crate::support::{TestFolder, program, said, says};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use quell_store::Run;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
+use std::sync::mpsc::channel;
 
 /// Not every kernel lets every user ping: then there is nothing to test here but the refusal, which must say what to do.
 fn icmp() -> bool {
@@ -205,4 +209,108 @@ fn ctrl_c_sums_up_and_keeps_the_run() {
     let shown: Value =
         serde_json::from_str(&dir.quell(&["show", "long", "--json"]).fine()).expect("JSON");
     assert_eq!((&shown["state"], &shown["results"][0]["sent"]), (&"stopped".into(), &sent.into()));
+}
+
+fn bytes_below(folder: &std::path::Path) -> u64 {
+    let entries = std::fs::read_dir(folder).expect("a folder").flatten();
+    let of = |e: std::fs::DirEntry| match e.metadata().expect("it is there") {
+        about if about.is_dir() => bytes_below(&e.path()),
+        about => about.len(),
+    };
+    entries.map(of).sum()
+}
+
+/// What `quell show NAME --json` says of the packets of a `quell ping --keep`: sent, and those of which no round trip is known.
+fn packets_of(dir: &TestFolder, name: &str) -> u64 {
+    let json = dir.quell(&["show", name, "--json"]).fine();
+    let json: Value = serde_json::from_str(&json).expect("a document");
+    json["hours"].as_array().expect("hours").iter().filter_map(|h| h["sent"].as_u64()).sum()
+}
+
+#[test]
+fn what_was_kept_of_a_ping_that_was_killed_is_found_again_and_the_disk_is_bounded() {
+    if !icmp() {
+        return;
+    }
+    let dir = TestFolder::new();
+    let keep = ["ping", "--keep", "30d", "-w", "line", "-i", "10ms", "--json=lines", "127.0.0.1"];
+    let mut child = dir.command(&keep).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    // The first tells what is pinged.
+    assert_eq!(lines.by_ref().map_while(Result::ok).take(101).count(), 101);
+    let second = dir.quell(&keep);
+    says(&second.refused(2), &["another `quell ping --keep` writes to runs/line"]);
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    let killed = packets_of(&dir, "line");
+    assert!(killed >= 90, "all but the last of what it told is there: {killed}");
+    let more = ["ping", "--keep", "30d", "-w", "line", "-i", "10ms", "-q", "127.0.0.1", "-c", "50"];
+    dir.quell(&more).fine();
+    assert_eq!(packets_of(&dir, "line"), killed + 50, "each run once, its packets or its minutes");
+    let list = dir.quell(&["show", "--list"]).fine();
+    assert!(!list.contains("line"), "days are no run: {list}");
+    // Its packets go where there is too little room, and its minutes stay.
+    let text = dir.quell(&["show", "line"]).fine();
+    says(&text, &["Calls suffered or broke in 0 of 1 hour.", "0.0 % lost"]);
+    let runs = || {
+        let entries = std::fs::read_dir(dir.path("runs/line")).expect("a folder").flatten();
+        entries.map(|e| e.path()).filter(|path| path.is_dir()).collect::<Vec<_>>()
+    };
+    let (before, most) = (runs(), bytes_below(&dir.path("runs/line")).to_string() + "B");
+    dir.quell(&[&more[..], &["--max-size", &most]].concat()).fine();
+    assert_eq!((before.len(), runs().len(), packets_of(&dir, "line")), (2, 2, killed + 100));
+    assert!(!before.iter().min().expect("two").exists(), "the oldest gave way: {most}");
+    dir.quell(&[&more[..], &["--max-size", "1B"]].concat()).fine();
+    assert_eq!(packets_of(&dir, "line"), 50, "all gave way but what was measured just now");
+    for (typed, says_so) in [("0d", "30d"), ("week", "30d"), ("1.5", "30d")] {
+        let refused = dir.quell(&["ping", "--keep", typed, "127.0.0.1"]).refused(2);
+        says(&refused, &[says_so]);
+    }
+}
+
+#[test]
+fn a_kept_ping_keeps_minutes_while_the_disk_is_full_and_each_packet_before_and_after() {
+    if !icmp() {
+        return;
+    }
+    let dir = TestFolder::new();
+    let Some(_disk) = small_disk(&dir.path("runs"), 4 << 20) else { return };
+    let keep = ["ping", "--keep", "30d", "-w", "line", "-i", "10ms", "--json=lines", "127.0.0.1"];
+    let mut command = dir.command(&keep);
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let (send, lines) = channel();
+    let out = BufReader::new(child.stdout.take().expect("piped")).lines();
+    std::thread::spawn(move || out.map_while(Result::ok).try_for_each(|line| send.send(line)));
+    let mut errors = BufReader::new(child.stderr.take().expect("piped")).lines();
+    let mut said = move || errors.next().map(|line| line.expect("text"));
+    assert_eq!(lines.iter().take(101).count(), 101);
+    let ballast = dir.path("runs/ballast");
+    fill(&ballast);
+    let full = said().expect("a line");
+    says(&full, &["No space left", "make room", "Until then packets are kept by the minute"]);
+    // While it is full.
+    assert_eq!(lines.iter().take(50).count(), 50);
+    std::fs::remove_file(&ballast).expect("it is ours");
+    says(&said().expect("a line"), &["there is room again"]);
+    // What was measured before is told already.
+    lines.try_iter().for_each(drop);
+    assert_eq!(lines.iter().take(100).count(), 100);
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).expect("it runs");
+    assert_eq!((said(), child.wait().expect("it ends").code()), (None, Some(0)), "said once");
+    let end: Value = serde_json::from_str(&lines.iter().last().expect("an end")).expect("JSON");
+    let sent = end["streams"][0]["sent"].as_u64().expect("a count");
+    assert_eq!(packets_of(&dir, "line"), sent, "each counts");
+    let entries = std::fs::read_dir(dir.path("runs/line")).expect("a folder").flatten();
+    let runs = entries.map(|entry| entry.path()).filter(|path| path.is_dir());
+    let rows = |run: PathBuf| {
+        let run = Run::read(&run).expect("it is whole");
+        run.cells[0].echoes.iter().map(|series| series.samples.len() as u64).sum()
+    };
+    let rows: Vec<u64> = runs.map(rows).collect();
+    let kept: u64 = rows.iter().sum();
+    assert!(
+        rows.len() == 2 && rows.iter().all(|rows| *rows >= 50) && kept < sent,
+        "{rows:?} of {sent}"
+    );
 }

@@ -3,8 +3,9 @@
 use crate::support::cable::{Cable, wide};
 use crate::support::{TestFolder, left_out, said, says};
 use nix::sys::stat::{Mode, umask};
+use nix::unistd::mkfifo;
 use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -55,6 +56,23 @@ fn runs_kernels_and_undo_logs_of_another_user_are_not_used() {
         says(&error, &[&whose, "take a folder of your own"]);
     }
     assert_eq!(std::fs::read_dir(dir.path("mine")).unwrap().count(), 0);
+
+    // Root makes the folder his own, and not what is in it.
+    let net = std::fs::metadata("/proc/self/ns/net").unwrap().ino();
+    let own = Permissions::from_mode(0o755);
+    std::fs::set_permissions(dir.path("state"), own).unwrap();
+    chown(dir.path("state"), Some(0), Some(0)).unwrap();
+    let log = dir.path(&format!("state/{net}-eth0.undo"));
+    std::fs::rename(dir.path("state/1-eth0.undo"), &log).unwrap();
+    for command in [["shape", "status"], ["tune", "revert"]] {
+        let error = dir.quell(&[command, ["--state", "state"]].concat()).refused(3);
+        says(&error, &[&format!("undo belongs to another user (uid {OTHER})")]);
+    }
+    std::fs::remove_file(&log).unwrap();
+    mkfifo(&log, Mode::S_IRWXU).unwrap();
+    says(&dir.quell(&["shape", "status", "--state", "state"]).refused(3), &["no regular file"]);
+    std::fs::remove_file(&log).unwrap();
+
     let build = ["lab", "kernel", "build"];
     let mut command = dir.command(&build);
     command.env("QUELL_CACHE", dir.path("cache"));

@@ -6,6 +6,7 @@
 
 #[path = "../support/left_out.rs"]
 mod left_out;
+mod two;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -60,6 +61,24 @@ told no_program_hosts quell shape plan --dev eth0 --line 10/50 --policy host-fai
 told no_program_many quell shape apply --dev eth0 --file many.toml --confirm-within never
 told no_program_off quell shape off --dev eth0
 rm /etc/modprobe.d/no-programs.conf
+
+for unit in quell-serve quell-agent quell-ping@; do
+    sed 's|@BINDIR@|/usr/local/bin|' units/$unit.service >/etc/systemd/system/$unit.service
+done
+web=/etc/systemd/system/quell-serve.service.d
+mkdir $web
+printf '[Service]\nExecStart=\n%s --web\n' "$(grep ^ExecStart= /etc/systemd/system/quell-serve.service)" >$web/web.conf
+systemctl daemon-reload
+told units systemd-analyze verify --man=no quell-serve.service quell-agent.service quell-ping@127.0.0.1.service
+told services systemctl start quell-serve quell-ping@127.0.0.1
+until_so 'ss -ltn | grep -q :5201'
+told page bash -c 'exec 3<>/dev/tcp/127.0.0.1/5201; printf "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n" >&3; cat <&3'
+until_so 'quell show 127.0.0.1 --out /var/lib/quell-ping | grep -q lost'
+told pinged quell show 127.0.0.1 --out /var/lib/quell-ping
+told states systemctl status --no-pager quell-serve quell-ping@127.0.0.1
+told ended systemctl stop quell-serve quell-ping@127.0.0.1
+rm -r /etc/systemd/system/quell-*
+systemctl daemon-reload
 
 ip link add cable0 type veth peer name cable1
 told cable_applied quell shape apply --dev cable0 --line 5/5 --policy cake --confirm-within 600s
@@ -171,6 +190,13 @@ static MACHINE: LazyLock<Result<Option<Machine>, String>> = LazyLock::new(|| {
     let folder = kept.path().join("share");
     std::fs::create_dir(&folder).expect("a folder");
     std::fs::copy(env!("CARGO_BIN_EXE_quell"), folder.join("quell")).expect("the program is there");
+    std::fs::create_dir(folder.join("units")).expect("a folder");
+    for unit in ["quell-serve", "quell-agent", "quell-ping@"] {
+        let name = format!("units/{unit}.service");
+        let packaged = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
+        let packaged = packaged.join(format!("{unit}.service"));
+        std::fs::copy(packaged, folder.join(name)).expect("the service is there");
+    }
     std::fs::write(folder.join("many.toml"), MANY).expect("a policy");
     std::fs::write(folder.join("many.csv"), many()).expect("its subscribers");
     let days = [("first", FIRST), ("second", SECOND)];
@@ -228,6 +254,19 @@ fn a_healthy_debian_machine_gives_no_finding() {
     let Some(machine) = Machine::get() else { return };
     let said = machine.fine("first", "healthy");
     assert!(said.contains("Nothing is wrong that can be seen from here"), "{said}");
+}
+
+#[test]
+fn the_packages_services_are_valid_start_confined_as_they_are_and_do_what_they_are_for() {
+    let Some(machine) = Machine::get() else { return };
+    assert_eq!(machine.fine("first", "units"), "", "systemd says nothing against them");
+    machine.fine("first", "services");
+    let states = machine.file("first", "states");
+    let page = machine.fine("first", "page");
+    assert!(page.starts_with("HTTP/1.1 200") && page.contains("</html>"), "{page}{states}");
+    let pinged = machine.fine("first", "pinged");
+    assert!(pinged.contains("0.0 % lost"), "{pinged}{states}");
+    machine.fine("first", "ended");
 }
 
 #[test]

@@ -21,6 +21,17 @@ fn exit_code_and_both_streams_come_through() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("err"));
 }
 
+/// A guest may put anything into the folder that it shares with its host; what is a link there leads nowhere.
+#[test]
+fn an_exit_code_that_is_a_link_is_not_followed() {
+    let script = "cd /mnt && rm -f exit && ln -s /dev/zero exit";
+    let output =
+        TestFolder::new().quell(&["lab", "exec", "home-link", "b", "--", "sh", "-c", script]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{error}");
+    assert!(error.contains("the program's end was not reported"), "{error}");
+}
+
 #[test]
 fn an_hour_passes_in_a_moment() {
     let begun = Instant::now();

@@ -246,3 +246,41 @@ fn where_the_way_of_some_losses_is_unknown_ping_says_so_as_run_does() {
     near(number(&said, 0, "lost"), 99.0, 40.0);
     assert!(number(&said, 0, "lost_up_at_least") < 92.0, "{said:#}");
 }
+
+#[test]
+fn days_are_turned_over_at_midnight_and_by_a_clock_set_back_and_no_packet_is_lost_to_that() {
+    let dir = TestFolder::new();
+    let quiet = "[[scenario]]\nname = \"s\"\n\
+                 [[probe]]\nname = \"unused\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\n";
+    let file = dir.file("network.toml", &two_hosts("both = { delay = \"10ms\" }", quiet));
+    let file = file.to_string_lossy();
+    // It answers nobody from the third hour on, for an hour.
+    let silent = "b: sh -c 'sleep 7195; echo 1 >/proc/sys/net/ipv4/icmp_echo_ignore_all; \
+                  sleep 3600; echo 0 >/proc/sys/net/ipv4/icmp_echo_ignore_all; sleep 9999'";
+    // An hour after the start it is half past ten for the second time.
+    let story = "cd $(mktemp -d); export TZ=XXX-5:30; date -s '2026-11-28 22:30:00' >/dev/null\n\
+                 (sleep 3595; date -s '2026-11-28 22:30:00' >/dev/null) &\n\
+                 $0 ping -q --keep 30d -w line -i 10 -d 14395 $1 >said 2>&1 || cat said\n\
+                 ls runs/line; $0 show line --json; $0 show line >&2";
+    let exec = ["lab", "exec", &*file, "a", "--with", silent, "--", "sh", "-c", story];
+    let output = dir.quell(&[&exec[..], &[QUELL, "{b}"]].concat());
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, error) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{out}{error}");
+    let (files, json) = out.split_once('{').unwrap_or_else(|| panic!("{out}{error}"));
+    assert_eq!(files.matches("-line.minutes").count(), 3, "set back, and midnight: {files}");
+    let json: Value = serde_json::from_str(&format!("{{{json}")).expect("a document");
+    let hours = json["hours"].as_array().expect("hours");
+    let of = |key: &str| hours.iter().map(|h| h[key].as_f64()).collect::<Vec<_>>();
+    let sent: Vec<f64> = of("sent").into_iter().flatten().collect();
+    assert_eq!(sent.iter().sum::<f64>(), 1440.0, "none is lost to that: {json:#}");
+    // The packet that was on its way then belongs to the run before.
+    [360.0, 540.0, 360.0, 180.0].iter().zip(&sent).for_each(|(wanted, n)| near(*n, *wanted, 2.0));
+    let lost: Vec<f64> = of("loss_ratio").into_iter().flatten().collect();
+    near(lost[0], 0.0, 0.0);
+    near(lost[1], 180.0 / 540.0, 0.01);
+    near(lost[2], 0.5, 0.01);
+    near(lost[3], 0.0, 0.0);
+    assert!(error.contains("Calls suffered or broke in 2 of 4 hours."), "{error}");
+    assert!(error.contains("Sun 29 Nov 00:00"), "by the clock of that zone: {error}");
+}

@@ -165,20 +165,25 @@ config queue 'eth1'
         option overhead '38'
 END
         cat >/tmp/circuits.csv <<END
-Circuit ID,Circuit Name,IPv4,IPv6,Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps
-1,"9 Elm St., Town","10.0.0.1, 10.0.0.9",fd00::/64,0.5,0.2,2.5,1
-2,10 Elm St.,10.0.1.1,,0.5,0.2,2.5,1
+Circuit ID,Circuit Name,Parent Node,IPv4,IPv6,Download Min Mbps,Upload Min Mbps,Download Max Mbps,Upload Max Mbps
+1,"9 Elm St., Town",f,"10.0.0.1, 10.0.0.9",fd00::/64,0.5,0.2,2.5,1
+2,10 Elm St.,a,10.0.1.1,,0.5,0.2,2.5,1
 END
+        rates='{"downloadBandwidthMbps": 7, "uploadBandwidthMbps": 2, "children":'
+        for node in a b c d e f; do echo '{"'$node'": '$rates; done >/tmp/network.json
+        echo '{} }} }} }} }} }} }}' >>/tmp/network.json
         $Q shape import sqm /tmp/sqm >/tmp/a.toml
         $Q shape apply --dev wan --file /tmp/a.toml --confirm-within never >/dev/null
         $Q shape status
         $Q shape import libreqos /tmp/circuits.csv >/tmp/b.toml
         $Q shape apply --dev wan --file /tmp/b.toml --line 2.5/8 --confirm-within never >/dev/null
+        cat /tmp/b.toml
         $Q shape status"#;
     let said = on_the_router(script);
     for words in [
         "wan: cake, up 2.3Mbit, down 7.6Mbit, ethernet; in force",
         "wan: subscribers, up 2375kbit, down 7.6Mbit, 2 subscribers; in force",
+        "group = \"e\"",
     ] {
         assert!(said.contains(words), "`{words}` should be in: {said}");
     }

@@ -130,18 +130,12 @@ fn manifest(repeats: u32) -> Manifest {
         machine: BTreeMap::from([("cores".into(), "2".into())]),
         clock: "CLOCK_MONOTONIC of the guest".into(),
         cells,
-        against: BTreeMap::new(),
-        complete: false,
-        wall_s: None,
-        virtual_s: None,
-        sysctls: BTreeMap::new(),
-        queues: BTreeMap::new(),
-        headline: vec![],
         expectations: vec![
             claim("bulk: ping.rtt_p99 > 200ms", true, "488.1 ms"),
             claim("flood: udp.loss > 50%", true, "70.3 %"),
             claim("flood-shaped: tcp.share = 0.50 ± 0.03", false, "0.46"),
         ],
+        ..Manifest::default()
     }
 }
 

@@ -5,9 +5,13 @@
 
 pub mod cable;
 pub mod left_out;
+pub mod sshd;
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 
 /// What the program said, and how it ended.
 pub struct Said {
@@ -112,6 +116,65 @@ pub fn answer(command: &mut Command, arguments: &[&str]) -> Said {
         out: text(output.stdout),
         error: text(output.stderr),
         asked: format!("quell {}", arguments.join(" ")),
+    }
+}
+
+/// A program that was started; it does not outlive its test, and is not waited for without end.
+pub struct Running {
+    child: Child,
+    out: Receiver<Vec<u8>>,
+    error: Receiver<Vec<u8>>,
+    asked: String,
+}
+
+/// How long a program is waited for. Those of tests take seconds.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+fn all_of(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (all, taken) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = pipe.read_to_end(&mut bytes);
+        // Nobody waits for it where a test is over.
+        let _ = all.send(bytes);
+    });
+    taken
+}
+
+impl Running {
+    pub fn start(command: &mut Command, arguments: &[&str]) -> Self {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program can be started");
+        let out = all_of(child.stdout.take().expect("it is piped"));
+        let error = all_of(child.stderr.take().expect("it is piped"));
+        Running { child, out, error, asked: format!("quell {}", arguments.join(" ")) }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub fn ended(mut self) -> Said {
+        let until = Instant::now() + PATIENCE;
+        let asked = self.asked.clone();
+        let text = |pipe: &Receiver<Vec<u8>>| {
+            let bytes = pipe.recv_timeout(until.saturating_duration_since(Instant::now()));
+            let bytes = bytes.unwrap_or_else(|_| panic!("{asked}: no end after {PATIENCE:?}"));
+            String::from_utf8(bytes).expect("all it prints is UTF-8")
+        };
+        let (out, error) = (text(&self.out), text(&self.error));
+        let code = self.child.wait().expect("it was started").code();
+        Said { code, out, error, asked }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Mostly it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -38,6 +38,8 @@ pub struct FlowResult {
     pub time: OwnTime,
     /// The same payload in megabits per second of the whole measurement: what it took of the line.
     pub carried_mbps: Option<f64>,
+    /// What all flows of the same way carried, in megabits per second of the time from the start of the first to the end of the last.
+    pub together_mbps: Option<f64>,
     /// The line that it shares with others, as `dsl up`; none where that is not known.
     pub way: Option<String>,
     /// Its payload as a part of what all streams of the cell carried the same way; none where that is not known.
@@ -88,6 +90,25 @@ impl OwnTime {
             )),
             OwnTime::Never => Some("did not run within the measurement".to_owned()),
         }
+    }
+}
+
+/// Adds up the flows of each way: a read from many servers is over when the slowest of them is.
+fn add_up(results: &mut [(String, FlowResult)], window_s: f64) {
+    let mut ways = BTreeMap::<String, (f64, f64, f64)>::new();
+    for (_, flow) in &*results {
+        let (Some(way), Some(mbps)) = (&flow.way, flow.carried_mbps) else { continue };
+        let (from, to) = match flow.time {
+            OwnTime::Whole => (0.0, window_s),
+            OwnTime::Part(from, to) => (from, to),
+            OwnTime::Never => continue,
+        };
+        let all = ways.entry(way.clone()).or_insert((0.0, from, to));
+        *all = (all.0 + mbps * window_s, all.1.min(from), all.2.max(to));
+    }
+    for (_, flow) in results {
+        let all = flow.way.as_ref().and_then(|way| ways.get(way));
+        flow.together_mbps = all.map(|(megabits, from, to)| megabits / (to - from));
     }
 }
 
@@ -149,7 +170,9 @@ impl FlowFolds {
             let result = fold.result(window, is_complete, way, &carried);
             (stream.clone(), FlowResult { goes_down, ..result })
         };
-        reported.map(result).collect()
+        let mut results: Vec<_> = reported.map(result).collect();
+        add_up(&mut results, window.unwrap_or(0) as f64 / 1e9);
+        results
     }
 }
 
@@ -255,6 +278,7 @@ impl FlowFold {
                 (None, Some(_)) => OwnTime::Whole,
                 _ => time(own, window.unwrap_or(0)),
             },
+            together_mbps: None,
             carried_mbps: bytes.zip(window).map(|(bytes, end)| rate(bytes, end)),
             share: self.arrived(window).and_then(|bytes| carried.share(way, bytes)),
             way: way.map(str::to_owned),

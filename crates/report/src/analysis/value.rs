@@ -82,6 +82,7 @@ fn of_pages(pages: &PageResult, metric: Metric) -> Option<f64> {
 fn of_flow(flow: &FlowResult, metric: Metric) -> Option<f64> {
     match metric {
         Metric::Goodput => flow.goodput_mbps.map(|m| m * 1e6),
+        Metric::GoodputAll => flow.together_mbps.map(|m| m * 1e6),
         Metric::Share => flow.share,
         Metric::Cpu => flow.cpu_ms_per_mb.map(|ms| ms / 1e3),
         Metric::Retransmits => flow.retransmits.map(|n| n as f64),

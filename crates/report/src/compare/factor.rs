@@ -195,6 +195,8 @@ fn members<'a>(
 #[derive(Default)]
 struct Sorter<'a> {
     groups: Vec<String>,
+    /// Where each stands in `groups`.
+    numbers: HashMap<String, usize>,
     sets: Sets<'a>,
     places: HashMap<SetKey, usize>,
     counted: HashMap<(SetKey, String, (u32, u64)), Vec<Member<'a>>>,
@@ -218,8 +220,8 @@ impl<'a> Sorter<'a> {
             }
         }
         before.push(member);
-        let at = self.groups.iter().position(|g| *g == group).unwrap_or_else(|| {
-            self.groups.push(group);
+        let at = *self.numbers.entry(group).or_insert_with_key(|group| {
+            self.groups.push(group.clone());
             self.groups.len() - 1
         });
         let set = *self.places.entry(key).or_insert_with_key(|key| {

@@ -114,7 +114,7 @@ impl Why {
 /// Whether people want more of it; none where it is neither good nor bad.
 fn is_good(metric: Metric) -> Option<bool> {
     match metric {
-        Metric::Goodput => Some(true),
+        Metric::Goodput | Metric::GoodputAll => Some(true),
         Metric::Share | Metric::Sent | Metric::Received => None,
         _ => Some(false),
     }

@@ -19,7 +19,12 @@ pub fn render(comparison: &Comparison) -> String {
     let delays = Delays::of(comparison, (0.0, None));
     let both = |name: Name| {
         let draw = |shape| delays.figure(name.name, shape);
-        Some(figure_of_both(name, &draw(PageWidth::Wide)?, &draw(PageWidth::Narrow)?))
+        Some(figure_of_both(
+            name.name,
+            name.shows,
+            &draw(PageWidth::Wide)?,
+            &draw(PageWidth::Narrow)?,
+        ))
     };
     body.extend(NAMES.into_iter().filter_map(both));
     document(&title, &(body + "</main>\n"), "")

@@ -3,20 +3,21 @@
 //! A run is over, so that its counts are gauges and no counters: they never rise.
 
 use crate::analysis::{Results, Spread, StreamResult};
+use quell_metrics::{MetricKind, MetricsFormat, MetricsPage};
 use quell_model::Manifest;
-use std::fmt::Write;
+
+/// Of one value of a stream, beside those of the stream.
+type Labels = &'static [(&'static str, &'static str)];
 
 /// A metric: its name, which ends in its unit; the unit, what it is, and its values of a stream with labels of their own.
-type MetricFamily =
-    (&'static str, &'static str, &'static str, fn(&StreamResult) -> Vec<(&'static str, f64)>);
+type StreamMetric =
+    (&'static str, &'static str, &'static str, fn(&StreamResult) -> Vec<(Labels, f64)>);
 
-const PLAIN: &str = "";
-
-fn plain(value: Option<f64>) -> Vec<(&'static str, f64)> {
-    value.map(|value| (PLAIN, value)).into_iter().collect()
+fn plain(value: Option<f64>) -> Vec<(Labels, f64)> {
+    value.map(|value| (&[][..], value)).into_iter().collect()
 }
 
-fn count(value: Option<u64>) -> Vec<(&'static str, f64)> {
+fn count(value: Option<u64>) -> Vec<(Labels, f64)> {
     plain(value.map(|value| value as f64))
 }
 
@@ -25,7 +26,7 @@ fn packets<T>(r: &StreamResult, of: impl Fn(&StreamResult) -> Option<T>) -> Opti
     if r.pages.is_some() { None } else { of(r) }
 }
 
-const GAUGES: [MetricFamily; 13] = [
+const GAUGES: [StreamMetric; 13] = [
     ("quell_loss_ratio", "ratio", "Packets lost, as a part of those sent.", |r| {
         plain(packets(r, StreamResult::loss_ratio))
     }),
@@ -40,9 +41,9 @@ const GAUGES: [MetricFamily; 13] = [
         |r| {
             let Some(echo) = r.echo() else { return Vec::new() };
             let ways = [
-                ("direction=\"up\"", echo.jitter_up_ms),
-                ("direction=\"down\"", echo.jitter_down_ms),
-                ("direction=\"round-trip\"", echo.jitter_rtt_ms),
+                (&[("direction", "up")][..], echo.jitter_up_ms),
+                (&[("direction", "down")][..], echo.jitter_down_ms),
+                (&[("direction", "round-trip")][..], echo.jitter_rtt_ms),
             ];
             ways.into_iter().filter_map(|(label, ms)| Some((label, ms? / 1e3))).collect()
         },
@@ -75,11 +76,11 @@ const GAUGES: [MetricFamily; 13] = [
         |r| {
             let Some(pages) = &r.pages else { return Vec::new() };
             let marks = [
-                ("mark=\"doc\"", pages.doc_ms),
-                ("mark=\"paint\"", pages.paint_ms),
-                ("mark=\"fcp\"", pages.fcp_ms),
-                ("mark=\"lcp\"", pages.lcp_ms),
-                ("mark=\"load\"", pages.load_ms),
+                (&[("mark", "doc")][..], pages.doc_ms),
+                (&[("mark", "paint")][..], pages.paint_ms),
+                (&[("mark", "fcp")][..], pages.fcp_ms),
+                (&[("mark", "lcp")][..], pages.lcp_ms),
+                (&[("mark", "load")][..], pages.load_ms),
             ];
             marks.into_iter().filter_map(|(label, ms)| Some((label, ms? / 1e3))).collect()
         },
@@ -110,73 +111,52 @@ const SUMMARIES: [Delay; 3] = [
 ];
 
 pub fn prometheus(manifest: &Manifest, results: &Results) -> String {
-    let mut out = String::new();
-    head(&mut out, "quell_run_info", "gauge", "", "What was run; always 1.");
+    let mut page = MetricsPage::default();
+    let seed = manifest.seed.to_string();
     let info = [
         ("run", &*manifest.run),
         ("experiment", &*manifest.experiment),
         ("quell", &*manifest.quell),
         ("kernel", &*manifest.kernel.version),
         ("backend", manifest.kernel.backend.name()),
+        ("seed", &*seed),
     ];
-    let info: Vec<String> = info.iter().map(|(key, value)| label(key, value)).collect();
-    // A `String` takes whatever is written.
-    let _ = writeln!(out, "quell_run_info{{{},seed=\"{}\"}} 1", info.join(","), manifest.seed);
+    let about = "What was run; always 1.";
+    page.family("quell_run_info", MetricKind::Gauge, "", about).sample(&info, 1.0);
     for (name, about, of) in SUMMARIES {
-        if results.rows.iter().all(|row| of(row).is_none()) {
-            continue;
-        }
-        head(&mut out, name, "summary", "seconds", about);
         for row in &results.rows {
-            let (Some(s), labels) = (of(row), labels(manifest, row)) else { continue };
-            for (quantile, ms) in [("0.5", s.p50), ("0.9", s.p90), ("0.99", s.p99)] {
-                let _ = writeln!(out, "{name}{{{labels},quantile=\"{quantile}\"}} {}", ms / 1e3);
-            }
-            let _ = writeln!(out, "{name}_sum{{{labels}}} {}", s.mean * s.n as f64 / 1e3);
-            let _ = writeln!(out, "{name}_count{{{labels}}} {}", s.n);
+            let Some(s) = of(row) else { continue };
+            let quantiles = [(0.5, s.p50 / 1e3), (0.9, s.p90 / 1e3), (0.99, s.p99 / 1e3)];
+            let all = (s.mean * s.n as f64 / 1e3, s.n as u64);
+            let family = page.family(name, MetricKind::Summary, "seconds", about);
+            with_labels(manifest, row, &[], |labels| family.summary(labels, &quantiles, all));
         }
     }
     for (name, unit, about, of) in GAUGES {
-        if results.rows.iter().all(|row| of(row).is_empty()) {
-            continue;
-        }
-        head(&mut out, name, "gauge", unit, about);
         for row in &results.rows {
-            let labels = labels(manifest, row);
             for (own, value) in of(row) {
-                let comma = if own.is_empty() { "" } else { "," };
-                let _ = writeln!(out, "{name}{{{labels}{comma}{own}}} {value}");
+                let family = page.family(name, MetricKind::Gauge, unit, about);
+                with_labels(manifest, row, own, |labels| family.sample(labels, value));
             }
         }
     }
-    out.push_str("# EOF\n");
-    out
+    page.text(MetricsFormat::OpenMetrics)
 }
 
-fn head(out: &mut String, name: &str, kind: &str, unit: &str, about: &str) {
-    let _ = writeln!(out, "# TYPE {name} {kind}");
-    if !unit.is_empty() {
-        let _ = writeln!(out, "# UNIT {name} {unit}");
-    }
-    let _ = writeln!(out, "# HELP {name} {about}");
-}
-
-fn labels(manifest: &Manifest, row: &StreamResult) -> String {
+fn with_labels(
+    manifest: &Manifest,
+    row: &StreamResult,
+    own: &[(&str, &str)],
+    then: impl FnOnce(&[(&str, &str)]),
+) {
     let cell = &row.cell;
-    let texts = [
+    let repeat = cell.repeat.to_string();
+    let of_row = [
         ("run", &*manifest.run),
         ("scenario", &*cell.scenario),
         ("probe", &*cell.probe),
         ("stream", &*row.stream),
+        ("repeat", &*repeat),
     ];
-    let texts: Vec<String> = texts.iter().map(|(key, value)| label(key, value)).collect();
-    format!("{},repeat=\"{}\"", texts.join(","), cell.repeat)
-}
-
-fn label(key: &str, value: &str) -> String {
-    let value = quell_wire::text::lines(value)
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace(['\n', '\r'], "\\n");
-    format!("{key}=\"{value}\"")
+    then(&[&of_row, own].concat());
 }

@@ -289,7 +289,7 @@ pub enum PageWidth {
 
 impl PageWidth {
     /// Width in CSS pixels: as given, or a phone's.
-    pub(crate) fn width(self, wide: u32) -> u32 {
+    pub fn width(self, wide: u32) -> u32 {
         match self {
             PageWidth::Wide => wide,
             PageWidth::Narrow => 360,

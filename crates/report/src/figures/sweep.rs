@@ -4,6 +4,7 @@ use super::common::{PageWidth, grid, series_name, source};
 use crate::analysis::{Estimate, IntervalEnds, Summary, SummaryRow};
 use quell_chart::{Axis, Band, Figure, Panel, Polyline, Scatter, decent};
 use quell_model::Manifest;
+use std::collections::HashMap;
 
 /// A swept field, and where it stands in each scenario of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,12 +99,14 @@ fn panel(
         None => values.iter().position(|v| *v == point.value).map(|at| at as f64),
     };
     let mut panel = Panel::new(axis(sweep, values), Axis::linear(*name).unit(*unit).with_zero());
+    let found: HashMap<(&str, &str), &SummaryRow> =
+        rows.iter().rev().map(|r| ((&*r.scenario, &*r.stream), *r)).collect();
     let mut any = false;
     for line in lines {
         for stream in &streams {
             let mut points: Vec<(f64, Estimate)> = Vec::new();
             for point in sweep.points.iter().filter(|p| p.line == line) {
-                let row = rows.iter().find(|r| r.scenario == point.scenario && r.stream == *stream);
+                let row = found.get(&(&*point.scenario, *stream));
                 points.extend(place(point).zip(row.and_then(|r| of(r))));
             }
             points.sort_by(|a, b| a.0.total_cmp(&b.0));

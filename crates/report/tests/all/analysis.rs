@@ -195,6 +195,15 @@ fn a_flow_that_ends_early_is_rated_over_its_own_time_and_that_is_said() {
 }
 
 #[test]
+fn a_read_from_many_is_rated_until_the_slowest_of_them_has_sent_its_part() {
+    let part = |name: &str, end| flow(name, &[(SECOND, 0), (end, 1_000_000)]);
+    let two = flows(vec![part("read-1", 2 * SECOND), part("read-2", 5 * SECOND)]);
+    let data = on_ways(two, &[("read", "port up", None)]);
+    let found = flow_results(&run(vec![("s", "tcp", 0, data)]));
+    found.iter().for_each(|(_, flow)| near(flow.together_mbps.unwrap(), 4.0));
+}
+
+#[test]
 fn a_flow_that_was_over_before_the_measurement_has_no_goodput_rather_than_none() {
     let counters = [(-2 * SECOND, 0), (-SECOND, 1_000_000)];
     let run = run(vec![("s", "tcp", 0, flows(vec![flow("tcp", &counters)]))]);

@@ -38,7 +38,6 @@ pub fn run(cells: Vec<(&str, &str, u32, CellData)>) -> Run {
         experiment: "home-link".into(),
         title: "A home link".into(),
         experiment_text: "duration = \"10s\"\n".into(),
-        changes: vec![],
         seed: 42,
         started: "2026-11-21T10:15:03Z".into(),
         kernel: KernelRecord {
@@ -47,17 +46,12 @@ pub fn run(cells: Vec<(&str, &str, u32, CellData)>) -> Run {
             virtual_time: true,
             key: String::new(),
         },
-        machine: BTreeMap::new(),
         clock: "virtual".into(),
         cells: records,
-        against: BTreeMap::new(),
         complete: true,
         wall_s: Some(1.5),
         virtual_s: Some(12.0),
-        sysctls: BTreeMap::new(),
-        queues: BTreeMap::new(),
-        expectations: vec![],
-        headline: vec![],
+        ..Manifest::default()
     };
     Run { folder: "runs/x".into(), manifest, cells: data }
 }

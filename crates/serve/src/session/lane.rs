@@ -159,7 +159,8 @@ impl ServedLane {
             header: if plan.wide { UdpHeader::Bits64 } else { UdpHeader::Bits32 },
             hello: plan.token.and_then(|token| long_hello(Hello::Client, token)),
             buffer: plan.window.map_or(shared, |window| window as usize),
-            trains,
+            trains: trains && !plan.log,
+            log: plan.log,
             gate,
             stop,
         });
@@ -235,6 +236,8 @@ impl ServedLane {
             foreign: counted.foreign,
             longest_gap_ns: self.arrivals().map(|arrivals| arrivals.longest_ns),
             gaps,
+            losses: self.losses(),
+            log: self.log(),
             moments,
         }
     }

@@ -40,6 +40,8 @@ pub struct ServePlan {
     /// Datagrams at a rate that leave together.
     pub burst: u32,
     /// What is sent is easy to compress.
+    /// Each datagram that comes is logged, of one stream.
+    pub log: bool,
     pub repeating: bool,
     pub whole: bool,
     /// The client wants what an iperf3 server would print.
@@ -182,6 +184,7 @@ impl ServePlan {
                 .filter(|ns| *ns > 0)
                 .map(|ns| ns.max(TEST.least_report_ns)),
             burst: asked.burst.unwrap_or(1).clamp(1, TEST.burst),
+            log: wishes.is_some_and(|w| w.log) && asked.parallel == 1,
             repeating: asked.repeating_payload.is_some_and(|flag| flag != 0),
             whole: asked.dont_fragment.is_some_and(|flag| flag != 0),
             output: asked.get_server_output.is_some_and(|flag| flag != 0),

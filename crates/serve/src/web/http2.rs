@@ -517,6 +517,7 @@ fn read(head: &http::request::Parts) -> Option<Request> {
         key: one(&head.headers, "x-quell")?,
         body: Body::Bytes(length),
         stays: true,
+        takes_openmetrics: false,
         waits: false,
     })
 }

@@ -231,15 +231,6 @@ impl Drop for WebTest<'_> {
         let sums = *lock(&self.done);
         let seconds = monotonic_ns().saturating_sub(self.began_ns) as f64 / 1e9;
         let bits = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
-        let why = self.pass.lost().then(|| reason(&Full::SentAway));
-        if !self.told {
-            return;
-        }
-        let (session, client) = (self.pass.number, self.peer);
-        if let Some(result) = lock(&self.measured).take() {
-            self.hub.tell_some(&ServeEvent::Measured { session, client, result });
-            return;
-        }
         let result = TestResult {
             seconds,
             received_bytes: sums.up,
@@ -249,6 +240,16 @@ impl Drop for WebTest<'_> {
             retransmits: Some(sums.again),
             ..TestResult::default()
         };
+        lock(&self.hub.counts).moved(&result);
+        let why = self.pass.lost().then(|| reason(&Full::SentAway));
+        if !self.told {
+            return;
+        }
+        let (session, client) = (self.pass.number, self.peer);
+        if let Some(result) = lock(&self.measured).take() {
+            self.hub.tell_some(&ServeEvent::Measured { session, client, result });
+            return;
+        }
         self.hub.tell(&ServeEvent::Ended { session, client, why, result });
     }
 }

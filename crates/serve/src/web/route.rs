@@ -155,19 +155,22 @@ fn own<'h>(
             }))
         }
         ("enter", true) => match (&web.hub.secret, serde_json::from_slice::<Enter>(body)) {
+            (None, _) => WebAnswer::text(400, "this server has no secret"),
+            (Some(_), _) if !is_meant(web, guest, request) => {
+                let why = "a secret is proven to this server's address or own name alone: use one, or start it with --web-name NAME";
+                WebAnswer::text(421, why).last()
+            }
             (Some(secret), Ok(enter))
-                if is_meant(web, guest, request)
-                    && web.keys.proves(
-                        (secret, request.host.as_deref().unwrap_or_default()),
-                        ip,
-                        now_s(),
-                        &enter.nonce,
-                        &enter.proof,
-                    ) =>
+                if web.keys.proves(
+                    (secret, request.host.as_deref().unwrap_or_default()),
+                    ip,
+                    now_s(),
+                    &enter.nonce,
+                    &enter.proof,
+                ) =>
             {
                 WebAnswer::json(&json!({ "key": web.keys.key(ip, now_s()) }))
             }
-            (None, _) => WebAnswer::text(400, "this server has no secret"),
             // Nobody tries many secrets over one connection.
             _ => WebAnswer::text(401, "that is not the secret").last(),
         },
@@ -207,16 +210,24 @@ fn own<'h>(
     }))
 }
 
-/// Whether the host that a browser names is this server: a name that may be ours, or the address that it is reached at.
+/// Whether the host that a browser names is this server, and no machine beside it that hands a proof on: its name, or the address that it is reached at.
 fn is_meant(web: &Web<'_>, guest: &Accepted, request: &Request) -> bool {
     let host = request.host.as_deref().unwrap_or_default();
     let ip = host.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, 80));
+    let own: Vec<SocketAddr> =
+        guest.stream.local().into_iter().chain(web.hub.reached_at.iter().copied()).collect();
     match host.parse::<SocketAddr>().ok().or(ip) {
-        Some(meant) => {
-            let own = guest.stream.local();
-            own.iter().chain(&web.hub.reached_at).any(|at| address(*at) == address(meant))
+        Some(meant) => own.iter().any(|at| address(*at) == address(meant)),
+        None => {
+            let ports: Vec<u16> = own.iter().map(SocketAddr::port).collect();
+            let own = nix::unistd::gethostname().unwrap_or_default();
+            let own = own.to_string_lossy();
+            // Who is on this machine may call it so.
+            let is_here = guest.peer.ip().to_canonical().is_loopback();
+            let is_localhost = host.split(':').next() == Some("localhost");
+            let own = if is_here && is_localhost { "localhost" } else { &own };
+            origin::is_this_machine(host, own, &web.config.names, &ports)
         }
-        None => true,
     }
 }
 

@@ -162,5 +162,5 @@ pub fn serve() {
     };
     say(&server.local());
     let tell = |event: &ServeEvent| say(event);
-    server.run(&Bell::new().expect("a bell"), &tell).expect("it serves");
+    server.run(&Bell::new().expect("a bell"), &tell, None).expect("it serves");
 }

@@ -8,7 +8,6 @@ use quell_model::{
     KernelRecord, Manifest, Outcome, QueueSample, Side, Subject, TcpState, When, frame,
 };
 use quell_store::{Follower, RunWriter, Standing};
-use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -34,11 +33,9 @@ pub fn manifest(cells: &[CellId]) -> Manifest {
         experiment: "home-link".into(),
         title: "A home link".into(),
         experiment_text: "[topology]\n".into(),
-        changes: vec![],
         seed: u64::MAX,
         started: "2026-11-21T10:15:03Z".into(),
         kernel: KernelRecord { backend: Backend::Guest, virtual_time: true, ..Default::default() },
-        machine: BTreeMap::new(),
         clock: "virtual".into(),
         cells: cells
             .iter()
@@ -53,14 +50,7 @@ pub fn manifest(cells: &[CellId]) -> Manifest {
                 tasks: vec![],
             })
             .collect(),
-        against: BTreeMap::new(),
-        complete: false,
-        wall_s: None,
-        virtual_s: None,
-        sysctls: BTreeMap::new(),
-        queues: BTreeMap::new(),
-        expectations: vec![],
-        headline: vec![],
+        ..Manifest::default()
     }
 }
 

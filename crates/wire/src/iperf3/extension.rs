@@ -2,6 +2,7 @@
 //!
 //! Everything is optional when read, so that versions can differ.
 
+use super::DatagramLog;
 use super::shown::{name, word};
 use super::token::HelloToken;
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,9 @@ pub struct Wishes {
     /// What the hellos of its UDP streams carry, if the server says that it knows of it. Servers of 0.1 and iperf3's do not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<HelloToken>,
+    /// Of the one stream of datagrams each way, each that comes is logged and told in the results.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub log: bool,
     /// Milliseconds of the test, where they are no whole seconds; `time` then is rounded up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_ms: Option<u64>,
@@ -157,8 +161,26 @@ pub struct PartStream {
     /// The longest of them in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_gap_ns: Option<u64>,
+    /// Of a receiver of one stream of datagrams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub losses: Option<LossRecord>,
+    #[serde(skip_serializing_if = "DatagramLog::is_empty")]
+    pub log: DatagramLog,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub moments: Vec<Moment>,
+}
+
+/// When the datagrams of a stream came, as far as a policer shows in it; times in nanoseconds from the first one's arrival.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LossRecord {
+    /// How many came before the first that was lost, and when the last of these did.
+    pub before: u64,
+    pub before_ns: u64,
+    /// When datagrams came of which the one before was lost, and how many had come by then: the first, ever fewer, and the last.
+    pub behind: Vec<(u64, u64)>,
+    /// By how much the fastest of the first of these took longer than the fastest before; none where a clock was set.
+    pub longer_ns: Option<i64>,
 }
 
 /// The state of a stream at one time; counts from the stream's start, omitted seconds included.

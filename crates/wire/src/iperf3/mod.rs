@@ -23,6 +23,7 @@
 //! `CreateTokenStreams` in place of `CreateStreams`: it takes only hellos that carry it.
 
 mod datagram;
+mod datagram_log;
 mod extension;
 mod number;
 mod parameters;
@@ -31,7 +32,10 @@ mod shown;
 mod token;
 
 pub use datagram::{Datagram, Greeting, HELLO, Hello, LONG_HELLO, header_size, long_hello};
-pub use extension::{Host, HostCounters, LONGEST_REPORT, Moment, Part, PartStream, Report, Wishes};
+pub use datagram_log::{DatagramLog, LoggedDatagram, MOST_LOGGED};
+pub use extension::{
+    Host, HostCounters, LONGEST_REPORT, LossRecord, Moment, Part, PartStream, Report, Wishes,
+};
 pub use parameters::Parameters;
 pub use results::{Results, StreamResult};
 pub use token::{HelloToken, TOKEN};

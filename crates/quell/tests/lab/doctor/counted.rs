@@ -17,10 +17,13 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 pub const STORIES: &[Story] = &[
+    Story { name: "a rule that drops what routers say of large packets", tell: too_big },
+    Story { name: "a queue of CoDel's that reaches its limit", tell: limit_drops },
     Story { name: "a listener that nobody accepts from", tell: listen_overflow },
     Story { name: "more SYNs than there is room for", tell: syn_queue },
     Story { name: "connects that nobody answers", tell: syn_retransmissions },
     Story { name: "packets from where no route leads back", tell: reverse_path },
+    Story { name: "a hop limit too small for the path, and a circle of routers", tell: hop_limit },
     Story { name: "UDP that nobody reads", tell: udp_unread },
     Story { name: "a shaper that is full", tell: queue_drops },
     Story { name: "one packet in twenty is lost", tell: loss },
@@ -33,8 +36,6 @@ pub const STORIES: &[Story] = &[
     Story { name: "receive buffers that shrink below the window they told", tell: collapse },
     Story { name: "the table of connections is full", tell: conntrack },
     Story { name: "segments with timestamps of old", tell: paws },
-    Story { name: "a queue of CoDel's that reaches its limit", tell: limit_drops },
-    Story { name: "a rule that drops what routers say of large packets", tell: too_big },
 ];
 
 fn reverse_path(net: &Net) {
@@ -53,6 +54,47 @@ fn reverse_path(net: &Net) {
         assert!(seen.contains("IPReversePathFilter") && seen.contains(words), "{seen}");
         assert!(found[0]["says"].to_string().contains(says), "{found:#?}");
     }
+}
+
+/// Five hosts in a row: four hops from end to end.
+fn hop_limit(_: &Net) {
+    let row = Row::new(5);
+    let opens = |address: String| {
+        let listener = super::net::listener_on(row.last(), &address);
+        let to = listener.local_addr().expect("it listens");
+        row.first().run(|| TcpStream::connect_timeout(&to, Duration::from_secs(2)).is_ok())
+    };
+    for (key, address) in [
+        ("net/ipv4/ip_default_ttl", row.address()),
+        ("net/ipv6/conf/right/hop_limit", row.address6()),
+    ] {
+        set(row.first(), key, "2");
+        assert!(!opens(address.clone()), "{key}: it dies at the second router");
+        let found = finds(row.first(), &["hop-limit"], &[]);
+        let seen = evidence(&found, "hop-limit");
+        assert!(seen.contains("InTimeExcds") && seen.contains(&key.replace('/', ".")), "{seen}");
+        assert_eq!(found[0]["remedies"].as_array().map(Vec::len), Some(1), "{found:#?}");
+        assert_eq!(found[0]["remedies"][0]["key"], key, "{found:#?}");
+        // The other end sends as far as is needed.
+        finds(row.last(), &[], &[]);
+        set(row.first(), key, "64");
+        assert!(opens(address), "{key}");
+        finds(row.first(), &[], &[]);
+    }
+    // Two routers send what is for the last one to each other.
+    super::shapes::reroute(&row.hosts[2], "10.1.3.0/24", "10.1.1.1", "left");
+    let to = format!("{}:9", row.address());
+    let tries = row.first().run(|| {
+        std::thread::spawn(move || {
+            pass(1500);
+            // What comes back ends each at once.
+            (0..4).all(|_| TcpStream::connect(&to).is_err())
+        })
+    });
+    let found = super::net::examined(row.first(), &["--during", "sleep 4"]);
+    assert!(tries.join().expect("it ends"), "it comes round");
+    assert!(found[0]["remedies"].to_string().contains("the circle"), "{found:#?}");
+    assert!(evidence(&found, "hop-limit").contains("AttemptFails"), "{found:#?}");
 }
 
 fn too_big(_: &Net) {
@@ -392,7 +434,7 @@ fn paws(net: &Net) {
         tcp.extend([1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0]);
         (6, number, 0, [10, 0, 0, 1], summed([10, 0, 0, 1], tcp))
     };
-    send_raw(&net.here, (1..=60).map(old));
+    send_raw(&net.here, (1..=20).map(old));
     finds(&net.there, &["paws"], &[]);
     drop(stream);
 }

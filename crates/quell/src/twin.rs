@@ -1,0 +1,167 @@
+//! `quell twin`: a line measured as a whole, as a file that the lab can have a link like.
+
+use crate::failure::Failure;
+use crate::options::{Family, Json, SecretFile};
+use crate::results::{shown, write};
+use crate::text::{columns, document, say};
+use clap::Args;
+use quell_finding::wrapped;
+use quell_policy::LineRates;
+use quell_series::MeasuredLine;
+use quell_sys::input;
+use quell_twin::{
+    LearnPlan, LearnProgress, LineObservations, TwinError, conclude, figures, learn, sentence,
+};
+use quell_units::{Bytes, fmt};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+/// Bytes of a file that is read.
+const LARGEST_KEPT: u64 = 256 << 20;
+
+#[derive(Debug, Args)]
+pub struct LearnArgs {
+    /// The other end, where `quell serve` runs: HOST, HOST:PORT, ADDRESS, [IPv6]:PORT
+    host: String,
+    /// Port of the server
+    #[arg(short, long, default_value_t = quell_wire::iperf3::PORT)]
+    port: u16,
+    /// File to write
+    #[arg(short, long, value_name = "FILE", default_value = "line.toml")]
+    output: PathBuf,
+    /// Most that is sent, both directions together [default: 150MB, beyond 100 Mbit/s as much more as the line is faster]
+    #[arg(long, value_name = "BYTES")]
+    budget: Option<Bytes>,
+    /// Also keep all that was seen, each packet, for `quell twin from`
+    #[arg(long, value_name = "FILE")]
+    keep: Option<PathBuf>,
+    #[command(flatten)]
+    family: Family,
+    #[command(flatten)]
+    json: Json,
+    #[command(flatten)]
+    secret: SecretFile,
+}
+
+#[derive(Debug, Args)]
+pub struct FromArgs {
+    /// What `quell twin learn --keep` kept
+    kept: PathBuf,
+    /// File to write
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    json: Json,
+}
+
+#[derive(Debug, Args)]
+pub struct TwinShowArgs {
+    /// What `quell twin learn` wrote
+    #[arg(default_value = "line.toml")]
+    line: PathBuf,
+    #[command(flatten)]
+    json: Json,
+}
+
+/// `quell twin learn`.
+pub fn learn_line(args: &LearnArgs) -> Result<ExitCode, Failure> {
+    let found = args.family.server(&args.host, args.port)?;
+    let plan = LearnPlan {
+        host: args.host.clone(),
+        to: found.to,
+        secret: args.secret.read()?,
+        budget: args.budget.map(Bytes::get),
+    };
+    let stop = crate::interrupt::bell()?;
+    let most = plan.budget.map_or("150 MB for each 100 Mbit/s".into(), fmt::bytes);
+    tell(&format!("measures {} for at most 90 s, with at most {most}", args.host));
+    let began = SystemTime::now();
+    let seen = learn(&plan, &stop, &mut |progress| match progress {
+        LearnProgress::Ahead { seconds, bytes } => {
+            tell(&format!("this direction takes {seconds:.0} s and {}", fmt::bytes(bytes as u64)));
+        }
+        LearnProgress::Step { name, seconds } => tell(&format!("{name}: {seconds:.1} s")),
+    });
+    let seen = seen.map_err(|error| match error {
+        TwinError::Stopped | TwinError::TooSlow(..) => Failure::check(error),
+        error => Failure::system(format!("{error}{}", found.hint())),
+    })?;
+    let seen = LineObservations {
+        to: args.host.clone(),
+        measured: quell_units::time::rfc3339(began),
+        ..seen
+    };
+    if let Some(keep) = &args.keep {
+        write(keep, &serde_json::to_vec(&seen).map_err(Failure::system)?)?;
+    }
+    let line = conclude(&seen);
+    write(&args.output, line.to_string().as_bytes())?;
+    print(&line, &args.json)?;
+    if !args.json.json {
+        println!("{}", shown(&args.output));
+    }
+    match seen.broke {
+        Some(why) => {
+            Err(Failure::check(format!("it broke off after {:.0} s: {why}", seen.seconds)))
+        }
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// `quell twin from`.
+pub fn from(args: &FromArgs) -> Result<ExitCode, Failure> {
+    let bytes = input::bytes(&args.kept, LARGEST_KEPT)
+        .map_err(|e| Failure::usage(format!("{} can't be read: {e}", args.kept.display())))?;
+    let seen: LineObservations = serde_json::from_slice(&bytes).map_err(|e| {
+        let file = args.kept.display();
+        Failure::unusable(format!("{file} is nothing that `quell twin learn --keep` wrote: {e}"))
+    })?;
+    let line = conclude(&seen);
+    if let Some(output) = &args.output {
+        write(output, line.to_string().as_bytes())?;
+    }
+    print(&line, &args.json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `quell twin show`.
+pub fn show(args: &TwinShowArgs) -> Result<ExitCode, Failure> {
+    print(&read(&args.line)?, &args.json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tell(what: &str) {
+    // Standard error may be closed; then nobody wants to know.
+    let _ = writeln!(std::io::stderr(), "{what}");
+}
+
+pub fn read(path: &Path) -> Result<MeasuredLine, Failure> {
+    let text = input::text(path, MeasuredLine::LONGEST)
+        .map_err(|e| Failure::usage(format!("{} can't be read: {e}", path.display())))?;
+    MeasuredLine::parse(&text)
+        .map_err(|e| Failure::unusable(format!("{} is no measured line: {e}", path.display())))
+}
+
+fn print(line: &MeasuredLine, json: &Json) -> Result<(), Failure> {
+    if json.json {
+        println!("{}", document(&serde_json::to_value(line).map_err(Failure::system)?));
+        return Ok(());
+    }
+    say(&format!("{}\n\n", wrapped(&sentence(line), columns()).join("\n")));
+    say(&figures(line));
+    Ok(())
+}
+
+/// A line's rates, and the change that makes it home-link's line.
+pub fn as_home_link(file: &Path) -> Result<(LineRates, String), Failure> {
+    let line = read(file)?;
+    let rates = line.up.passes().zip(line.down.passes());
+    let (up, down) = rates.ok_or_else(|| {
+        Failure::check(format!("{}: a rate is unknown, so nothing can be tried", file.display()))
+    })?;
+    let path = std::fs::canonicalize(file).map_err(Failure::system)?;
+    let path = toml::Value::from(path.to_string_lossy().into_owned());
+    Ok((LineRates { up, down }, format!("topology.link.dsl.line={path}")))
+}

@@ -1,0 +1,155 @@
+//! One direction of a followed line: its queue in the kernel, its controller, and the one message that changes its rate.
+
+use super::controller::{NewRate, RateController, RateReason};
+use super::state::FollowedDirection;
+use quell_model::task::Direction;
+use quell_netlink::NetlinkError;
+use quell_netlink::core::Socket;
+use quell_netlink::tc;
+use quell_policy::{
+    Bounds, Counting, DeviceTraits, LinePolicy, PolicyName, Tell, hold_step, line_step,
+};
+use quell_sys::wall::realtime_ns;
+use quell_tc::observed::{ObservedQdisc, Snapshot};
+use quell_tc::{Change, ClassKind, Handle, Qdisc, Step, Thing};
+use quell_units::Rate;
+
+/// What a full packet counts as where only the number of those dropped is known.
+const FRAME: u64 = 1514;
+
+pub struct FollowedLine {
+    pub way: Direction,
+    pub index: u32,
+    pub bounds: Bounds,
+    /// The step that holds the queue to the floor.
+    step: Step,
+    pub controller: RateController,
+    /// What the line adds to each packet that the queue does not count.
+    overhead: u64,
+    pub passed: u64,
+    pub is_waiting: bool,
+    /// Of the signals, the one that is believed.
+    pub signal: Option<usize>,
+    pub changes: u64,
+    pub reason: RateReason,
+    changed_at: u64,
+    /// A rate that is not to be followed for now.
+    pub is_held: bool,
+}
+
+/// The step that holds a direction's queue, at the floor.
+pub fn step_of(
+    policy: &LinePolicy,
+    name: PolicyName,
+    way: Direction,
+    traits: DeviceTraits,
+) -> Option<(Step, Bounds)> {
+    let [up, down] = policy.follow.as_ref()?.bounds();
+    let (tell, bounds) = match way {
+        Direction::Up => (Tell::Source, up),
+        Direction::Down => (Tell::Destination, down),
+    };
+    let tree = policy.tree(name, tell, bounds.ceiling, traits).ok()?;
+    Some((line_step(&tree)?, bounds))
+}
+
+/// The rate at which a queue is held, as the kernel shows it.
+pub fn rate_of(step: &Step, now: &Snapshot) -> Option<Rate> {
+    match step {
+        Step::Qdisc { handle, .. } => {
+            let queue = now.qdiscs.iter().find(|queue| queue.handle == *handle)?;
+            match &queue.options {
+                Some(Qdisc::Cake(cake)) => cake.bandwidth,
+                _ => None,
+            }
+        }
+        Step::Class { id, .. } => {
+            let class = now.classes.iter().find(|class| class.id == *id)?;
+            match &class.options {
+                Some(ClassKind::Htb(htb)) => htb.ceil,
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+impl FollowedLine {
+    pub fn open(
+        socket: &mut Socket,
+        index: u32,
+        (step, bounds): (Step, Bounds),
+        way: Direction,
+        counting: Counting,
+    ) -> Result<Self, NetlinkError> {
+        let mut now = Snapshot::default();
+        match &step {
+            Step::Class { id, .. } => now = tc::one_class(socket, index, *id)?,
+            _ => now.qdiscs.extend(tc::queue_in(socket, index, Handle::ROOT)?),
+        }
+        let start = rate_of(&step, &now).unwrap_or(bounds.floor);
+        let mut line = FollowedLine {
+            way,
+            index,
+            bounds,
+            controller: RateController::new(way, bounds, start),
+            step,
+            overhead: counting.beyond_counted().into(),
+            passed: 0,
+            is_waiting: false,
+            signal: None,
+            changes: 0,
+            reason: RateReason::Begun,
+            changed_at: realtime_ns() / 1_000_000_000,
+            is_held: false,
+        };
+        line.count(socket)?;
+        Ok(line)
+    }
+
+    /// Reads what has passed. Down, what came to our queue has passed the line: what waits in it and what it dropped counts too.
+    pub fn count(&mut self, socket: &mut Socket) -> Result<(), NetlinkError> {
+        let Some(ObservedQdisc { stats, .. }) = tc::queue_in(socket, self.index, Handle::ROOT)?
+        else {
+            return Ok(());
+        };
+        self.is_waiting = stats.backlog_bytes > 0;
+        let mut passed = stats.bytes + stats.packets * self.overhead;
+        if self.way == Direction::Down {
+            passed +=
+                u64::from(stats.backlog_bytes) + u64::from(stats.drops) * (FRAME + self.overhead);
+        }
+        self.passed = passed;
+        Ok(())
+    }
+
+    /// Changes the rate, by one message.
+    pub fn change(&mut self, socket: &mut Socket, new: NewRate) -> Result<(), NetlinkError> {
+        let mut step = self.step.clone();
+        hold_step(&mut step, self.bounds.floor, new.rate);
+        tc::carry_out(socket, self.index, &Change::Alter(Thing::Step(step)))
+    }
+
+    pub fn noted(&mut self, new: NewRate) {
+        self.changes += 1;
+        self.reason = new.reason;
+        self.changed_at = realtime_ns() / 1_000_000_000;
+    }
+
+    pub fn state(&self, signals: &[String]) -> FollowedDirection {
+        FollowedDirection {
+            direction: self.way,
+            floor_bps: self.bounds.floor.bps(),
+            ceiling_bps: self.bounds.ceiling.bps(),
+            rate_bps: self.controller.rate().bps(),
+            good_bps: self.controller.last_good().bps(),
+            load_bps: self.controller.load_bps as u64,
+            wait_ms: self.signal.map(|_| self.controller.wait_ms),
+            signal: self.signal.and_then(|at| signals.get(at).cloned()),
+            changes: self.changes,
+            reason: self.reason,
+            why: self.reason.to_string(),
+            changed_at: self.changed_at,
+        }
+    }
+}

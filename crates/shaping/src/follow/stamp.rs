@@ -1,0 +1,121 @@
+//! STAMP to a far end for as long as a line is followed: each answer at once, since the rate waits for it.
+//!
+//! ```text
+//!   sent: number, time, what had passed our queues ──► under way ──► answer: delay each way, by the far end's clock
+//!                                                          └─ none within the patience: lost
+//! ```
+//!
+//! Times of our own are of the monotonic clock: our wall clock may be set. The far end's may be set too; then both ways change, and the round trip
+//! does not.
+
+use quell_sys::clock::monotonic_ns;
+use quell_sys::secret;
+use quell_sys::socket::errors::path_errors;
+use quell_sys::socket::{Inbox, Udp};
+use quell_wire::stamp::{ReflectorPacket, SenderPacket, WITH_PRESENCE};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// How long an answer may take.
+pub const PATIENCE_NS: u64 = 2_000_000_000;
+
+/// A probe that is under way: its number, when it left, and bytes that had passed up and down by then.
+#[derive(Debug, Clone, Copy)]
+pub struct SentProbe {
+    pub seq: u32,
+    pub sent_ns: u64,
+    pub passed: [u64; 2],
+}
+
+#[derive(Debug)]
+pub struct ProbeAnswer {
+    pub sent: SentProbe,
+    pub seen_ns: u64,
+    /// Up and down, each from a zero of its own.
+    pub delay_ns: [i64; 2],
+}
+
+#[derive(Debug)]
+pub struct StampSession {
+    socket: Udp,
+    ssid: u16,
+    packet: Vec<u8>,
+    next: u32,
+    inbox: Inbox,
+    under_way: VecDeque<SentProbe>,
+    /// When the last answer came, at first when the session began.
+    pub heard_ns: u64,
+}
+
+impl AsFd for StampSession {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl StampSession {
+    pub fn open(to: SocketAddr) -> Result<Self, String> {
+        Ok(Self {
+            socket: Udp::connected(to, 0).map_err(|e| e.to_string())?,
+            ssid: secret::number().map_err(|e| e.to_string())? as u16,
+            packet: SenderPacket::template(WITH_PRESENCE),
+            // A reflector that copies our numbers is none that counts from 0.
+            next: 1 << 30,
+            inbox: Inbox::new(16, WITH_PRESENCE),
+            under_way: VecDeque::new(),
+            heard_ns: monotonic_ns(),
+        })
+    }
+
+    /// Sends one. What this host refuses to send is no probe.
+    pub fn send(&mut self, sent_ns: u64, passed: [u64; 2]) {
+        let seq = self.next;
+        SenderPacket { seq, sent_ns, ssid: self.ssid }.write(&mut self.packet);
+        if self.socket.send(&self.packet).is_ok() {
+            self.next = self.next.wrapping_add(1);
+            self.under_way.push_back(SentProbe { seq, sent_ns, passed });
+        }
+    }
+
+    /// What came since.
+    pub fn answers(&mut self) -> Vec<ProbeAnswer> {
+        let mut answers = Vec::new();
+        // That nobody listens there the silence tells; left in the queue, an error would wake this process for ever.
+        path_errors(self.socket.as_fd());
+        let got = self.inbox.receive(self.socket.as_fd()).unwrap_or(0);
+        let seen_ns = monotonic_ns();
+        for (_, bytes) in self.inbox.iter().take(got) {
+            let Some(packet) = ReflectorPacket::read(bytes) else { continue };
+            let Some(at) = self.under_way.iter().position(|sent| sent.seq == packet.sender_seq)
+            else {
+                continue;
+            };
+            let sent = self.under_way[at];
+            if packet.ssid != self.ssid || !SenderPacket::is_timed_in(sent.sent_ns, bytes) {
+                continue;
+            }
+            self.under_way.remove(at);
+            self.heard_ns = seen_ns;
+            let up = packet.received_ns as i64 - sent.sent_ns as i64;
+            let down = seen_ns as i64 - packet.sent_ns as i64;
+            answers.push(ProbeAnswer { sent, seen_ns, delay_ns: [up, down] });
+        }
+        answers
+    }
+
+    /// Those whose answer is not awaited any more.
+    pub fn lost(&mut self, now_ns: u64) -> Vec<SentProbe> {
+        let mut lost = Vec::new();
+        while let Some(sent) =
+            self.under_way.pop_front_if(|sent| now_ns - sent.sent_ns > PATIENCE_NS)
+        {
+            lost.push(sent);
+        }
+        lost
+    }
+
+    pub fn oldest(&self) -> Option<SentProbe> {
+        self.under_way.front().copied()
+    }
+}

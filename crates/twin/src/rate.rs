@@ -1,0 +1,79 @@
+//! How many packets of one size a line carries in a second while it is never idle.
+
+use crate::bounded::Bounded;
+use crate::flood::{Flood, FloodPacket, busy, spacing};
+use quell_stats::Interval;
+
+/// Times into which the flood is cut, to see whether they differ.
+const PARTS: usize = 8;
+/// A rate whose parts differ by more than this from the median varies.
+const VARIES: f64 = 0.03;
+/// What stamps and other packets, such as of the control connection, may add.
+const SLACK: f64 = 0.001;
+/// Who sends one packet after the other looks at a clock for each, and is late by up to so many seconds.
+const LATE_S: f64 = 0.5e-6;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct PacketRate {
+    /// Packets a second.
+    pub rate: Bounded,
+    /// Whether it was another in some part of the flood.
+    pub varies: bool,
+}
+
+pub fn packet_rate(flood: &Flood) -> Result<PacketRate, &'static str> {
+    let packets = flood.packets();
+    let busy = busy(&packets).ok_or("no packet waited for another: the line was not full")?;
+    let packets = &packets[busy];
+    if packets.len() < 3 * PARTS {
+        return Err("fewer than 24 packets came while the line was full");
+    }
+    let each_s = each(packets);
+    let clocked = |late_s: f64| 1.0 / (each_s - late_s).max(each_s / 2.0);
+    let value = clocked(LATE_S / 2.0);
+    let length = packets.len() / PARTS;
+    let rates: Vec<f64> = (0..PARTS)
+        .map(|part| &packets[part * length..=((part + 1) * length).min(packets.len() - 1)])
+        .map(|part| 1.0 / spacing(part))
+        .collect();
+    let median = quell_stats::median(&rates).unwrap_or(value);
+    // One packet more or less of a part is no change of the rate.
+    let most = VARIES.max(2.0 / length as f64) * median;
+    let is_steady = rates.iter().all(|rate| (rate - median).abs() <= most);
+    let spread = Interval::of_mean(&rates);
+    let low = spread.map_or(value, |spread| spread.low).min(clocked(0.0)) * (1.0 - SLACK);
+    let high = spread.map_or(value, |spread| spread.high).max(clocked(LATE_S)) * (1.0 + SLACK);
+    Ok(PacketRate { rate: Bounded::new(value, (low, high)), varies: !is_steady })
+}
+
+/// Seconds from one packet to the next. A timer that comes late now and then makes the mean of them longer, and not the median; where stamps are those
+/// of several at once, only the mean is right.
+fn each(packets: &[FloodPacket]) -> f64 {
+    let gaps: Vec<f64> = packets.windows(2).map(|pair| pair[1].came_s - pair[0].came_s).collect();
+    let mean = spacing(packets);
+    let median = quell_stats::median(&gaps).unwrap_or(mean);
+    if (mean * 0.9..mean).contains(&median) { median } else { mean }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flood::made_up::line;
+
+    #[test]
+    fn the_rate_is_that_of_the_packets_that_waited() {
+        for (wire, load) in [(6.25e4, 2.0), (1.25e6, 1.1), (3.75e7, 2.0)] {
+            let flood = line(1428.0, load, 3.0, (wire, 8.0), |queue| queue.packets < 100);
+            let rate = packet_rate(&flood).expect("it is full");
+            let truth = wire / 1450.0;
+            assert!((rate.rate.value / truth - 1.0).abs() < 8e-3, "{rate:?} {truth}");
+            assert!(rate.rate.low <= truth && truth <= rate.rate.high && !rate.varies);
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_not_full_tells_no_rate() {
+        let flood = line(1428.0, 0.5, 3.0, (1.25e6, 0.0), |_| true);
+        assert_eq!(packet_rate(&flood), Err("no packet waited for another: the line was not full"));
+    }
+}
