@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Longest that is waited for what a server says or does before it counts as never: a busy machine has no CPU for either end for seconds.
-pub const NEVER: Duration = Duration::from_secs(180);
+pub const NEVER: Duration = Duration::from_secs(60);
 
 /// So many UDP streams say hello at once.
 const AT_ONCE: usize = 16;

@@ -110,7 +110,8 @@ impl SharedUdp {
         share(&socket, false)?;
         own.insert(inode(&socket)?, Arc::downgrade(&socket.socket));
         let there = beside(self.local)?;
-        own.retain(|inode, _| there.contains(inode));
+        // A socket that is open may be missing there; one that is being closed may be there still.
+        own.retain(|inode, socket| socket.strong_count() > 0 || there.contains(inode));
         if there.iter().all(|inode| own.contains_key(inode)) {
             return Ok(socket);
         }
@@ -145,7 +146,8 @@ fn inode(socket: &Udp) -> Result<u64, SysError> {
     Ok(fstat(socket).map_err(failed)?.st_ino)
 }
 
-/// The inodes of all sockets of this network namespace to which datagrams for this address may come (proc_net(5)).
+/// The inodes of sockets of this network namespace to which datagrams for this address may come (proc_net(5)). Where others open and close sockets
+/// meanwhile, some are left out: each read(2) counts anew from the first one (`udp_get_idx`, net/ipv4/udp.c).
 fn beside(at: SocketAddr) -> Result<HashSet<u64>, SysError> {
     let mut all = HashSet::new();
     for table in [File::open("/proc/net/udp"), File::open("/proc/net/udp6")] {
@@ -284,6 +286,32 @@ mod tests {
         assert!(error.to_string().contains("has joined this port"), "{error}");
         drop(thief);
         shared.branch(peer, Some(peer.ip())).unwrap();
+    }
+
+    #[test]
+    fn streams_are_opened_while_others_open_and_close_sockets() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let shared = SharedUdp::listening("127.0.0.1:0".parse().unwrap()).unwrap();
+        let client = |_| UdpSocket::bind("127.0.0.1:0").unwrap();
+        let clients: Vec<UdpSocket> = (0..200).map(client).collect();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    (0..100).map(client).for_each(drop);
+                }
+            });
+            let opened: Vec<_> = clients
+                .iter()
+                .map(|client| {
+                    let peer = client.local_addr().unwrap();
+                    shared.branch(peer, Some(peer.ip())).map(|(socket, _)| socket)
+                })
+                .collect();
+            done.store(true, Ordering::Relaxed);
+            let failed: Vec<_> = opened.into_iter().filter_map(Result::err).collect();
+            assert!(failed.is_empty(), "{} of 200: {}", failed.len(), failed[0]);
+        });
     }
 
     #[test]
