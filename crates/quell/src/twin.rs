@@ -7,13 +7,14 @@ use crate::text::{columns, document, say};
 use clap::Args;
 use quell_finding::wrapped;
 use quell_policy::LineRates;
-use quell_series::MeasuredLine;
-use quell_sys::input;
+use quell_series::measured_line::{Estimate, MeasuredDirection, Property};
+use quell_series::{LineSeries, MeasuredLine, SeriesFile};
+use quell_sys::input::{self, Input};
 use quell_twin::{
     LearnPlan, LearnProgress, LineObservations, TwinError, conclude, figures, learn, sentence,
 };
 use quell_units::{Bytes, fmt};
-use std::io::Write;
+use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -137,11 +138,40 @@ fn tell(what: &str) {
     let _ = writeln!(std::io::stderr(), "{what}");
 }
 
+/// A measured line; the rate of a direction that only has a series is its mean.
 pub fn read(path: &Path) -> Result<MeasuredLine, Failure> {
     let text = input::text(path, MeasuredLine::LONGEST)
         .map_err(|e| Failure::usage(format!("{} can't be read: {e}", path.display())))?;
-    MeasuredLine::parse(&text)
-        .map_err(|e| Failure::unusable(format!("{} is no measured line: {e}", path.display())))
+    let mut line = MeasuredLine::parse(&text)
+        .map_err(|e| Failure::unusable(format!("{} is no measured line: {e}", path.display())))?;
+    for (way, up) in [(&mut line.up, true), (&mut line.down, false)] {
+        let series = if way.passes().is_none() { series(path, way, up)? } else { None };
+        if let Some(rate) = series.and_then(|series| series.rate) {
+            way.rate = Some(Property::Measured(Estimate {
+                value: rate.mean(),
+                low: None,
+                high: None,
+                how: "the mean of its series".into(),
+                when: String::new(),
+            }));
+        }
+    }
+    Ok(line)
+}
+
+/// What varies of a direction of the line that `path` holds.
+pub fn series(
+    path: &Path,
+    way: &MeasuredDirection,
+    up: bool,
+) -> Result<Option<LineSeries>, Failure> {
+    let Some(name) = &way.series else { return Ok(None) };
+    let path = path.with_file_name(name);
+    let file = Input::open(&path)
+        .map_err(|e| Failure::usage(format!("{} can't be read: {e}", path.display())))?;
+    let says = SeriesFile::read(BufReader::new(file), None)
+        .map_err(|e| Failure::unusable(format!("{} is no series: {e}", path.display())))?;
+    Ok(if up { says.up.or(says.down) } else { says.down.or(says.up) })
 }
 
 fn print(line: &MeasuredLine, json: &Json) -> Result<(), Failure> {

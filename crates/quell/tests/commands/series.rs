@@ -57,6 +57,18 @@ fn a_log_of_both_directions_becomes_a_file_of_each() {
 }
 
 #[test]
+fn the_rate_of_a_line_that_only_has_a_series_is_its_mean() {
+    let dir = TestFolder::new();
+    dir.write("line.toml", b"version = 1\n[up]\nseries = \"up.csv\"\n");
+    dir.write("up.csv", b"t_ms,rate_bps,delay_ms,loss\n0,9000000\n10,3000000\n30\n");
+    let shown = dir.quell(&["twin", "show", "line.toml"]);
+    assert_eq!(shown.code, Some(0), "{}", shown.error);
+    says(&shown.out, &["5.00 Mbit/s up, unknown down", "rate  5 Mbit/s"]);
+    std::fs::remove_file(dir.path("up.csv")).expect("it was there");
+    says(&dir.quell(&["twin", "show", "line.toml"]).refused(2), &["up.csv can't be read"]);
+}
+
+#[test]
 fn what_is_no_series_is_refused_with_its_line() {
     let dir = TestFolder::new();
     dir.write("text", b"hello\n");
