@@ -55,6 +55,16 @@ pub fn new_nkey() -> Result<(BusCredentials, String), String> {
 }
 
 impl BusCredentials {
+    /// The name under which a broker's configuration knows an nkey.
+    pub fn public_key(&self) -> Result<String, String> {
+        match self {
+            Self::Nkey(seed) => nkeys::KeyPair::from_seed(seed)
+                .map(|key| key.public_key())
+                .map_err(|error| format!("this is no seed of an nkey: {error}")),
+            Self::Password { user, .. } => Err(format!("user `{user}` has a password, no nkey")),
+        }
+    }
+
     /// As a file has it.
     pub fn text(&self) -> String {
         match self {

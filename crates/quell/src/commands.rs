@@ -577,7 +577,8 @@ quell mesh plan mesh.toml --json | jq .bytes_per_month",
         about: "Write what a mesh's broker and its agents need",
         prints: Prints::Text,
         examples: "quell mesh rights mesh.toml -o mesh",
-        notes: "The broker is nats-server, from 2.9 on. Its configuration lets each agent write its own rows and read its own plan.",
+        notes: "The broker is nats-server, from 2.9 on. Its configuration lets each agent write its own rows and read its own plan. \
+                For a host more, say it again: those that are there keep their credentials. `nats-server --signal reload` reads the new users.",
         call: calls!(mesh::bus::RightsArgs, mesh::bus::rights),
         ..of(Group::Results)
     },

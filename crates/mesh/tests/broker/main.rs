@@ -11,7 +11,7 @@ use kills::MeshProcess;
 use quell_bus::{BUCKET, Bus, BusConfig, BusCredentials, BusEvent, new_nkey};
 use quell_mesh::folder::FolderCopy;
 use quell_mesh::messages::{AgentReport, FORMAT, STATUS, read_answer, to_agent};
-use quell_mesh::rights::server_config;
+use quell_mesh::rights::users;
 use quell_mesh::{ALL_PLANS, AgentPlan, Journal, PlannedProbe, ProbeKind};
 use quell_metrics::MetricsEndpoint;
 use quell_sys::clock::monotonic_ns;
@@ -318,13 +318,11 @@ fn a_hostile_agent_writes_no_others_rows_hears_no_others_plan_and_deletes_none()
     let key = || new_nkey().expect("a key");
     let ((hub_key, hub_name), (fra, fra_name), (stranger, _)) = (key(), key(), key());
     let names = [("fra".to_owned(), fra_name), ("collector".to_owned(), "ITS".to_owned())];
-    let config = server_config(&hub_name, &names);
-    let users = config.split_once("authorization").expect("it has users").1;
+    let users = users(&hub_name, &names);
     // One that speaks NATS by itself proves itself more easily with a password.
     let users = users.replace("nkey: ITS", "user: collector, password: secret");
-    let Some(broker) = Broker::start(folder.path(), &format!("authorization{users}")) else {
-        return;
-    };
+    let users = format!("authorization {{ {users} }}");
+    let Some(broker) = Broker::start(folder.path(), &users) else { return };
     let as_hub = || config_of(broker.port, "hub", &hub_key);
     let probes = || vec![ping("home", Span::from_millis(100))];
     apply(as_hub(), &[plan("fra", 1, probes()), plan("collector", 1, probes())]);

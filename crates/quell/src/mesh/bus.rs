@@ -3,6 +3,7 @@
 use super::plan::{MeasuredPaths, read};
 use crate::failure::Failure;
 use crate::options::{Json, endpoint, metrics_address};
+use crate::results;
 use crate::text::say;
 use clap::Args;
 use quell_bus::{Bus, BusConfig, BusCredentials, BusEvent, Subscriptions, new_nkey};
@@ -11,7 +12,7 @@ use quell_mesh::collect::{self, CollectConfig};
 use quell_mesh::collector::{AgentStatus, MeshStatus};
 use quell_mesh::limits::Limits;
 use quell_mesh::messages::STATUS;
-use quell_mesh::rights::{HUB, server_config};
+use quell_mesh::rights::{HUB, SERVER_CONFIG, users};
 use quell_mesh::{ALL_PLANS, AgentPlan, JournalError};
 use quell_sys::clock::monotonic_ns;
 use quell_units::{Bytes, Span};
@@ -152,7 +153,7 @@ pub fn collect(args: &CollectArgs) -> Result<ExitCode, Failure> {
 pub struct RightsArgs {
     /// The mesh's file
     pub file: PathBuf,
-    /// Where the files go; those that are there stay, and end it
+    /// Where the files go; credentials that are there stay
     #[arg(short, long, value_name = "FOLDER", default_value = "mesh")]
     pub out: PathBuf,
 }
@@ -160,31 +161,39 @@ pub struct RightsArgs {
 /// `quell mesh rights`: the broker's configuration, and what each proves itself with.
 pub fn rights(args: &RightsArgs) -> Result<ExitCode, Failure> {
     let mesh = read(&args.file)?;
-    let made = |path: &Path, error: std::io::Error| {
+    let failed = |path: &Path, error: std::io::Error| {
         Failure::system(format!("could not make {}: {error}", path.display()))
     };
-    std::fs::create_dir_all(&args.out).map_err(|error| made(&args.out, error))?;
-    let file = |name: String, text: &str| {
-        let path = args.out.join(name);
-        let open = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-        open.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|e| made(&path, e))
+    std::fs::create_dir_all(&args.out).map_err(|error| failed(&args.out, error))?;
+    let create = |path: &Path, text: &str| {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        file.write_all(text.as_bytes())
     };
-    let mut users = Vec::new();
-    let (hub, hub_key) = new_nkey().map_err(Failure::system)?;
-    let mut credentials = vec![(HUB, hub)];
-    for agent in mesh.agents.keys() {
+    let mut new = 0;
+    let mut public_key = |name: &str| {
+        let path = args.out.join(format!("{name}.credentials"));
+        if path.exists() {
+            let own = BusCredentials::from_file(&path).map_err(Failure::usage)?;
+            let failed = |why| Failure::usage(format!("{}: {why}", path.display()));
+            return own.public_key().map_err(failed);
+        }
         let (own, key) = new_nkey().map_err(Failure::system)?;
-        users.push((agent.clone(), key));
-        credentials.push((agent.as_str(), own));
+        create(&path, &own.text()).map_err(|error| failed(&path, error))?;
+        new += 1;
+        Ok(key)
+    };
+    let hub = public_key(HUB)?;
+    let agents = mesh.agents.keys().map(|agent| Ok((agent.clone(), public_key(agent)?)));
+    let agents = agents.collect::<Result<Vec<_>, Failure>>()?;
+    let path = args.out.join("nats-server.conf");
+    if !path.exists() {
+        create(&path, SERVER_CONFIG).map_err(|error| failed(&path, error))?;
     }
-    file("nats-server.conf".into(), &server_config(&hub_key, &users))?;
-    for (name, own) in credentials {
-        file(format!("{name}.credentials"), &own.text())?;
-    }
+    let path = args.out.join("users.conf");
+    results::write(&path, users(&hub, &agents).as_bytes())?;
     say(&format!(
-        "Made in {}: nats-server.conf and {} files of credentials, which only you can read.\n",
-        args.out.display(),
-        users.len() + 1
+        "Made in {}: users.conf, which nats-server.conf includes. New credentials, which only you can read: {new}.\n",
+        args.out.display()
     ));
     Ok(ExitCode::SUCCESS)
 }

@@ -116,9 +116,8 @@ fn a_status_that_the_broker_forbids_is_no_silent_collector() {
     let dir = TestFolder::new();
     dir.quell(&["mesh", "init"]).fine();
     dir.quell(&["mesh", "rights", "mesh.toml"]).fine();
-    let config = std::fs::read_to_string(dir.path("mesh/nats-server.conf")).expect("it is made");
-    let users = config.split_once("authorization").expect("it has users").1;
-    let users = format!("authorization{users}");
+    let users = std::fs::read_to_string(dir.path("mesh/users.conf")).expect("it is made");
+    let users = format!("authorization {{ {users} }}");
     let Some(broker) = Broker::start(&dir.path(""), &users) else { return };
     let bus = format!("nats://127.0.0.1:{}", broker.port);
     let status = |of: &str| {

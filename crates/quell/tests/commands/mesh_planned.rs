@@ -77,14 +77,35 @@ fn rights_hold_no_secret_but_in_files_of_ones_own() {
     use std::os::unix::fs::PermissionsExt;
     let dir = TestFolder::new();
     dir.quell(&["mesh", "init"]).fine();
-    says(&dir.quell(&["mesh", "rights", "mesh.toml"]).fine(), &["4 files of credentials"]);
+    says(&dir.quell(&["mesh", "rights", "mesh.toml"]).fine(), &["can read: 4."]);
     let read = |name: &str| std::fs::read_to_string(dir.path(&format!("mesh/{name}"))).unwrap();
-    let config = read("nats-server.conf");
+    let config = read("users.conf");
     assert_eq!(config.matches("{ nkey: U").count(), 4, "{config}");
+    says(&read("nats-server.conf"), &["include users.conf"]);
     for name in ["hub", "ams", "fra", "home"] {
         let seed = read(&format!("{name}.credentials"));
         assert!(seed.starts_with("SU") && !config.contains(seed.trim()));
         let mode = std::fs::metadata(dir.path(&format!("mesh/{name}.credentials"))).unwrap();
         assert_eq!(mode.permissions().mode() & 0o777, 0o600);
     }
+}
+
+#[test]
+fn a_host_more_gets_rights_beside_those_that_are_there() {
+    let dir = TestFolder::new();
+    dir.quell(&["mesh", "init"]).fine();
+    dir.quell(&["mesh", "rights", "mesh.toml"]).fine();
+    let write = |name: &str, text: &str| std::fs::write(dir.path(name), text).unwrap();
+    let read = |name: &str| std::fs::read_to_string(dir.path(name)).unwrap();
+    let (users, fra) = (read("mesh/users.conf"), read("mesh/fra.credentials"));
+    write("mesh/nats-server.conf", "listen: 127.0.0.1:4333\ninclude users.conf\n");
+    let more = read("mesh.toml")
+        .replace("[agents.fra]", "[agents.oslo]\naddress = \"192.0.2.9\"\n\n[agents.fra]");
+    write("mesh.toml", &more);
+    says(&dir.quell(&["mesh", "rights", "mesh.toml"]).fine(), &["can read: 1."]);
+    assert_eq!(read("mesh/fra.credentials"), fra);
+    assert_eq!(read("mesh/nats-server.conf").lines().next(), Some("listen: 127.0.0.1:4333"));
+    let with_oslo = read("mesh/users.conf");
+    assert!(users.lines().all(|line| with_oslo.contains(line)), "{users}\n{with_oslo}");
+    assert_eq!(with_oslo.matches("quell.from.oslo").count(), 1, "{with_oslo}");
 }
