@@ -228,8 +228,9 @@ fn averaged(rate: &Steps<Rate>) -> Steps<Rate> {
         return rate.clone();
     }
     let at = |index: u64| window.saturating_mul(index);
-    let means = (0..count).map(|index| {
-        let bits = rate.bits_until(at(index + 1)) - rate.bits_until(at(index));
+    let mut before = 0;
+    let means = (0..).zip(rate.bits_at((1..=count).map(at))).map(|(index, passed)| {
+        let bits = passed - std::mem::replace(&mut before, passed);
         (at(index), Rate::from_bps(10 * bits as u64))
     });
     Steps::new(means, at(count)).unwrap_or_else(|| rate.clone())

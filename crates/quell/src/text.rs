@@ -159,10 +159,12 @@ pub fn say(text: &str) {
     put(&fitted(text, columns()));
 }
 
-/// Prints what a person reads, coloured where that is wanted.
+/// Prints what a person reads, coloured where that is wanted. What a file or a peer said in it moves no cursor.
 pub fn put(text: &str) {
+    let acts = |char: char| char.is_control() && !matches!(char, '\n' | '\t');
+    let text = text.replace(acts, "\u{fffd}");
     match is_coloured() {
-        true => print!("{}", painted(text)),
+        true => print!("{}", painted(&text)),
         false => print!("{text}"),
     }
 }

@@ -9,7 +9,25 @@ const PER_BIT: u128 = 1_000_000_000;
 impl Steps<Rate> {
     /// The bits that pass from the beginning until a time, rounded down.
     pub fn bits_until(&self, time: Span) -> u128 {
-        self.parts_until(time.nanos()) / PER_BIT
+        self.bits_at([time]).next().unwrap_or(0)
+    }
+
+    /// The same for times that rise, each step looked at once a round.
+    pub fn bits_at(&self, times: impl IntoIterator<Item = Span>) -> impl Iterator<Item = u128> {
+        let (end, in_a_round) = (self.end().nanos(), self.parts_of_a_round());
+        let (mut round, mut index, mut before) = (0, 0, 0_u128);
+        times.into_iter().map(move |time| {
+            let (now, within) = (time.nanos() / end, time.nanos() % end);
+            if now != round {
+                (round, index, before) = (now, 0, 0);
+            }
+            while self.end_of(index) <= within {
+                before += self.parts_of(index, self.end_of(index));
+                index += 1;
+            }
+            let parts = before + self.parts_of(index, within);
+            (u128::from(now) * in_a_round + parts) / PER_BIT
+        })
     }
 
     /// The mean of a round.
@@ -19,22 +37,13 @@ impl Steps<Rate> {
     }
 
     fn parts_of_a_round(&self) -> u128 {
-        self.parts_within(self.end().nanos())
+        (0..self.count()).map(|index| self.parts_of(index, self.end_of(index))).sum()
     }
 
-    fn parts_until(&self, time: u64) -> u128 {
-        let end = self.end().nanos();
-        u128::from(time / end) * self.parts_of_a_round() + self.parts_within(time % end)
-    }
-
-    /// Of the first round, until a time in it.
-    fn parts_within(&self, time: u64) -> u128 {
-        let steps = self.iter().take_while(|(begin, ..)| begin.nanos() < time);
-        steps
-            .map(|(begin, end, rate)| {
-                u128::from(end.nanos().min(time) - begin.nanos()) * u128::from(rate.bps())
-            })
-            .sum()
+    /// Of one step, until a time in it or its end.
+    fn parts_of(&self, index: usize, time: u64) -> u128 {
+        let (begin, rate) = self.step(index);
+        u128::from(time - begin) * u128::from(rate.bps())
     }
 }
 

@@ -106,6 +106,11 @@ impl<T: Copy + PartialEq> Steps<T> {
         self.steps.len()
     }
 
+    /// When a step begins, in nanoseconds, and its value.
+    pub(crate) fn step(&self, index: usize) -> (u64, T) {
+        self.steps[index]
+    }
+
     pub(crate) fn end_of(&self, index: usize) -> u64 {
         self.steps.get(index + 1).map_or(self.end_ns, |(next, _)| *next)
     }

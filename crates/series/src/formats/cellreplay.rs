@@ -10,6 +10,7 @@ use std::io::{BufRead, Write};
 
 pub fn read(from: impl BufRead) -> Result<SeriesFile, SeriesError> {
     let (mut delays, mut trains, mut first) = (LoggedValues::new(), Vec::new(), None);
+    let mut arrivals = 0;
     table::lines(from, |line, text| {
         let mut words = text.split_whitespace();
         let mut next =
@@ -18,7 +19,9 @@ pub fn read(from: impl BufRead) -> Result<SeriesFile, SeriesError> {
         let delay = table::delay(line, "the delay", next("delay")?, 1e6)?;
         let offsets = words
             .map(|word| table::delay(line, "an arrival", word, 1e6))
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<Vec<_>, _>>()?;
+        arrivals += offsets.len();
+        table::count(line, arrivals)?;
         let first = *first.get_or_insert(at);
         delays.push(line, at.nanos(), delay)?;
         trains.push(PacketTrain { at: at.saturating_sub(first), offsets });

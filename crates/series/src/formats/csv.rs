@@ -21,7 +21,7 @@ pub fn read(from: impl BufRead) -> Result<SeriesFile, SeriesError> {
                 format!("has {} fields; they are {HEADER}", fields.len()),
             ));
         }
-        let time = table::figure(line, "t_ms", fields[0], 1e12)?;
+        let time = table::figure(line, "t_ms", fields[0], table::LONGEST_SERIES.as_millis_f64())?;
         let time = Span::from_nanos((time * 1e6).round() as u64);
         if ended || end.is_some_and(|end| time <= end) {
             return Err(SeriesError::at(
@@ -40,6 +40,7 @@ pub fn read(from: impl BufRead) -> Result<SeriesFile, SeriesError> {
         if let Some(text) = field(3) {
             losses.push((time, table::share(line, "loss", text)?));
         }
+        table::count(line, rates.len().max(delays.len()).max(losses.len()))?;
         ended = (1..4).all(|at| field(at).is_none());
         Ok(())
     })?;
@@ -79,9 +80,9 @@ pub fn write(series: &LineSeries, to: &mut dyn Write) -> Result<Vec<String>, Wri
         .flatten()
         .max()
         .ok_or_else(|| WriteError::Lacks("the series is empty".to_owned()))?;
-    let mut times: Vec<Span> = changes(series.rate.as_ref(), end);
-    times.extend(changes(series.delay.as_ref(), end));
-    times.extend(changes(series.loss.as_ref(), end));
+    let mut times: Vec<Span> = changes(series.rate.as_ref(), end)?;
+    times.extend(changes(series.delay.as_ref(), end)?);
+    times.extend(changes(series.loss.as_ref(), end)?);
     times.sort_unstable();
     times.dedup();
     writeln!(to, "{HEADER}")?;
@@ -108,13 +109,17 @@ pub fn write(series: &LineSeries, to: &mut dyn Write) -> Result<Vec<String>, Wri
 }
 
 /// When it changes until `end`; it repeats until then.
-fn changes<T: Copy + PartialEq>(steps: Option<&Steps<T>>, end: Span) -> Vec<Span> {
-    let Some(steps) = steps else { return Vec::new() };
+fn changes<T: Copy + PartialEq>(
+    steps: Option<&Steps<T>>,
+    end: Span,
+) -> Result<Vec<Span>, WriteError> {
+    let Some(steps) = steps else { return Ok(Vec::new()) };
     let rounds = end.nanos().div_ceil(steps.end().nanos());
+    WriteError::count(u128::from(rounds) * steps.count() as u128)?;
     let of = |round: u64| {
         steps.iter().map(move |(at, ..)| Span::from_nanos(round * steps.end().nanos() + at.nanos()))
     };
-    (0..rounds).flat_map(of).filter(|at| *at < end).collect()
+    Ok((0..rounds).flat_map(of).filter(|at| *at < end).collect())
 }
 
 #[cfg(test)]

@@ -76,10 +76,13 @@ pub fn read(from: impl BufRead) -> Result<SeriesFile, SeriesError> {
 pub fn write(series: &LineSeries, to: &mut dyn Write) -> Result<Vec<String>, WriteError> {
     let rate = series.rate.as_ref().ok_or_else(|| WriteError::lacks("rate", Format::Ibox))?;
     let highest = rate.iter().map(|(_, _, rate)| rate.bps()).max().unwrap_or(0);
-    let second =
-        |s: u64| rate.bits_until(Span::from_secs(s + 1)) - rate.bits_until(Span::from_secs(s));
-    let cross = (0..rate.end().nanos().div_ceil(1_000_000_000))
-        .map(|s| (highest.saturating_sub(second(s) as u64)) as f64 / 1e3);
+    let seconds = rate.end().nanos().div_ceil(1_000_000_000);
+    WriteError::count(seconds.into())?;
+    let mut before = 0;
+    let cross = rate.bits_at((1..=seconds).map(Span::from_secs)).map(|passed| {
+        let second = passed - std::mem::replace(&mut before, passed);
+        highest.saturating_sub(second as u64) as f64 / 1e3
+    });
     let mut profile = json!({"bottleneck_bandwidth": highest as f64 / 1e3, "cross_traffic_pattern": cross.collect::<Vec<f64>>()});
     if let Some(delay) = &series.delay {
         profile["propagation_delay"] = json!(delay.at(Span::from_nanos(0)).as_millis_f64());

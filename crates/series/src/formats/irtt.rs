@@ -5,7 +5,7 @@ use super::table::LoggedValues;
 use crate::{LineSeries, SeriesError};
 use quell_units::fmt::plural;
 use quell_units::{Ratio, Span};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::io::BufRead;
 
@@ -21,10 +21,41 @@ struct IrttPackets {
 struct RoundTrip {
     #[serde(default)]
     lost: Value,
-    #[serde(default)]
-    delay: Value,
-    #[serde(default)]
-    timestamps: Value,
+    delay: Option<Delays>,
+    timestamps: Option<Timestamps>,
+}
+
+/// Nanoseconds; of what is no whole number none.
+#[derive(Deserialize)]
+struct Delays {
+    #[serde(default, deserialize_with = "whole")]
+    rtt: Option<u64>,
+    #[serde(default, deserialize_with = "whole")]
+    send: Option<u64>,
+    #[serde(default, deserialize_with = "whole")]
+    receive: Option<u64>,
+}
+
+const NO_DELAYS: Delays = Delays { rtt: None, send: None, receive: None };
+
+#[derive(Deserialize)]
+struct Timestamps {
+    client: Option<ClientTimestamps>,
+}
+
+#[derive(Deserialize)]
+struct ClientTimestamps {
+    send: Option<Sent>,
+}
+
+#[derive(Deserialize)]
+struct Sent {
+    #[serde(default, deserialize_with = "whole")]
+    monotonic: Option<u64>,
+}
+
+fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    Ok(Value::deserialize(from)?.as_u64())
 }
 
 /// Packets of one second.
@@ -43,9 +74,8 @@ pub fn read(from: impl BufRead) -> Result<SeriesFile, SeriesError> {
     let (mut halves, mut undecided) = (0, 0);
     let mut second = (None, Second::default());
     for packet in &file.round_trips {
-        let Some(sent) = packet.timestamps["client"]["send"]["monotonic"].as_u64() else {
-            continue;
-        };
+        let client = packet.timestamps.as_ref().and_then(|at| at.client.as_ref());
+        let Some(sent) = client.and_then(|at| at.send.as_ref()?.monotonic) else { continue };
         let number = sent / 1_000_000_000;
         if second.0.is_some_and(|now| now != number) {
             close(&mut second, &mut losses)?;
@@ -63,13 +93,13 @@ pub fn read(from: impl BufRead) -> Result<SeriesFile, SeriesError> {
             }
             _ => {}
         }
-        let one_way = |name: &str| {
-            packet.delay[name].as_u64().filter(|ns| *ns < Span::from_secs(100).nanos())
-        };
-        let half = one_way("rtt").map(|rtt| rtt / 2);
-        halves += u64::from(one_way("send").is_none() && half.is_some());
-        for (delays, name) in delays.iter_mut().zip(["send", "receive"]) {
-            if let Some(ns) = one_way(name).or(half) {
+        let Delays { rtt, send, receive } = packet.delay.as_ref().unwrap_or(&NO_DELAYS);
+        let [rtt, send, receive] =
+            [rtt, send, receive].map(|ns| ns.filter(|ns| *ns < Span::from_secs(100).nanos()));
+        let half = rtt.map(|rtt| rtt / 2);
+        halves += u64::from(send.is_none() && half.is_some());
+        for (delays, one_way) in delays.iter_mut().zip([send, receive]) {
+            if let Some(ns) = one_way.or(half) {
                 delays.push(0, sent, Span::from_nanos(ns))?;
             }
         }

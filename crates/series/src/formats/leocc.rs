@@ -12,7 +12,7 @@ pub fn read(from: impl BufRead) -> Result<SeriesFile, SeriesError> {
     let mut delays = Vec::new();
     table::lines(from, |line, text| {
         delays.push(table::delay(line, "the delay", text, 1e6)?);
-        Ok(())
+        table::count(line, delays.len())
     })?;
     let end = STEP.saturating_mul(delays.len() as u64);
     let steps = delays
@@ -31,7 +31,9 @@ pub fn read(from: impl BufRead) -> Result<SeriesFile, SeriesError> {
 pub fn write(series: &LineSeries, to: &mut dyn Write) -> Result<Vec<String>, WriteError> {
     let delay =
         series.delay.as_ref().ok_or_else(|| WriteError::lacks("delay", Format::LeoccDelay))?;
-    for index in 0..delay.end().nanos().div_ceil(STEP.nanos()) {
+    let lines = delay.end().nanos().div_ceil(STEP.nanos());
+    WriteError::count(lines.into())?;
+    for index in 0..lines {
         writeln!(to, "{:.0}", delay.at(STEP.saturating_mul(index)).as_millis_f64())?;
     }
     Ok(left_out(series, &["rate", "loss"]))

@@ -62,8 +62,10 @@ pub fn write(series: &LineSeries, to: &mut dyn Write) -> Result<Vec<String>, Wri
     let rate = series.rate.as_ref().ok_or_else(|| WriteError::lacks("rate", Format::Mahimahi))?;
     let length = rate.end().nanos().div_ceil(1_000_000);
     let mut written = 0;
-    for ms in 1..=length {
-        let passed = rate.bits_until(Span::from_millis(ms).min(rate.end())) / 12_000;
+    let times = (1..=length).map(|ms| Span::from_millis(ms).min(rate.end()));
+    WriteError::count(rate.bits_until(rate.end()) / 12_000)?;
+    for (ms, passed) in (1..).zip(rate.bits_at(times)) {
+        let passed = passed / 12_000;
         for _ in written..passed {
             writeln!(to, "{ms}")?;
         }

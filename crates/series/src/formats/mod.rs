@@ -178,7 +178,57 @@ pub enum WriteError {
 }
 
 impl WriteError {
+    /// Errors where a file would have more lines than are read again.
+    fn count(lines: u128) -> Result<(), Self> {
+        match lines > table::MOST_STEPS as u128 {
+            true => Err(Self::Lacks(format!(
+                "it would have {lines} lines; at most {} are read again: take a shorter series",
+                table::MOST_STEPS
+            ))),
+            false => Ok(()),
+        }
+    }
+
     fn lacks(what: &str, format: Format) -> Self {
         Self::Lacks(format!("the series has no {what}, which {} is made of", format.name()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn csv(text: &str) -> SeriesFile {
+        SeriesFile::read(text.as_bytes(), Some(Format::Csv)).expect("it is a series")
+    }
+
+    #[test]
+    fn what_a_short_file_says_of_a_year_ends_before_it_is_written() {
+        // 1 Tbit/s for 366 days.
+        let file = csv("0,1000000000000,5,\n31622400000\n");
+        let line = file.down.expect("one direction");
+        for format in [Format::Mahimahi, Format::LeoccDelay] {
+            let told = format.write(&line, &mut std::io::sink());
+            assert!(told.is_err_and(|error| error.to_string().contains("a shorter series")));
+        }
+        let longer = "0,5,5,\n31622400001\n";
+        let error = SeriesFile::read(longer.as_bytes(), Some(Format::Csv)).expect_err("too long");
+        assert_eq!(error.to_string(), "line 2: t_ms is 31622400001; possible is 0 to 31622400000");
+    }
+
+    #[test]
+    fn a_delay_of_nanoseconds_beside_a_rate_of_a_year_is_refused() {
+        let mut file = csv("0,5,,\n31622400000\n");
+        file.join(csv("0,,1,\n0.000001\n"));
+        let told = Format::Csv.write(&file.down.expect("one direction"), &mut std::io::sink());
+        assert!(told.is_err_and(|error| error.to_string().contains("lines; at most 43200000")));
+    }
+
+    #[test]
+    fn a_log_of_centuries_is_refused() {
+        let log = "schema_version;timestamp_unix_ms;site;direction;queue_mbps\n\
+                   1;0;a;download;5\n1;99999999999999;a;download;5\n";
+        let error = SeriesFile::read(log.as_bytes(), Some(Format::Stormguard)).expect_err("long");
+        assert_eq!(error.to_string(), "line 3: is more than a year behind the first");
     }
 }

@@ -10,6 +10,17 @@ const LONGEST: usize = 64 << 10;
 /// Most steps that are held: 12 hours of milliseconds.
 pub const MOST_STEPS: usize = 43_200_000;
 
+/// Longest series: a leap year.
+pub const LONGEST_SERIES: Span = Span::from_secs(366 * 86_400);
+
+/// Errors where more than [`MOST_STEPS`] were read.
+pub fn count(line: u64, steps: usize) -> Result<(), SeriesError> {
+    match steps > MOST_STEPS {
+        true => Err(SeriesError::at(line, format!("more than {MOST_STEPS} values"))),
+        false => Ok(()),
+    }
+}
+
 /// Calls `each` with every line that has something in it, and its number from 1.
 pub fn lines(
     from: impl BufRead,
@@ -84,6 +95,9 @@ impl<T: Copy + PartialEq> LoggedValues<T> {
     pub fn push(&mut self, line: u64, time_ns: u64, value: T) -> Result<(), SeriesError> {
         let first = *self.first.get_or_insert(time_ns);
         let time = time_ns.checked_sub(first);
+        if time.is_some_and(|time| time > LONGEST_SERIES.nanos()) {
+            return Err(SeriesError::at(line, "is more than a year behind the first"));
+        }
         match (time, self.values.last()) {
             (Some(time), last) if last.is_none_or(|(before, _)| *before < time) => {
                 self.values.push((time, value))
@@ -95,10 +109,7 @@ impl<T: Copy + PartialEq> LoggedValues<T> {
             }
             _ => self.back += 1,
         }
-        if self.values.len() > MOST_STEPS {
-            return Err(SeriesError::at(line, format!("more than {MOST_STEPS} values")));
-        }
-        Ok(())
+        count(line, self.values.len())
     }
 
     /// The last value holds as long as the usual one. Gaps of more than ten usual steps are told.
