@@ -110,6 +110,15 @@ impl fmt::Display for Signal {
 }
 
 impl FollowPolicy {
+    /// What it does, for who is about to apply it.
+    pub fn words(&self) -> String {
+        let signals: Vec<String> = self.signals.iter().map(ToString::to_string).collect();
+        format!(
+            "the rates begin at the floor, and follow the line once one of these was tested and sees its queue: {}",
+            signals.join(", ")
+        )
+    }
+
     /// Bounds up and down.
     pub fn bounds(&self) -> [Bounds; 2] {
         let LineRates { up, down } = self.floor;

@@ -149,8 +149,28 @@ impl Counting {
     }
 
     /// Bytes beyond what the kernel counts of a packet.
-    pub fn beyond_counted(self) -> u16 {
-        self.beyond_ip().saturating_sub(if self.headless { 0 } else { ETHERNET })
+    fn beyond_counted(self) -> u16 {
+        self.beyond_ip().saturating_sub(self.counted_header())
+    }
+
+    /// What the kernel counts of a packet beyond IP.
+    fn counted_header(self) -> u16 {
+        if self.headless { 0 } else { ETHERNET }
+    }
+
+    /// The bytes on the line of so many packets, of which the kernel counts so many bytes; each is taken to be as long as the others.
+    pub fn on_the_line(self, bytes: u64, packets: u64) -> u64 {
+        if self.is_plain() || packets == 0 {
+            return bytes;
+        }
+        let ip = (bytes / packets).saturating_sub(self.counted_header().into());
+        let one = (ip + u64::from(self.beyond_ip())).max(self.least().unwrap_or(0).into());
+        packets
+            * match self.link.and_then(|line| line.row().4) {
+                Some(Framing::Atm) => one.div_ceil(48) * 53,
+                Some(Framing::Ptm) => one + one.div_ceil(64),
+                _ => one,
+            }
     }
 
     /// The least that a packet counts as, if there is such.
@@ -246,6 +266,22 @@ pub(crate) use counted;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packets_cost_on_the_line_what_its_queue_counts() {
+        let plain = Counting::from(Rate::from_bps(1_000_000));
+        let of = |link: &str| Counting { link: Some(link.parse().expect(link)), ..plain };
+        assert_eq!(plain.on_the_line(3028, 2), 3028);
+        assert_eq!(Counting { headless: true, ..plain }.on_the_line(3000, 2), 3000);
+        assert_eq!(Counting { overhead: 8, ..plain }.on_the_line(3028, 2), 3044);
+        // 1500 bytes and 40 of PPPoE over LLC are 33 cells, 40 and 40 are 2.
+        assert_eq!(of("pppoe-atm").on_the_line(1514, 1), 33 * 53);
+        assert_eq!(of("pppoe-atm").on_the_line(54, 1), 2 * 53);
+        let ptm = of("pppoe-ptm");
+        assert_eq!(ptm.on_the_line(1514, 1), 1530 + 24);
+        assert_eq!(of("ethernet").on_the_line(54, 1), 84);
+        assert_eq!(plain.on_the_line(0, 0), 0);
+    }
 
     #[test]
     fn every_type_of_line_has_one_name_that_is_read_again_and_written_in_files_alike() {

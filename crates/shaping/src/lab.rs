@@ -26,6 +26,12 @@ fn home_link(
 ) -> Result<HomeLink, CommandError> {
     let (up, down) = all.rates();
     let mut remarks = Vec::new();
+    if all.follow.is_some() {
+        remarks.push(
+            "the line does not vary here, and nobody follows it: these are the queues at the ceilings"
+                .to_owned(),
+        );
+    }
     let line = all.line.unwrap_or_else(|| {
         let line = |shaped: Option<Rate>, usual: u64| {
             shaped.map_or(Rate::from_bps(usual), |rate| Rate::from_bps(rate.bps() / 95 * 100))

@@ -10,7 +10,9 @@ use crate::subscriber_classes::{self, SubscriberClasses};
 use crate::{CommandError, ifb_of, interface, kernel, mac_of};
 use quell_act::{DeviceGoal, Goal, HostTableGoal, LinkGoal, LinkNow, Log, Machine, kernel_has};
 use quell_netlink::sysctl;
-use quell_policy::{DeviceTraits, Lack, LinePolicy, PolicyName, Tell, read_list, write_list};
+use quell_policy::{
+    DeviceTraits, FollowPolicy, Lack, LinePolicy, PolicyName, Tell, read_list, write_list,
+};
 use quell_sys::input;
 use quell_tc::qdisc::Cake;
 use quell_tc::{Action, Filter, Ingress, Places, Qdisc, Tree};
@@ -149,6 +151,7 @@ fn settled(
             if let Some(why) = all.why_not_followed(policy) {
                 return Err(CommandError::usage(why));
             }
+            remarks.extend(all.follow.as_ref().map(FollowPolicy::words));
             let lazy = all.is_lazy(policy);
             let why_not = if lazy { subscriber_classes::why_not(name) } else { None };
             if let Some(why) = &why_not {

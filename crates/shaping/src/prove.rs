@@ -9,6 +9,8 @@
 //! which something waited whenever it was looked at.
 
 use crate::class_report::{self, HostSlots, roots};
+use crate::follow::controller::aimed_ms;
+use crate::follow::{FollowState, FollowedDirection, word};
 use crate::interface::ways_around;
 use crate::{CommandError, UndoLogs, ifb_of, open, policy_of_log};
 use quell_act::{Kernel, Log, Machine, Now};
@@ -139,7 +141,15 @@ pub fn prove(
         let here = snapshot(&log, &now, &queue);
         let kinds = here.into_iter().flat_map(|here| &here.qdiscs);
         let plain = without_aqm(kinds.map(|qdisc| qdisc.kind.as_str()));
-        checks.push(of_waiting(rate, &checks[1], &result, plain));
+        let state = FollowState::of(&log);
+        let mut followed = state.iter().flat_map(|state| &state.directions);
+        let followed = followed.find(|one| word(one.direction) == way);
+        let allowed = followed.map_or(allowed_ms(rate), |one| {
+            let least = Rate::from_bps(one.rate_bps.min(one.good_bps));
+            allowed_ms(least) + aimed_ms(least)
+        });
+        checks.push(of_waiting(allowed, &checks[1], &result, plain));
+        checks.extend(followed.map(of_follow));
         let has = here.and_then(class_report::places);
         checks.extend(has.map(|has| of_places(had.as_ref(), &has)));
         let LoadResult { idle, loaded, .. } = result;
@@ -268,16 +278,34 @@ const FULL_PACKET: u64 = 1514;
 /// How far above what is allowed a median must be, so that neither a busy machine nor what else is under way explains it.
 const CLEARLY: (f64, f64) = (2.0, 5.0);
 
+/// Whether a rate that follows the line is between its bounds, led by a signal.
+fn of_follow(one: &FollowedDirection) -> ProofCheck {
+    let FollowedDirection { rate_bps, floor_bps, ceiling_bps, .. } = *one;
+    let verdict = match (floor_bps..=ceiling_bps).contains(&rate_bps) {
+        false => CheckVerdict::Fail,
+        true if one.signal.is_none() => CheckVerdict::Unknown,
+        true => CheckVerdict::Pass,
+    };
+    let [rate, floor, ceiling] =
+        [rate_bps, floor_bps, ceiling_bps].map(|bps| Rate::from_bps(bps / 1000 * 1000));
+    let led = one.signal.as_ref().map_or_else(|| one.why.clone(), |name| format!("led by {name}"));
+    ProofCheck {
+        check: "the rate follows the line between its bounds",
+        verdict,
+        says: format!("{rate} of {floor} to {ceiling}, {led}"),
+        figures: json!(one),
+    }
+}
+
 /// Whether packets wait as long as the queues here let them, and no longer; `passes`: whether they pass here at all.
 /// `plain` is this machine's own queue, where it has no AQM.
 fn of_waiting(
-    rate: Rate,
+    allowed: f64,
     passes: &ProofCheck,
     result: &LoadResult,
     plain: Option<&str>,
 ) -> ProofCheck {
     let claim = "packets wait no longer than these queues let them";
-    let allowed = allowed_ms(rate);
     let (Some(idle), Some((loaded, late))) = (result.idle_ms, result.loaded_ms) else {
         let says = "round trips are unknown, nothing answered".to_owned();
         let figures = json!({ "allowed_ms": allowed });
@@ -366,11 +394,35 @@ mod tests {
         };
         let says = |kinds: &[&str]| {
             let plain = without_aqm(kinds.iter().copied());
-            of_waiting(Rate::from_bps(2_000_000), &passes, &result, plain).says
+            of_waiting(allowed_ms(Rate::from_bps(2_000_000)), &passes, &result, plain).says
         };
         let own = says(&["htb", "pfifo", "ingress"]);
         assert!(own.contains("this machine's own pfifo") && own.contains("sch_cake"), "{own}");
         assert!(says(&["htb", "pfifo", "fq_codel"]).contains("above the line's"));
+    }
+
+    #[test]
+    fn a_followed_rate_is_proven_where_a_signal_leads_it_between_its_bounds() {
+        let one = |rate_bps, signal: Option<&str>| FollowedDirection {
+            direction: quell_model::task::Direction::Up,
+            floor_bps: 2_000_000,
+            ceiling_bps: 25_000_000,
+            rate_bps,
+            good_bps: rate_bps,
+            load_bps: 0,
+            wait_ms: None,
+            signal: signal.map(str::to_owned),
+            changes: 0,
+            reason: crate::follow::controller::RateReason::Unseen,
+            why: "no signal sees it".into(),
+            changed_at: 0,
+        };
+        let verdict = |rate, signal| of_follow(&one(rate, signal)).verdict;
+        assert_eq!(verdict(9_000_000, Some("flows")), CheckVerdict::Pass);
+        assert_eq!(verdict(2_000_000, None), CheckVerdict::Unknown);
+        assert_eq!(verdict(26_000_000, Some("flows")), CheckVerdict::Fail);
+        let says = of_follow(&one(9_000_000, Some("flows"))).says;
+        assert_eq!(says, "9Mbit of 2Mbit to 25Mbit, led by flows");
     }
 
     #[test]

@@ -147,6 +147,12 @@ pub fn recipe(
                 .into(),
         );
     }
+    if all.follow.is_some() {
+        recipe.said.push(
+            "the rates stay at the floors: to follow a line takes `quell shape follow`, for which there are no words here"
+                .into(),
+        );
+    }
     if named.is_none() {
         recipe.said.insert(
             0,

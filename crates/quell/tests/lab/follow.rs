@@ -180,3 +180,23 @@ fn whatever_becomes_of_the_follower_the_rate_ends_between_the_bounds() {
     assert!(killed["in_order"] == false && standing.contains("nobody follows"), "{said}");
     assert_eq!(part("applied")["in_order"], true, "{said}");
 }
+
+#[test]
+fn plan_recipe_and_proof_know_a_line_that_is_followed() {
+    let said = on_the_line(
+        "buffer = \"500kB\"",
+        POLICY,
+        "$Q shape plan --dev wan --file $P; $Q shape recipe --for tc --dev wan --file $P; \
+         $Q shape apply --dev wan --confirm-within never --file $P >/dev/null; sleep 15; \
+         $Q shape prove --dev wan --to server --time 10s || echo failed $?",
+    );
+    for words in [
+        "and sees its queue: stamp:server",
+        "the rates stay at the floors",
+        "pass     the rate follows the line between its bounds",
+        "led by stamp:server",
+    ] {
+        assert!(said.contains(words), "`{words}` should be in: {said}");
+    }
+    assert!(!said.contains("FAIL"), "{said}");
+}

@@ -189,6 +189,11 @@ pub struct RateController {
     pub rebased: u32,
 }
 
+/// How long packets wait in a line that carries so much and is followed.
+pub fn aimed_ms(rate: Rate) -> f64 {
+    1e3 * (TARGET_S + 2.0 * PACKET_BITS / rate.bps().max(1) as f64)
+}
+
 const LEAST_STEP: f64 = 0.05;
 const MOST_STEP: f64 = 0.25;
 

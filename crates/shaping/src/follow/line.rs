@@ -24,8 +24,10 @@ pub struct FollowedLine {
     /// The step that holds the queue to the floor.
     step: Step,
     pub controller: RateController,
-    /// What the line adds to each packet that the queue does not count.
-    overhead: u64,
+    counting: Counting,
+    /// Bytes and packets that the kernel had counted.
+    counted: (u64, u64),
+    /// Bytes as the line counts them.
     pub passed: u64,
     pub is_waiting: bool,
     /// Of the signals, the one that is believed.
@@ -94,7 +96,8 @@ impl FollowedLine {
             bounds,
             controller: RateController::new(way, bounds, start),
             step,
-            overhead: counting.beyond_counted().into(),
+            counting,
+            counted: (0, 0),
             passed: 0,
             is_waiting: false,
             signal: None,
@@ -114,12 +117,15 @@ impl FollowedLine {
             return Ok(());
         };
         self.is_waiting = stats.backlog_bytes > 0;
-        let mut passed = stats.bytes + stats.packets * self.overhead;
+        let (mut bytes, mut packets) = (stats.bytes, stats.packets);
         if self.way == Direction::Down {
-            passed +=
-                u64::from(stats.backlog_bytes) + u64::from(stats.drops) * (FRAME + self.overhead);
+            bytes += u64::from(stats.backlog_bytes) + u64::from(stats.drops) * FRAME;
+            packets += u64::from(stats.backlog_packets) + u64::from(stats.drops);
         }
-        self.passed = passed;
+        let (had_bytes, had_packets) = std::mem::replace(&mut self.counted, (bytes, packets));
+        let (bytes, packets) =
+            (bytes.saturating_sub(had_bytes), packets.saturating_sub(had_packets));
+        self.passed += self.counting.on_the_line(bytes, packets);
         Ok(())
     }
 
