@@ -13,6 +13,7 @@ use crate::sweep::{self, Places, SweepError};
 use crate::{builtin, line_files, machines, nearest};
 use quell_lab::cell::CellPlan;
 use quell_model::Manifest;
+use quell_series::MeasuredLine;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -47,7 +48,7 @@ fn holds_experiment(text: &str) -> bool {
     text.lines().any(|line| !line.trim().is_empty() && !line.starts_with('#'))
 }
 
-/// The text of an experiment, by name or path or as a run keeps it, and what to call it in errors.
+/// The text of an experiment, by name or path or as a run keeps it, and what to call it in errors. Of a measured line it is the line's twin.
 pub fn text_of(experiment: &str) -> Result<(String, String), PrepareError> {
     if let Some(text) = builtin::find(experiment) {
         return Ok((experiment.into(), text.into()));
@@ -64,7 +65,20 @@ pub fn text_of(experiment: &str) -> Result<(String, String), PrepareError> {
         )));
     }
     let text = load_file::read_file(path).map_err(PrepareError::of)?;
-    Ok((experiment.into(), text))
+    let is_line = MeasuredLine::parse(&text).is_ok();
+    Ok((experiment.into(), if is_line { twin(path) } else { text }))
+}
+
+/// Two hosts with a measured line between them, and a ping.
+fn twin(line: &Path) -> String {
+    let file = line.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    format!(
+        "name = \"twin\"\nduration = \"10s\"\n[topology]\nhosts = [\"a\", \"b\"]\n\
+         [[topology.link]]\nname = \"line\"\nends = [\"a\", \"b\"]\nline = {}\n\
+         [[scenario]]\nname = \"idle\"\n\
+         [[probe]]\nname = \"ping\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\n",
+        toml::Value::from(file)
+    )
 }
 
 /// An experiment that was read, changed as asked and checked.

@@ -9,7 +9,7 @@ use crate::mesh::bus::AgentArgs;
 use crate::options::Json;
 use crate::{
     check, doctor, export, gather, import, kernel, lab, mesh, open, page, path, ping, plot, rpm,
-    rr, run, series, serve, shape, show, trace, tree, tune, twin, twin_choose,
+    rr, run, series, serve, shape, show, trace, tree, tune, twin, twin_check, twin_choose,
 };
 use clap::Args;
 use std::path::PathBuf;
@@ -314,11 +314,16 @@ quell shape follow --dev wan --stand-by",
     Command {
         name: "shape prove",
         about: "Load the line: does it pass the queues, and hold?",
-        examples: "quell shape prove --dev eth0 --to far.example.org\nquell shape prove --dev eth0 --in-lab",
+        examples: "\
+quell shape prove --dev eth0 --to far.example.org
+quell shape prove --dev eth0 --to far.example.org --twin line.toml
+quell shape prove --dev eth0 --in-lab",
         notes: "Needs a `quell serve` beyond the line. If more arrives than the rate allows, the queue does not shape. If more arrives than the queue \
                 counted, it went around it: by another interface, or a path in hardware. Where \
                 nothing waits in the queue it is unknown whether it is the narrowest place.",
-        fails: Fails::When("the rate does not hold, or something goes around the queue"),
+        fails: Fails::When(
+            "the rate does not hold, something goes around the queue, or --twin foretold something else",
+        ),
         call: calls!(shape::ProveArgs, shape::prove),
         ..of(Group::Act)
     },
@@ -756,6 +761,19 @@ quell shape apply --dev eth0 --file policy.toml",
                 host-fair or cake at a part of the measured rates. A wait is that of the worst of three windows.",
         fails: Fails::When("a rate is unknown, or a measurement did not come to its end"),
         call: calls!(twin_choose::ChooseArgs, twin_choose::choose),
+        ..of(Group::Measure)
+    },
+    Command {
+        name: "twin check",
+        about: "Check a line's twin: the same loads on both",
+        examples: "\
+quell twin check
+quell twin check line.toml 192.0.2.7 --budget 30MB
+quell twin check line.toml --kernel host   (where the lab's own does not run)",
+        notes: "One flow of BBR, eight of CUBIC, pages; and the same in the lab. Each goodput may differ by 3 %, each delay by 10 %, and by what the \
+                file's bounds leave open. docs/twin.md tells more.",
+        fails: Fails::When("the twin errs by more than that"),
+        call: calls!(twin_check::CheckArgs, twin_check::check),
         ..of(Group::Measure)
     },
     Command {

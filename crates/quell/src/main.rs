@@ -42,6 +42,7 @@ mod trace;
 mod tree;
 mod tune;
 mod twin;
+mod twin_check;
 mod twin_choose;
 mod unanswered;
 mod version;

@@ -133,7 +133,7 @@ pub fn show(args: &TwinShowArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(what: &str) {
+pub fn tell(what: &str) {
     // Standard error may be closed; then nobody wants to know.
     let _ = writeln!(std::io::stderr(), "{what}");
 }

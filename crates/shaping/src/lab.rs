@@ -110,6 +110,29 @@ pub fn rehearsal(
     Ok((changes, remarks))
 }
 
+/// The same where a proof is foretold: a flow each way, as it sends them, and pings beside.
+pub fn prediction(all: &LinePolicy, policy: PolicyName) -> Result<Vec<String>, CommandError> {
+    let HomeLink { mut changes, names, .. } = home_link(all, policy, LinePath::default())?;
+    let load = |way| {
+        format!(
+            "{{ name = \"{way}\", kind = \"tcp\", from = \"a\", to = \"server\", direction = \"{way}\" }}"
+        )
+    };
+    let scenario = |way| format!("{{ name = \"{way}\", loads = [\"{way}\"], queues = {names} }}");
+    changes.extend([
+        "name=shape-prediction".to_owned(),
+        "title=\"What the twin of a line foretells\"".into(),
+        "about=\"What `quell shape prove --twin` was asked for; the network is that of home-link.\"".into(),
+        "expect=[]".into(),
+        "probes-run=together".into(),
+        "warm-up=0s".into(),
+        format!("load=[{}, {}]", load("up"), load("down")),
+        "probe=[{ name = \"ping\", kind = \"ping\", from = \"a\", to = \"server\", interval = \"50ms\" }]".into(),
+        format!("scenario=[{}, {}]", scenario("up"), scenario("down")),
+    ]);
+    Ok(changes)
+}
+
 /// The lab's hosts in the place of those who are named.
 fn stand_in(all: &LinePolicy, policy: PolicyName, said: &mut Vec<String>) -> LinePolicy {
     let mut all = all.clone();

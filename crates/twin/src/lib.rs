@@ -8,6 +8,7 @@
 //!                                       └─ queue_kind, fairness, policer, sharing
 //! ```
 //!
+//!   line.toml ─held_out─► loads on the line and through its twin, beside each other
 //!   line.toml ─choose─► candidates on the line's twin ─► trials ─► a policy
 //!
 //! Each estimator is a function from packets to a value with its bounds, or to why it is unknown. Pure, but for `schedule`.
@@ -22,6 +23,7 @@ mod conclude;
 mod fairness;
 mod flood;
 mod grid;
+pub mod held_out;
 mod loss;
 mod overhead;
 mod policer;

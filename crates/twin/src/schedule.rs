@@ -209,30 +209,7 @@ impl Learner<'_> {
     /// Pings each 10 ms over the idle line.
     fn idle(&mut self) -> Result<Vec<EchoSample>, TwinError> {
         self.step("pings over the idle line", IDLE.as_secs_f64());
-        let echo = UdpEcho {
-            stream: "idle".into(),
-            to: self.plan.to,
-            interval: Span::from_millis(10),
-            size: 56,
-            tos: Tos::from_byte(0),
-            linger: Span::from_secs(2),
-            other_clock: false,
-        };
-        let rows = Mutex::new(Vec::new());
-        let emit = |event: Event| {
-            if let Event::Echo { samples, .. } = event {
-                rows.lock().unwrap_or_else(PoisonError::into_inner).extend(samples);
-            }
-        };
-        let window = Window::from_now(Some(IDLE.nanos()));
-        quell_probe::udp::open(&[(echo, ProbeOptions::default())], 1)?
-            .run(&window, self.stop, &emit)?;
-        if self.stop.rings() {
-            return Err(TwinError::Stopped);
-        }
-        let mut rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
-        quell_model::rows::latest(&mut rows);
-        rows.sort_by_key(|row: &EchoSample| row.t_ns);
+        let rows = pings(self.plan.to, IDLE, Span::from_millis(10), self.stop)?;
         match rows.iter().any(|row| row.status.is_answered()) {
             true => Ok(rows),
             false => Err(TwinError::Silent(self.plan.to)),
@@ -422,6 +399,39 @@ impl Learner<'_> {
         }
         Ok(flood)
     }
+}
+
+/// Small packets at this interval, by their numbers.
+pub fn pings(
+    to: SocketAddr,
+    time: Span,
+    interval: Span,
+    stop: &Bell,
+) -> Result<Vec<EchoSample>, TwinError> {
+    let echo = UdpEcho {
+        stream: "pings".into(),
+        to,
+        interval,
+        size: 56,
+        tos: Tos::from_byte(0),
+        linger: Span::from_secs(2),
+        other_clock: false,
+    };
+    let rows = Mutex::new(Vec::new());
+    let emit = |event: Event| {
+        if let Event::Echo { samples, .. } = event {
+            rows.lock().unwrap_or_else(PoisonError::into_inner).extend(samples);
+        }
+    };
+    let window = Window::from_now(Some(time.nanos()));
+    quell_probe::udp::open(&[(echo, ProbeOptions::default())], 1)?.run(&window, stop, &emit)?;
+    if stop.rings() {
+        return Err(TwinError::Stopped);
+    }
+    let mut rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
+    quell_model::rows::latest(&mut rows);
+    rows.sort_by_key(|row: &EchoSample| row.t_ns);
+    Ok(rows)
 }
 
 /// What came of a flood in a second, once it was under way.

@@ -2,7 +2,7 @@
 
 use crate::completion;
 use crate::failure::Failure;
-use crate::options::{Family, Guest, Json, Place, SecretFile, choice};
+use crate::options::{Backend, Family, Guest, Json, Place, SecretFile, choice};
 use clap::{Args, ValueEnum};
 use quell_act::{Machine, Patience, patience};
 use quell_policy::{
@@ -238,6 +238,12 @@ pub struct ProveArgs {
     /// How long each direction is loaded
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub time: Span,
+    /// First tell what the twin of the line foretells: what `quell twin learn` wrote
+    #[arg(long, value_name = "FILE", conflicts_with = "in_lab")]
+    pub twin: Option<PathBuf>,
+    /// What carries the twin's traffic: the guest kernel, or this machine's in real time
+    #[arg(long, value_enum, default_value_t = Backend::Guest, requires = "twin")]
+    pub kernel: Backend,
     #[command(flatten)]
     pub family: Family,
     #[command(flatten)]

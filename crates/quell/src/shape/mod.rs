@@ -18,15 +18,16 @@ pub use args::{
 };
 use args::{ImportFormat, RehearsalArgs};
 pub use quell_act::WATCHDOG;
-use quell_act::{ActError, Applied, Leave, OffRequest, Patience, is_over_ssh, own_watchdog};
+use quell_act::{ActError, Applied, Leave, Log, OffRequest, Patience, is_over_ssh, own_watchdog};
 use quell_flow::{Amount, FlowError, FlowPlan, FlowReport, Progress, Senders, Transport};
 use quell_model::task::Direction;
 use quell_policy::LinePolicy;
 use quell_policy::import::{Imported, libreqos, sqm};
+use quell_series::MeasuredLine;
 use quell_shaping::change::RateChange;
 use quell_shaping::follow::{self, FollowOptions, TestLoad};
 use quell_shaping::metrics::metrics;
-use quell_shaping::prove::{DirectionProof, LoadResult};
+use quell_shaping::prove::{CheckVerdict, DirectionProof, LoadResult, ProofCheck};
 use quell_shaping::rates::Reading;
 use quell_shaping::{
     ApplyOptions, CommandError, LinePlan, daemon, lab, open, open_to_change, persist,
@@ -34,11 +35,13 @@ use quell_shaping::{
 };
 use quell_sys::resolve::{Family, Usual, resolve};
 use quell_sys::wait::Bell;
+use quell_twin::held_out::{Comparison, LoadFigures, compare};
 use quell_units::{Rate, Span};
 use quell_wire::auth::Secret;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::fmt::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -381,6 +384,10 @@ pub fn prove(args: &ProveArgs) -> Result<ExitCode, Failure> {
         announce(&policy.words(name), &remarks, args.json);
         return run(&lab_run(changes, None, &args.place, args.guest.clone(), args.json));
     }
+    let (mut line, mut twin) = Default::default();
+    if let Some(file) = &args.twin {
+        (line, twin) = (twin::read(file)?, foretold(file, &log, args)?);
+    }
     let to = args.to.as_deref().unwrap_or_default();
     let mut found = args.family.server(to, quell_wire::iperf3::PORT)?;
     let stop = crate::interrupt::bell()?;
@@ -430,14 +437,64 @@ pub fn prove(args: &ProveArgs) -> Result<ExitCode, Failure> {
     };
     let mut tell = |proof: &DirectionProof| {
         if !args.json.json {
-            say(&text::proof(proof));
+            let own = beside(&line, &twin, proof);
+            say(&(text::proof(proof) + &text::checks(own.as_slice())));
         }
     };
-    let report = prove::prove(&logs, device, address, &mut load, &mut tell)?;
+    let mut report = prove::prove(&logs, device, address, &mut load, &mut tell)?;
+    for way in &mut report.ways {
+        way.checks.extend(beside(&line, &twin, way));
+    }
     if args.json.json {
         println!("{}", document(&json!(report)));
     }
     Ok(ExitCode::from(u8::from(report.failed())))
+}
+
+/// What a line's twin foretells of a proof, up and down; it is printed.
+fn foretold(file: &Path, log: &Log, args: &ProveArgs) -> Result<Vec<LoadFigures>, Failure> {
+    let policy = policy_of_log(log)?;
+    let (up, down) = policy.rates();
+    let policy = LinePolicy { line: None, up, down, follow: None, ..policy };
+    let mut changes = lab::prediction(&policy, quell_shaping::choose_with_cake(&policy))?;
+    changes.push(twin::as_home_link(file)?.1);
+    let silent = Json { json: true };
+    let how = lab_run(changes, Some(args.time), &args.place, args.guest.clone(), silent);
+    let (finished, experiment) = carried_out(&RunArgs { kernel: Some(args.kernel), ..how })?;
+    let results = results::results_of(&finished, &experiment)?;
+    let one = |load: &str| {
+        let rows = || results.rows.iter().filter(|row| row.cell.scenario == load);
+        let mbps = rows().find_map(|row| row.flow()?.carried_mbps)?;
+        let rtt = rows().find_map(|row| row.echo()?.rtt_ms.as_ref())?;
+        let (up, load, p50_ms, p95_ms) = (load == "up", load.to_owned(), rtt.p50, rtt.p95);
+        if !args.json.json {
+            say(&format!(
+                "The twin foretells {mbps:.2} Mbit/s {load}, and beside it pings of {p50_ms:.1} ms, 95 % within {p95_ms:.1} ms.\n"
+            ));
+        }
+        Some(LoadFigures { load, up, mbps, p50_ms, p95_ms })
+    };
+    let all: Option<Vec<_>> = ["up", "down"].into_iter().map(one).collect();
+    all.ok_or_else(|| Failure::system("the twin could not be loaded"))
+}
+
+/// What was foretold, as a check of what was proven.
+fn beside(line: &MeasuredLine, twin: &[LoadFigures], proof: &DirectionProof) -> Option<ProofCheck> {
+    let twin = twin.iter().find(|one| one.load == proof.way)?;
+    let received = |check: &ProofCheck| check.figures["received_bits_per_second"].as_f64();
+    let measured = LoadFigures {
+        mbps: proof.checks.iter().find_map(received)? / 1e6,
+        p50_ms: proof.loaded["p50_ms"].as_f64()?,
+        p95_ms: proof.loaded["p95_ms"].as_f64()?,
+        ..twin.clone()
+    };
+    let all = compare(line, &[measured], std::slice::from_ref(twin));
+    let holds = all.iter().all(Comparison::holds);
+    let verdict = if holds { CheckVerdict::Pass } else { CheckVerdict::Fail };
+    let says =
+        |one: &Comparison| format!("{} {:.2}, foretold {:.2}", one.figure, one.measured, one.twin);
+    let says = all.iter().map(says).collect::<Vec<_>>().join("; ");
+    Some(ProofCheck { check: "it is as the twin foretold", verdict, says, figures: json!(all) })
 }
 
 pub fn try_it(args: &TryArgs) -> Result<ExitCode, Failure> {

@@ -5,7 +5,7 @@ use quell_policy::LineRates;
 use quell_shaping::change::{ChangeReport, RateBounds};
 use quell_shaping::follow::{FollowState, TestedSignal, word};
 use quell_shaping::persist::{PersistReport, escaped};
-use quell_shaping::prove::{CheckVerdict, DirectionProof};
+use quell_shaping::prove::{CheckVerdict, DirectionProof, ProofCheck};
 use quell_shaping::rates::{ClassRates, QueueRates, RatesReport};
 use quell_shaping::recipe::{Recipe, RecipeTarget};
 use quell_shaping::status::{Attendance, StatusEntry};
@@ -310,8 +310,12 @@ fn class_rates(name: &str, class: &ClassRates) -> String {
 
 /// How one way came out.
 pub fn proof(proof: &DirectionProof) -> String {
-    let mut text = format!("{}, by {}:\n", proof.way, proof.queue);
-    for check in &proof.checks {
+    format!("{}, by {}:\n", proof.way, proof.queue) + &checks(&proof.checks)
+}
+
+pub fn checks(checks: &[ProofCheck]) -> String {
+    let mut text = String::new();
+    for check in checks {
         let verdict = match check.verdict {
             CheckVerdict::Pass => "pass",
             CheckVerdict::Fail => "FAIL",

@@ -65,5 +65,6 @@ mod truth_times;
 mod truth_tools;
 mod tune;
 mod twin;
+mod twin_check;
 mod twin_choose;
 mod unsure;
