@@ -27,6 +27,8 @@ LEFT_OUT := $(TARGET)/tests-left-out
 RUNS ?= runs
 # How long `make fuzz` gives each target, in seconds.
 FUZZ_TIME ?= 600
+# How many lines `make bench-twin` learns.
+LINES ?= 200
 # Which kernel the lab's is built from, as KERNEL_OPTIONS="--source linux-6.1.tar.xz" or "--version 6.12".
 KERNEL_OPTIONS ?=
 
@@ -38,12 +40,12 @@ KERNEL_PACKAGES := $(KERNEL_TOOLS) $(if $(KERNEL_OPTIONS),,linux-source-6.1)
 TEST_PACKAGES   := $(BUILD_PACKAGES) $(KERNEL_TOOLS) linux-source-6.1 nodejs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check confusion papers bench book fuzz kernel build static deb arm64 dist builds install cargo packages
+.PHONY: help demo test test-long check confusion papers bench bench-twin book fuzz kernel build static deb arm64 dist builds install cargo packages
 
 help: ## List these commands
 	@echo "make COMMAND, where COMMAND is:"
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS="$$(printf '\t')" read -r name text; do \
-	    printf '  %-9s %s\n' "$$name" "$$text"; done
+	    printf '  %-10s %s\n' "$$name" "$$text"; done
 
 demo: kernel ## Run the experiment home-link and write its report (installs what is missing)
 	@mkdir -p "$(RUNS)"
@@ -100,6 +102,10 @@ bench: build kernel ## Measure classifier, shaping, lab, flows, round trips (bes
 	@tools/need-packages iperf3 nuttcp irtt fping iproute2 || echo "Comparisons with what is missing are left out."
 	$(CARGO) build --locked --release -p quell-bench
 	@$(TARGET)/release/quell-bench all --quell $(QUELL)
+
+bench-twin: build kernel ## Learn 200 hidden lines (as many as LINES says) in the lab, and count what is told wrong (hours)
+	$(CARGO) build --locked --release -p quell-bench
+	@$(TARGET)/release/quell-bench twin --rounds $(LINES) --quell $(QUELL)
 
 book: cargo ## Build docs/ as a book, its links checked: TARGET/book/index.html
 	$(CARGO) test --locked --quiet -p quell-house --test house -- links book

@@ -17,6 +17,7 @@
 mod arena;
 mod classify;
 mod flow;
+mod hidden_line;
 mod lab;
 mod options;
 mod peers;

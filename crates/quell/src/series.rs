@@ -8,7 +8,8 @@ use crate::text::{document, say};
 use clap::Args;
 use quell_chart::{Axis, Figure, Panel, Polyline};
 use quell_series::access_class::{AccessClass, CLASSES};
-use quell_series::{Format, LineSeries, SeriesFile, Steps};
+use quell_series::measured_line::LineOverTime;
+use quell_series::{Format, LineSeries, MeasuredLine, SeriesFile, Steps};
 use quell_sys::input::Input;
 use quell_units::{Rate, Ratio, Span, fmt};
 use serde_json::json;
@@ -127,20 +128,31 @@ pub fn make(args: &SeriesMakeArgs) -> Result<ExitCode, Failure> {
     }
     let class = CLASSES.iter().find(|class| class.name == args.class);
     let class: &AccessClass = class.expect("the choice is among them");
-    let mut made = class.make(args.seed, args.duration);
-    let name = args.output.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let line = write_line(class.make(args.seed, args.duration), &args.output)?;
+    print_files(&line, &args.output);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes `NAME.toml`, and beside it what varies.
+pub fn write_line(mut made: LineOverTime, output: &Path) -> Result<MeasuredLine, Failure> {
+    let name = output.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     for (way, series, line) in
         [("up", &made.up, &mut made.line.up), ("down", &made.down, &mut made.line.down)]
     {
         let Some(series) = series else { continue };
         let file = format!("{name}-{way}.csv");
-        save(series, Format::Csv, &args.output.with_file_name(&file))?;
-        println!("{}", shown(&args.output.with_file_name(&file)));
+        save(series, Format::Csv, &output.with_file_name(&file))?;
         line.series = Some(file);
     }
-    write(&args.output, made.line.to_string().as_bytes())?;
-    println!("{}", shown(&args.output));
-    Ok(ExitCode::SUCCESS)
+    write(output, made.line.to_string().as_bytes())?;
+    Ok(made.line)
+}
+
+pub fn print_files(line: &MeasuredLine, output: &Path) {
+    for series in [&line.up.series, &line.down.series].into_iter().flatten() {
+        println!("{}", shown(&output.with_file_name(series)));
+    }
+    println!("{}", shown(output));
 }
 
 fn tell(notes: &[String]) {

@@ -2,7 +2,8 @@
 
 use crate::failure::Failure;
 use crate::options::{Family, Json, SecretFile};
-use crate::results::{shown, write};
+use crate::results::write;
+use crate::series::{print_files, write_line};
 use crate::text::{columns, document, say};
 use clap::Args;
 use quell_finding::wrapped;
@@ -97,11 +98,10 @@ pub fn learn_line(args: &LearnArgs) -> Result<ExitCode, Failure> {
     if let Some(keep) = &args.keep {
         write(keep, &serde_json::to_vec(&seen).map_err(Failure::system)?)?;
     }
-    let line = conclude(&seen);
-    write(&args.output, line.to_string().as_bytes())?;
+    let line = write_line(conclude(&seen), &args.output)?;
     print(&line, &args.json)?;
     if !args.json.json {
-        println!("{}", shown(&args.output));
+        print_files(&line, &args.output);
     }
     match seen.broke {
         Some(why) => {
@@ -119,10 +119,10 @@ pub fn from(args: &FromArgs) -> Result<ExitCode, Failure> {
         let file = args.kept.display();
         Failure::unusable(format!("{file} is nothing that `quell twin learn --keep` wrote: {e}"))
     })?;
-    let line = conclude(&seen);
-    if let Some(output) = &args.output {
-        write(output, line.to_string().as_bytes())?;
-    }
+    let line = match &args.output {
+        Some(output) => write_line(conclude(&seen), output)?,
+        None => conclude(&seen).line,
+    };
     print(&line, &args.json)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -10,7 +10,7 @@
 //! docs/lab.md names the source of each class.
 
 use crate::measured_line::{
-    Estimate, MeasuredDirection, MeasuredLine, MeasuredTogether, Property, QueueKind,
+    Estimate, LineOverTime, MeasuredDirection, MeasuredLine, MeasuredTogether, Property, QueueKind,
 };
 use crate::{LineSeries, Steps};
 use quell_stats::Rng;
@@ -183,16 +183,9 @@ pub const CLASSES: [AccessClass; 7] = [
     },
 ];
 
-/// What a model makes: the line, and of each direction what varies.
-pub struct ModelledLine {
-    pub line: MeasuredLine,
-    pub up: Option<LineSeries>,
-    pub down: Option<LineSeries>,
-}
-
 impl AccessClass {
     /// A line of this class, so long where it varies.
-    pub fn make(&self, seed: u64, length: Span) -> ModelledLine {
+    pub fn make(&self, seed: u64, length: Span) -> LineOverTime {
         let rng = Rng::new(seed).derive(self.name);
         let how = format!("drawn by the model {}, seed {seed}", self.name);
         let (up, up_series) = self.up.make(&mut rng.derive("up"), length, &how);
@@ -213,7 +206,7 @@ impl AccessClass {
             both,
             ..Default::default()
         };
-        ModelledLine { line, up: up_series, down: down_series }
+        LineOverTime { line, up: up_series, down: down_series }
     }
 }
 
@@ -310,7 +303,7 @@ mod tests {
 
     const LONG: Span = Span::from_secs(600);
 
-    fn made(name: &str, seed: u64) -> ModelledLine {
+    fn made(name: &str, seed: u64) -> LineOverTime {
         let class = CLASSES.iter().find(|class| class.name == name).expect("a class");
         class.make(seed, LONG)
     }

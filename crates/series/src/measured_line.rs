@@ -12,7 +12,7 @@
 //! grid   = { unknown = "no ping came back" }
 //! ```
 
-use crate::SeriesError;
+use crate::{LineSeries, SeriesError};
 use quell_units::{Buffer, Bytes, Rate, Ratio, Span};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display};
@@ -35,12 +35,21 @@ pub struct MeasuredLine {
     pub both: MeasuredTogether,
 }
 
+/// A line, and of each direction what varies, whose file `series` names.
+pub struct LineOverTime {
+    pub line: MeasuredLine,
+    pub up: Option<LineSeries>,
+    pub down: Option<LineSeries>,
+}
+
 /// One direction. None is what nobody looked for.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct MeasuredDirection {
     /// Of the wire: IP packets with 14 bytes of Ethernet header, and the overhead where that is known.
     pub rate: Option<Property<Rate>>,
+    /// Whether the rate stayed what it was while it was measured; if not, `rate` is its mean.
+    pub stationary: Option<Property<bool>>,
     /// The file with the rate over time, where it varies; its folder is this file's.
     pub series: Option<String>,
     /// One way, of a packet that meets no queue, beyond the time that its bits take.
@@ -331,6 +340,7 @@ impl MeasuredDirection {
         texts!(
             self,
             "rate" rate,
+            "stationary" stationary,
             "delay" delay,
             "loss" loss,
             "buffer" buffer,
@@ -415,6 +425,7 @@ to = "server.example.net"
 [up]
 series       = "line-up.csv"
 rate         = { value = "10.02 Mbit/s", low = "9.95 Mbit/s", high = "10.1 Mbit/s", how = "UDP at 1.5 times TCP's rate", when = "12 s" }
+stationary   = { value = false, how = "10 Mbit/s, then 5 Mbit/s", when = "34 s" }
 delay        = { value = "10.02 ms" }
 loss         = { value = "0.1 %" }
 buffer       = { value = "1000 packets", low = "990 packets" }
@@ -452,10 +463,10 @@ thinned-acks = { unknown = "no ACKs were counted" }
         for (old, new, why) in [
             ("10.02 Mbit/s", "10.02 Mbps", "line 7: "),
             ("9.95 Mbit/s", "11 Mbit/s", "line 7: the value is not between low and high"),
-            ("value = \"fq-codel\"", "value = \"red\"", "line 11: unknown variant `red`"),
-            ("value = \"flow\"", "how = \"x\"", "line 12: a property has either a value or"),
+            ("value = \"fq-codel\"", "value = \"red\"", "line 12: unknown variant `red`"),
+            ("value = \"flow\"", "how = \"x\"", "line 13: a property has either a value or"),
             ("version = 1", "version = 2", "its version is 2; this Quell reads 1"),
-            ("grid   ", "grids  ", "line 17: unknown field `grids`"),
+            ("grid   ", "grids  ", "line 18: unknown field `grids`"),
             ("[up]", "[up", "line 5: "),
         ] {
             let text = FILE.replacen(old, new, 1);

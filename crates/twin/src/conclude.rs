@@ -7,29 +7,40 @@ use crate::fairness::apart;
 use crate::flood::{ETHERNET, Flood};
 use crate::grid::grid;
 use crate::loss::loss;
+use crate::marks::marks_at;
+use crate::over_time::{RateStep, SLACK, Steadiness, of_direction, steadiness};
 use crate::overhead::overhead;
 use crate::policer::bucket;
 use crate::queue_kind::{pattern, queue_kind};
-use crate::rate::{PacketRate, packet_rate};
+use crate::rate::packet_rate;
 use crate::schedule::{DirectionObservations, LineObservations, came_rate};
 use crate::sharing::shared;
 use quell_model::EchoSample;
-use quell_series::MeasuredLine;
 use quell_series::measured_line::{
-    Estimate, Fairness, MeasuredDirection, MeasuredTogether, Property, QueueKind, value,
+    Estimate, Fairness, LineOverTime, MarkingThreshold, MeasuredDirection, MeasuredTogether,
+    Property, QueueKind, value,
 };
-use quell_units::{Buffer, Bytes, Rate, Ratio, Span};
+use quell_series::{LineSeries, MeasuredLine, Steps};
+use quell_stats::Interval;
+use quell_units::{Buffer, Bytes, Rate, Ratio, Span, fmt};
 
+/// Parts into which a rate that varies is cut for its mean's interval: each so long that it tells little of the next.
+const PARTS: usize = 4;
+/// Fewest steps that tell whether a rate stays.
+const FEWEST: usize = 5;
+/// Of a series: as `over_time` cuts it.
+const STEP: Span = Span::from_millis(100);
 /// Bytes of a ping's IP packet and its Ethernet header.
-const PING: f64 = 84.0 + ETHERNET;
+pub const PING: f64 = 84.0 + ETHERNET;
 
-pub fn conclude(seen: &LineObservations) -> MeasuredLine {
-    let up = direction(seen, &seen.up, true);
-    let down = direction(seen, &seen.down, false);
+pub fn conclude(seen: &LineObservations) -> LineOverTime {
+    let (up, up_series) = direction(seen, &seen.up, true);
+    let (down, down_series) = direction(seen, &seen.down, false);
     let both = MeasuredTogether { shared: Some(sharing(seen)), thinned_acks: None };
     let version = MeasuredLine::VERSION;
     let (measured, to) = (seen.measured.clone(), seen.to.clone());
-    MeasuredLine { version, measured, to, up, down, both }
+    let line = MeasuredLine { version, measured, to, up, down, both };
+    LineOverTime { line, up: up_series, down: down_series }
 }
 
 fn missing(seen: &LineObservations) -> String {
@@ -67,11 +78,15 @@ fn bytes(bytes: f64) -> Bytes {
     Bytes::new(bytes.max(0.0).round() as u64)
 }
 
-fn direction(seen: &LineObservations, way: &DirectionObservations, up: bool) -> MeasuredDirection {
+fn direction(
+    seen: &LineObservations,
+    way: &DirectionObservations,
+    up: bool,
+) -> (MeasuredDirection, Option<LineSeries>) {
     let mut found = MeasuredDirection::default();
     let (Some(small), Some(large), Some(gentle)) = (&way.small, &way.large, &way.gentle) else {
         found.rate = Some(Property::unknown(missing(seen)));
-        return found;
+        return (found, None);
     };
     let idle_loss = loss(&seen.idle, way.light.as_ref(), up);
     let at_s = way.light.as_ref().map_or(0.0, |light| light.at_s);
@@ -93,13 +108,46 @@ fn direction(seen: &LineObservations, way: &DirectionObservations, up: bool) -> 
         (Ok(QueueKind::Policer), Err(why)) => Err(format!("no queue, and drops: {why}")),
         _ => kind,
     };
-    let extra = rates(&mut found, small, large, kind == Ok(QueueKind::Policer));
+    let is_policed = kind == Ok(QueueKind::Policer);
+    let change = if is_policed { None } else { change(seen, way, up) };
+    let extra = rates(&mut found, small, large, is_policed, change.is_none());
+    let series = if is_policed { None } else { over_time(&mut found, way, change, extra) };
     let each_s = value(&found.rate).map_or(0.0, |rate| (PING + extra) * 8.0 / rate.bps() as f64);
-    found.delay = Some(match base_delay(&seen.idle, up, each_s) {
-        Ok(delay) => bounded(delay, span, "the quickest pings, less the time of their bits", 0.0),
+    found.grid = grid_of(way);
+    let grid_s = value(&found.grid).map_or(0.0, Span::as_secs_f64);
+    found.delay = Some(delay_of(&seen.idle, up, each_s, grid_s));
+    found.buffer = buffer_of(&kind, small, large);
+    found.queue = Some(match kind {
+        Ok(kind) => measured(kind, None, "waits and drops of three floods", gentle.at_s),
         Err(why) => Property::unknown(why),
     });
-    found.buffer = match &kind {
+    found.fair = Some(match is_apart {
+        Ok(true) => measured(Fairness::Flow, None, "pings beside a flood", gentle.at_s),
+        Ok(false) => measured(Fairness::None, None, "pings beside a flood", gentle.at_s),
+        Err(why) => Property::unknown(why),
+    });
+    found.ecn_marks_at = Some(marks(way));
+    (found, series)
+}
+
+/// `each_s` are the seconds of a ping's bits. Where packets leave only every `grid_s`, even the quickest ping may have waited so long: pings that another
+/// grid has ordered wait for the same part of it.
+fn delay_of(idle: &[EchoSample], up: bool, each_s: f64, grid_s: f64) -> Property<Span> {
+    let how = "the quickest pings, less the time of their bits";
+    match base_delay(idle, up, each_s) {
+        Ok(Bounded { value, low, high }) => {
+            bounded(Bounded::new(value, ((low - grid_s).max(0.0), high)), span, how, 0.0)
+        }
+        Err(why) => Property::unknown(why),
+    }
+}
+
+fn buffer_of(
+    kind: &Result<QueueKind, String>,
+    small: &Flood,
+    large: &Flood,
+) -> Option<Property<Buffer>> {
+    match kind {
         Ok(QueueKind::TailDrop) => Some(match buffer(small, large) {
             Ok(BufferSize::Packets(size)) => {
                 let packets = |size: f64| Buffer::Packets(size.round() as u32);
@@ -119,22 +167,105 @@ fn direction(seen: &LineObservations, way: &DirectionObservations, up: bool) -> 
         Ok(QueueKind::Policer) => None,
         Ok(_) => Some(Property::unknown("the queue is kept short: its end was not reached")),
         Err(_) => Some(Property::unknown("the kind of queue is unknown")),
+    }
+}
+
+/// How the rate became another, and what tells it.
+struct RateChange {
+    told: Steadiness,
+    steps: Vec<RateStep>,
+    /// Bytes of a packet on the wire, without an overhead.
+    wire: f64,
+}
+
+/// None where it did not, by the floods of this direction; nor by both at once, of which the other went on as before.
+fn change(seen: &LineObservations, way: &DirectionObservations, up: bool) -> Option<RateChange> {
+    let large = way.large.as_ref()?;
+    let wires = [large.wire(), way.small.as_ref()?.wire()];
+    for (steps, wire) in of_direction(way).into_iter().zip(wires) {
+        let told = steadiness(&steps);
+        if told != Steadiness::Steady {
+            return Some(RateChange { told, steps, wire });
+        }
+    }
+    let parts = together_parts(seen)?;
+    let [own, other] = if up { parts } else { [parts[1], parts[0]] };
+    let before = came_rate(large)?.value;
+    let at_s = seen.together.as_ref()?[0].at_s;
+    let told = Steadiness::Changed { at_s, rates: [before, before * own] };
+    (own < 0.9 && other > 0.97).then(|| RateChange { told, steps: Vec::new(), wire: large.wire() })
+}
+
+/// Whether the rate stayed; of one that did not what it is since then, or its mean and its series where the line was full.
+fn over_time(
+    found: &mut MeasuredDirection,
+    way: &DirectionObservations,
+    change: Option<RateChange>,
+    extra: f64,
+) -> Option<LineSeries> {
+    let Some(RateChange { told, steps, wire }) = change else {
+        let count: usize = of_direction(way).iter().map(Vec::len).sum();
+        found.stationary = Some(match count {
+            0..FEWEST => Property::unknown("it was full for less than half a second"),
+            _ => measured(true, None, "packets of each 100 ms", 0.0),
+        });
+        return None;
     };
-    found.queue = Some(match kind {
-        Ok(kind) => measured(kind, None, "waits and drops of three floods", gentle.at_s),
-        Err(why) => Property::unknown(why),
-    });
-    found.fair = Some(match is_apart {
-        Ok(true) => measured(Fairness::Flow, None, "pings beside a flood", gentle.at_s),
-        Ok(false) => measured(Fairness::None, None, "pings beside a flood", gentle.at_s),
-        Err(why) => Property::unknown(why),
-    });
-    found.grid = grid_of(way);
-    found
+    let bits = (wire + extra) * 8.0;
+    let (words, at_s) = told.told(&steps, bits)?;
+    found.stationary = Some(measured(false, None, words, at_s));
+    if let Steadiness::Changed { rates: [_, after], .. } = told {
+        let of = Bounded::new(after, (after * (1.0 - SLACK), after * (1.0 + SLACK)));
+        found.rate = Some(bounded(of.map(|after| after * bits), rate, "since it changed", at_s));
+        return None;
+    }
+    // What was sent without a rest and was more than the line ever carried, where there was room for that.
+    let long_s = way.long.as_ref().map_or(0.0, |long| long.at_s);
+    let long = &steps[steps.partition_point(|step| step.at_s < long_s)..];
+    let steps = if long.len() < 2 * FEWEST { &steps } else { long };
+    let rates: Vec<f64> = steps.iter().map(|step| step.rate * bits).collect();
+    let mean = quell_stats::mean(&rates)?;
+    let parts = rates.chunks(rates.len().div_ceil(PARTS)).filter_map(quell_stats::mean);
+    let spread = Interval::of_mean(&parts.collect::<Vec<_>>());
+    let spread = spread.map_or((0.0, 2.0 * mean), |spread| (spread.low, spread.high));
+    let how = "the mean of a rate that varies";
+    found.rate = Some(bounded(Bounded::new(mean, spread), rate, how, at_s));
+    let at = |number: usize| STEP.saturating_mul(number as u64);
+    let steps = rates.iter().enumerate().map(|(number, bps)| (at(number), rate(*bps)));
+    Some(LineSeries { rate: Steps::new(steps, at(rates.len())), ..LineSeries::default() })
+}
+
+fn marks(way: &DirectionObservations) -> Property<MarkingThreshold> {
+    let [zero, one] = &way.ecn[..] else { return Property::unknown("not measured") };
+    let text = |told: &Option<Bounded>| match told {
+        None => "never".to_owned(),
+        Some(at) => format!("from {} ms on", fmt::three_digits(at.value * 1e3)),
+    };
+    match (marks_at(zero), marks_at(one)) {
+        (Ok(zero_at), Ok(one_at)) => {
+            let how = match (&zero_at, &one_at) {
+                (None, None) | (Some(_), Some(_)) => "ECT(0) and ECT(1) alike".to_owned(),
+                _ => format!("ECT(0) {}, ECT(1) {}", text(&zero_at), text(&one_at)),
+            };
+            let both = [zero_at, one_at].into_iter().flatten();
+            let at = |seconds: f64| MarkingThreshold::At(span(seconds));
+            match both.min_by(|a, b| a.value.total_cmp(&b.value)) {
+                None => measured(MarkingThreshold::Never, None, how, zero.at_s),
+                Some(of) => bounded(of, at, &how, zero.at_s),
+            }
+        }
+        (Err(why), _) | (_, Err(why)) => Property::unknown(why),
+    }
 }
 
 /// Rate, overhead, and of a policer its rate and burst; what each packet costs beyond its Ethernet frame, about.
-fn rates(found: &mut MeasuredDirection, small: &Flood, large: &Flood, policed: bool) -> f64 {
+fn rates(
+    found: &mut MeasuredDirection,
+    small: &Flood,
+    large: &Flood,
+    policed: bool,
+    is_steady: bool,
+) -> f64 {
     if policed && let Ok(bucket) = bucket(large, small.seconds) {
         let (low, high) = (bucket.low_bits_per_second, bucket.high_bits_per_second);
         let how = "what came behind losses";
@@ -156,7 +287,8 @@ fn rates(found: &mut MeasuredDirection, small: &Flood, large: &Flood, policed: b
     let of_large = packet_rate(large);
     let of_small = packet_rate(small);
     let overhead = match (&of_small, &of_large) {
-        (Ok(s), Ok(l)) => overhead((small.packet, s), (large.packet, l)),
+        (Ok(_), Ok(_)) if !is_steady => Err("the rate varies".to_owned()),
+        (Ok(s), Ok(l)) => overhead((small.packet, *s), (large.packet, *l)),
         (Err(why), _) | (_, Err(why)) => Err((*why).to_owned()),
     };
     let exact = |of: &Bounded| of.high - of.low <= 2.0;
@@ -175,13 +307,10 @@ fn rates(found: &mut MeasuredDirection, small: &Flood, large: &Flood, policed: b
         Err(why) => Property::unknown(why),
     });
     found.rate = Some(match of_large {
-        Ok(PacketRate { rate: packets, varies }) => {
+        Ok(packets) => {
             let of = |packets: f64, extra: f64| packets * (large.wire() + extra) * 8.0;
             let bounds = (of(packets.low, extra.low), of(packets.high, extra.high));
-            let how = match varies {
-                false => "packets of 1400 bytes, more than it carries",
-                true => "the mean of a rate that varies",
-            };
+            let how = "packets of 1400 bytes, more than it carries";
             bounded(Bounded::new(of(packets.value, extra.value), bounds), rate, how, large.at_s)
         }
         Err(why) => Property::unknown(why),
@@ -198,14 +327,19 @@ fn grid_of(way: &DirectionObservations) -> Option<Property<Span>> {
     }
 }
 
+/// What each direction carried with both full at once, as a part of what it carries alone.
+fn together_parts(seen: &LineObservations) -> Option<[f64; 2]> {
+    let [up_then, down_then] = seen.together.as_ref()?.each_ref().map(came_rate);
+    let [up, down] = [&seen.up, &seen.down].map(|way| came_rate(way.large.as_ref()?));
+    Some([up_then?.value / up?.value, down_then?.value / down?.value])
+}
+
 fn sharing(seen: &LineObservations) -> Property<bool> {
     let Some(together) = &seen.together else { return Property::unknown(missing(seen)) };
-    let alone = [&seen.up, &seen.down].map(|way| came_rate(way.large.as_ref()?));
-    let together_rates = together.each_ref().map(came_rate);
-    let ([Some(up), Some(down)], [Some(up_then), Some(down_then)]) = (alone, together_rates) else {
+    let Some(parts) = together_parts(seen) else {
         return Property::unknown("too little came with both directions full");
     };
-    match shared([up, down], [up_then.value, down_then.value]) {
+    match shared(parts) {
         Ok(is) => measured(is, None, "both directions full at once", together[0].at_s),
         Err(why) => Property::unknown(why),
     }

@@ -29,6 +29,7 @@ pub struct FloodPacket {
     pub wait_s: f64,
     /// How many were before it in the queue or on the line when it came there, itself among them.
     pub backlog: usize,
+    pub marked: bool,
 }
 
 impl Flood {
@@ -48,7 +49,8 @@ impl Flood {
             .map(|datagram| {
                 let (sent_s, came_s) = (s(datagram.sent_ns), s(datagram.came_ns));
                 let wait_s = came_s - sent_s - quickest;
-                FloodPacket { number: datagram.number, sent_s, came_s, wait_s, backlog: 0 }
+                let (number, marked) = (datagram.number, datagram.marked);
+                FloodPacket { number, sent_s, came_s, wait_s, backlog: 0, marked }
             })
             .collect();
         packets.sort_by(|a, b| a.came_s.total_cmp(&b.came_s));
@@ -128,7 +130,7 @@ pub fn drops(packets: &[FloodPacket]) -> Vec<Drop> {
 /// Lines made up for tests: a queue in front of a wire, packet by packet.
 #[cfg(test)]
 pub mod made_up {
-    use super::Flood;
+    use super::{Flood, FloodPacket};
     use quell_wire::iperf3::LoggedDatagram;
 
     /// What stands in the queue when a packet comes: how many packets and bytes, and since when the first of them waits.
@@ -163,9 +165,18 @@ pub mod made_up {
             let end = ends.last().map_or(now_s, |last: &f64| last.max(now_s)) + each_s;
             ends.push(end);
             let (sent_ns, came_ns) = ((now_s * 1e6) as i64 * 1000, ((end + 0.01) * 1e9) as i64);
-            flood.log.push(LoggedDatagram { number: number + 1, sent_ns, came_ns });
+            flood.log.push(LoggedDatagram { number: number + 1, sent_ns, came_ns, marked: false });
         }
         flood
+    }
+
+    /// The same, in which `marks` says of each packet whether it is marked.
+    pub fn marked(flood: Flood, mut marks: impl FnMut(&FloodPacket) -> bool) -> Flood {
+        let mut log = quell_wire::iperf3::DatagramLog::default();
+        for (packet, datagram) in flood.packets().iter().zip(flood.log.datagrams()) {
+            log.push(LoggedDatagram { marked: marks(packet), ..*datagram });
+        }
+        Flood { log, ..flood }
     }
 }
 

@@ -48,7 +48,8 @@ mod tests {
         let mut flood = Flood::default();
         for number in 0..2000 {
             let sent_ns = i64::try_from(number).expect("few") * apart_ns;
-            flood.log.push(LoggedDatagram { number, sent_ns, came_ns: held(sent_ns + 10_000_000) });
+            let came_ns = held(sent_ns + 10_000_000);
+            flood.log.push(LoggedDatagram { number, sent_ns, came_ns, marked: false });
         }
         flood
     }

@@ -5,6 +5,8 @@
 //!     pings, trains, floods             │
 //!     (quell_probe, quell_flow)         ├─ base_delay, loss, grid          by pings over the idle line
 //!                                       ├─ rate, overhead, buffer          by floods of packets of two sizes
+//!                                       ├─ over_time                      by every flood: whether the rate stays, or its series
+//!                                       ├─ marks                          by floods that may be marked
 //!                                       └─ queue_kind, fairness, policer, sharing
 //! ```
 //!
@@ -25,6 +27,8 @@ mod flood;
 mod grid;
 pub mod held_out;
 mod loss;
+mod marks;
+mod over_time;
 mod overhead;
 mod policer;
 mod queue_kind;

@@ -2,19 +2,11 @@
 
 use crate::bounded::Bounded;
 use crate::flood::ETHERNET;
-use crate::rate::PacketRate;
 
 /// Bytes a packet. `small` and `large` are IP packets' bytes, each with the packets a second that came of it.
-pub fn overhead(
-    (small, small_rate): (f64, &PacketRate),
-    (large, large_rate): (f64, &PacketRate),
-) -> Result<Bounded, String> {
-    if small_rate.varies || large_rate.varies {
-        return Err("the rate varies".into());
-    }
+pub fn overhead((small, s): (f64, Bounded), (large, l): (f64, Bounded)) -> Result<Bounded, String> {
     // Both carry the same wire: s (small + o) = l (large + o).
     let of = |s: f64, l: f64| (l * large - s * small) / (s - l) - ETHERNET;
-    let (s, l) = (small_rate.rate, large_rate.rate);
     if s.value < 1.5 * l.value {
         return Err("the line carries hardly more small packets than large ones a second".into());
     }
@@ -38,13 +30,13 @@ mod tests {
                 let flood = line(packet, 2.0, 4.0, (wire, truth), |queue| queue.packets < 100);
                 packet_rate(&flood).expect("it is full")
             });
-            let told = overhead((128.0, &rates[0]), (1428.0, &rates[1])).expect("two sizes");
+            let told = overhead((128.0, rates[0]), (1428.0, rates[1])).expect("two sizes");
             assert!((told.value - truth).abs() < 0.5, "{told:?} {truth}");
         }
         let rates = [128.0, 1428.0].map(|packet| {
             packet_rate(&line(packet, 2.0, 1.0, (3.75e7, 44.0), |queue| queue.packets < 100))
         });
-        let [Ok(small), Ok(large)] = &rates else { panic!("{rates:?}") };
+        let [Ok(small), Ok(large)] = rates else { panic!("{rates:?}") };
         let told = overhead((128.0, small), (1428.0, large));
         assert!(told.as_ref().is_ok_and(|told| told.high - told.low > 2.0), "{told:?}");
     }

@@ -4,24 +4,15 @@ use crate::bounded::Bounded;
 use crate::flood::{Flood, FloodPacket, busy, spacing};
 use quell_stats::Interval;
 
-/// Times into which the flood is cut, to see whether they differ.
+/// Times into which a flood is cut, to see by how much they differ.
 const PARTS: usize = 8;
-/// A rate whose parts differ by more than this from the median varies.
-const VARIES: f64 = 0.03;
 /// What stamps and other packets, such as of the control connection, may add.
 const SLACK: f64 = 0.001;
 /// Who sends one packet after the other looks at a clock for each, and is late by up to so many seconds.
 const LATE_S: f64 = 0.5e-6;
 
-#[derive(Debug, Clone, PartialEq)]
-pub struct PacketRate {
-    /// Packets a second.
-    pub rate: Bounded,
-    /// Whether it was another in some part of the flood.
-    pub varies: bool,
-}
-
-pub fn packet_rate(flood: &Flood) -> Result<PacketRate, &'static str> {
+/// Packets a second.
+pub fn packet_rate(flood: &Flood) -> Result<Bounded, &'static str> {
     let packets = flood.packets();
     let busy = busy(&packets).ok_or("no packet waited for another: the line was not full")?;
     let packets = &packets[busy];
@@ -36,14 +27,10 @@ pub fn packet_rate(flood: &Flood) -> Result<PacketRate, &'static str> {
         .map(|part| &packets[part * length..=((part + 1) * length).min(packets.len() - 1)])
         .map(|part| 1.0 / spacing(part))
         .collect();
-    let median = quell_stats::median(&rates).unwrap_or(value);
-    // One packet more or less of a part is no change of the rate.
-    let most = VARIES.max(2.0 / length as f64) * median;
-    let is_steady = rates.iter().all(|rate| (rate - median).abs() <= most);
     let spread = Interval::of_mean(&rates);
     let low = spread.map_or(value, |spread| spread.low).min(clocked(0.0)) * (1.0 - SLACK);
     let high = spread.map_or(value, |spread| spread.high).max(clocked(LATE_S)) * (1.0 + SLACK);
-    Ok(PacketRate { rate: Bounded::new(value, (low, high)), varies: !is_steady })
+    Ok(Bounded::new(value, (low, high)))
 }
 
 /// Seconds from one packet to the next. A timer that comes late now and then makes the mean of them longer, and not the median; where stamps are those
@@ -66,8 +53,8 @@ mod tests {
             let flood = line(1428.0, load, 3.0, (wire, 8.0), |queue| queue.packets < 100);
             let rate = packet_rate(&flood).expect("it is full");
             let truth = wire / 1450.0;
-            assert!((rate.rate.value / truth - 1.0).abs() < 8e-3, "{rate:?} {truth}");
-            assert!(rate.rate.low <= truth && truth <= rate.rate.high && !rate.varies);
+            assert!((rate.value / truth - 1.0).abs() < 8e-3, "{rate:?} {truth}");
+            assert!(rate.low <= truth && truth <= rate.high);
         }
     }
 

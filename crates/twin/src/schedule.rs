@@ -3,6 +3,7 @@
 //! ```text
 //!   idle pings ──► for up, then down: train ──► brief flood (the rate, about) ──► light (loss) ──► gentle overload, pings beside
 //!                                                                    ──► hard, small packets ──► hard, large packets
+//!                                     ──► long, where the rate varies ──► gentle, ECT(0), then ECT(1) (marks)
 //!              ──► both at once
 //! ```
 //!
@@ -10,6 +11,7 @@
 
 use crate::bounded::Bounded;
 use crate::flood::{Flood, busy, spacing};
+use crate::over_time::{self, Steadiness};
 use quell_flow::{Amount, FlowError, FlowMeasurement, FlowPlan, Senders, Transport};
 use quell_model::task::UdpEcho;
 use quell_model::{EchoSample, Event};
@@ -25,6 +27,8 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 
 const IDLE: Span = Span::from_secs(5);
+/// Between two pings then: no multiple of the grids on which lines let packets leave, so that some come just before one.
+const IDLE_INTERVAL: Span = Span::from_micros(9_700);
 /// Payload of small and large packets.
 const SMALL: u64 = 100;
 const LARGE: u64 = 1400;
@@ -39,6 +43,12 @@ const SLOW_BPS: f64 = 5e6;
 const USUAL_BUDGET: f64 = 150e6;
 /// Fewest bits a second of a line that is learnt.
 const SLOWEST_BPS: f64 = 64e3;
+/// The longest flood that looks how a rate varies, in seconds, and the shortest that tells anything.
+const LONG_S: (f64, f64) = (1.0, 10.0);
+/// How many times the most that was seen of a rate that varies comes then.
+const BEYOND: f64 = 1.5;
+/// Codes of ECN: ECT(0) and ECT(1).
+const ECT: [(u8, &str); 2] = [(2, "a gentle overload, ECT(0)"), (1, "a gentle overload, ECT(1)")];
 /// A share of a flood that comes from which on the line is not full.
 const ALL: f64 = 0.97;
 
@@ -105,12 +115,17 @@ pub struct LineObservations {
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DirectionObservations {
     pub light: Option<Flood>,
     pub gentle: Option<Flood>,
     pub pings: Vec<EchoSample>,
     pub small: Option<Flood>,
     pub large: Option<Flood>,
+    /// Where the rate varies.
+    pub long: Option<Flood>,
+    /// Of packets that may be marked: ECT(0), ECT(1).
+    pub ecn: Vec<Flood>,
 }
 
 /// What is learnt until the end, until the bell rings or until something breaks; errors where it did before the first flood.
@@ -150,6 +165,7 @@ struct Wanted {
     rate: f64,
     seconds: f64,
     pings: bool,
+    tos: u8,
 }
 
 /// How long each step of a direction takes, by its rate in bits a second.
@@ -158,6 +174,8 @@ struct Lengths {
     gentle: f64,
     small: f64,
     large: f64,
+    /// Of each code of ECN.
+    ecn: f64,
     overloads: (f64, f64),
 }
 
@@ -170,24 +188,26 @@ impl Lengths {
             gentle: of(1.8e8, 1.8, 8.0),
             small: of(5e7, 0.5, 6.0),
             large: of(7e7, 0.7, 7.0),
+            ecn: of(5e7, 0.5, 2.0),
             overloads,
         }
     }
 
     fn shortened(self, part: f64) -> Self {
-        let [light, gentle, small, large] =
-            [self.light, self.gentle, self.small, self.large].map(|length| length * part);
-        Self { light, gentle, small, large, ..self }
+        let [light, gentle, small, large, ecn] =
+            [self.light, self.gentle, self.small, self.large, self.ecn].map(|of| of * part);
+        Self { light, gentle, small, large, ecn, ..self }
     }
 
     fn seconds(&self) -> f64 {
         // Each has to begin, and to drain; pings of a second come before one.
-        self.light + self.gentle + self.small + self.large + 3.0
+        self.light + self.gentle + self.small + self.large + 2.0 * self.ecn + 4.0
     }
 
     fn bytes(&self, bps: f64) -> f64 {
         let (gentle, hard) = self.overloads;
-        let floods = 0.3 * self.light + gentle * self.gentle + hard * (self.small + self.large);
+        let gentle = gentle * (self.gentle + 2.0 * self.ecn);
+        let floods = 0.3 * self.light + gentle + hard * (self.small + self.large);
         bps / 8.0 * floods
     }
 }
@@ -206,10 +226,10 @@ impl Learner<'_> {
         (self.tell)(LearnProgress::Step { name, seconds });
     }
 
-    /// Pings each 10 ms over the idle line.
+    /// Pings over the idle line.
     fn idle(&mut self) -> Result<Vec<EchoSample>, TwinError> {
         self.step("pings over the idle line", IDLE.as_secs_f64());
-        let rows = pings(self.plan.to, IDLE, Span::from_millis(10), self.stop)?;
+        let rows = pings(self.plan.to, IDLE, IDLE_INTERVAL, self.stop)?;
         match rows.iter().any(|row| row.status.is_answered()) {
             true => Ok(rows),
             false => Err(TwinError::Silent(self.plan.to)),
@@ -232,7 +252,7 @@ impl Learner<'_> {
             let usual = USUAL_BUDGET * (bps / 1e8).max(1.0);
             let room = match self.plan.budget {
                 None => usual / 2.2,
-                Some(budget) => (budget as f64 - self.bytes) / if up { 2.2 } else { 1.1 },
+                Some(_) => self.left(usual, up),
             };
             let part = (room / lengths.bytes(bps)).clamp(0.05, 1.0);
             let lengths = lengths.shortened(part);
@@ -240,15 +260,51 @@ impl Learner<'_> {
             (self.tell)(LearnProgress::Ahead { seconds, bytes });
             let seen = if up { &mut found.up } else { &mut found.down };
             self.direction(way, rate, &lengths, seen)?;
+            let most = self.left(usual, up);
+            self.long(way, most, seen)?;
         }
         found.together = Some(self.together(rates)?);
         Ok(())
     }
 
+    /// Bytes of the budget that a direction may still take.
+    fn left(&self, usual: f64, up: bool) -> f64 {
+        let budget = self.plan.budget.map_or(usual, |budget| budget as f64);
+        (budget - self.bytes) / if up { 2.2 } else { 1.1 }
+    }
+
+    /// Where the rate was not the same all the time, a flood that fills the line whatever it carries.
+    fn long(
+        &mut self,
+        way: Senders,
+        most: f64,
+        seen: &mut DirectionObservations,
+    ) -> Result<(), TwinError> {
+        let [large, small] = over_time::of_direction(seen);
+        if [&large, &small].iter().all(|steps| over_time::steadiness(steps) == Steadiness::Steady) {
+            return Ok(());
+        }
+        let rate = BEYOND * large.iter().map(|step| step.rate).fold(0.0, f64::max);
+        let seconds = (most / (rate * LARGE as f64)).min(LONG_S.1);
+        if rate > 0.0 && seconds >= LONG_S.0 {
+            let name = "a long overload, since the rate varies";
+            let wanted = Wanted { name, way, size: LARGE, rate, seconds, pings: false, tos: 0 };
+            seen.long = Some(self.flood(wanted)?.0);
+        }
+        Ok(())
+    }
+
     /// About how many large packets a second the line carries.
     fn about(&mut self, way: Senders) -> Result<f64, TwinError> {
-        let train =
-            Wanted { name: "a train", way, size: LARGE, rate: 100.0, seconds: 0.0, pings: false };
+        let train = Wanted {
+            name: "a train",
+            way,
+            size: LARGE,
+            rate: 100.0,
+            seconds: 0.0,
+            pings: false,
+            tos: 0,
+        };
         let (flood, _) = self.flood(train)?;
         let packets = flood.packets();
         let rate = Some(1.0 / spacing(&packets)).filter(|rate| rate.is_finite() && *rate < 3e5);
@@ -283,8 +339,15 @@ impl Learner<'_> {
         let wire = |size: u64| (size + self.headers() + 14) as f64;
         let (gentle, hard) = lengths.overloads;
         let small_rate = rate * wire(LARGE) / wire(SMALL);
-        let of =
-            |name, size, rate, seconds, pings| Wanted { name, way, size, rate, seconds, pings };
+        let of = |name, size, rate, seconds, pings| Wanted {
+            name,
+            way,
+            size,
+            rate,
+            seconds,
+            pings,
+            tos: 0,
+        };
         seen.light = Some(
             self.flood(of("a light stream", SMALL, 0.3 * small_rate, lengths.light, false))?.0,
         );
@@ -293,8 +356,8 @@ impl Learner<'_> {
             true => (SMALL, small_rate),
             false => (LARGE, rate),
         };
-        let gentle = of("a gentle overload", size, gentle * all, lengths.gentle, true);
-        let (gentle, pings) = self.flood(gentle)?;
+        let wanted = of("a gentle overload", size, gentle * all, lengths.gentle, true);
+        let (gentle, pings) = self.flood(wanted)?;
         seen.pings = pings;
         let small =
             of("an overload of small packets", SMALL, hard * small_rate, lengths.small, false);
@@ -302,6 +365,10 @@ impl Learner<'_> {
         let large = of("an overload of large packets", LARGE, hard * rate, lengths.large, false);
         seen.large = Some(self.flood(large)?.0);
         seen.gentle = Some(gentle);
+        for (tos, name) in ECT {
+            let marked = Wanted { name, seconds: lengths.ecn, pings: false, tos, ..wanted };
+            seen.ecn.push(self.flood(marked)?.0);
+        }
         Ok(())
     }
 
@@ -312,7 +379,8 @@ impl Learner<'_> {
         let rate = 1.2 * rates[0].max(rates[1]);
         let room = self.plan.budget.map_or(USUAL_BUDGET, |budget| budget as f64) / 10.0;
         let seconds = (room / (2.0 * rate * LARGE as f64)).clamp(0.3, 2.0);
-        let wanted = Wanted { name, way: Senders::Both, size: LARGE, rate, seconds, pings: false };
+        let wanted =
+            Wanted { name, way: Senders::Both, size: LARGE, rate, seconds, pings: false, tos: 0 };
         let plan = self.flow_plan(wanted);
         let at_s = self.now_s();
         let measured = self.carried(&plan, name)?;
@@ -324,7 +392,7 @@ impl Learner<'_> {
     }
 
     fn flow_plan(&self, wanted: Wanted) -> FlowPlan {
-        let Wanted { way, size, rate, seconds, pings, .. } = wanted;
+        let Wanted { way, size, rate, seconds, pings, tos, .. } = wanted;
         let bits = (rate * size as f64 * 8.0).max(1000.0) as u64;
         let is_train = seconds == 0.0;
         FlowPlan {
@@ -338,6 +406,7 @@ impl Learner<'_> {
             rate: Some(bits),
             block: Some(size),
             log: true,
+            tos,
             latency: pings,
             // The server's reports are traffic, too.
             interval: Span::from_secs(10),

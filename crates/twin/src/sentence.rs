@@ -20,7 +20,18 @@ pub fn sentence(line: &MeasuredLine) -> String {
         Some(true) => "; both directions share it",
         _ => "",
     };
-    format!("{}; {}{shared}. {}", both(rates), both(queues), pings(line))
+    let changes = [("up", &line.up), ("down", &line.down)].map(|(way, of)| changes(way, of));
+    format!("{}; {}{shared}.{} {}", both(rates), both(queues), changes.concat(), pings(line))
+}
+
+/// ` Not stationary up: 10.0 Mbit/s, then 6.00 Mbit/s, from 34 s on.`
+fn changes(way: &str, of: &MeasuredDirection) -> String {
+    match of.stationary.as_ref().and_then(Property::estimate) {
+        Some(Estimate { value: false, how, when, .. }) => {
+            format!(" Not stationary {way}: {how}, from {when} on.")
+        }
+        _ => String::new(),
+    }
 }
 
 fn queue(way: &MeasuredDirection) -> String {

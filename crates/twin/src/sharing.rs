@@ -1,14 +1,12 @@
 //! Whether both directions take turns on one medium: half duplex.
 
-use crate::bounded::Bounded;
-
-/// Of the packets a second that came in each direction alone, and of those with both directions full at once.
-pub fn shared(alone: [Bounded; 2], together: [f64; 2]) -> Result<bool, String> {
-    let parts = [0, 1].map(|way| together[way] / alone[way].value);
-    match (parts[0] + parts[1], parts[0].min(parts[1])) {
-        (_, least) if least > 0.9 => Ok(false),
-        (sum, _) if sum < 1.2 => Ok(true),
-        (sum, _) => Err(format!(
+/// Of what each direction carried with both full at once, as a part of what it carries alone.
+pub fn shared(parts: [f64; 2]) -> Result<bool, String> {
+    let (least, most) = (parts[0].min(parts[1]), parts[0].max(parts[1]));
+    match parts[0] + parts[1] {
+        _ if least > 0.9 => Ok(false),
+        sum if sum < 1.2 && most < 0.9 => Ok(true),
+        sum => Err(format!(
             "both at once carried {:.0} % of what each carries alone, together",
             sum * 100.0
         )),
@@ -21,9 +19,9 @@ mod tests {
 
     #[test]
     fn halves_are_half_duplex_and_wholes_are_not() {
-        let alone = [1000.0, 200.0].map(|rate| Bounded::new(rate, (rate, rate)));
-        assert_eq!(shared(alone, [995.0, 198.0]), Ok(false));
-        assert_eq!(shared(alone, [510.0, 98.0]), Ok(true));
-        assert!(shared(alone, [800.0, 150.0]).is_err());
+        assert_eq!(shared([0.995, 0.99]), Ok(false));
+        assert_eq!(shared([0.51, 0.49]), Ok(true));
+        assert!(shared([0.8, 0.75]).is_err());
+        assert!(shared([1.0, 0.1]).is_err(), "one of them became slower");
     }
 }

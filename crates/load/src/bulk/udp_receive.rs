@@ -7,7 +7,7 @@ use quell_stats::recent_order::WINDOW;
 use quell_stats::{Jitter, RecentOrder};
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
-use quell_sys::socket::bulk::{Fill, Train, Trains, fill, prepare_receiving};
+use quell_sys::socket::bulk::{Fill, Train, Trains, fill, prepare_receiving, tell_marks};
 use quell_sys::wait::{Alarm, Bell};
 use quell_sys::wall::Wall;
 use quell_wire::iperf3::{Greeting, LONG_HELLO, LoggedDatagram};
@@ -73,6 +73,9 @@ pub fn udp_receive(
 ) -> Result<Ended, SysError> {
     let fd = socket.as_fd();
     let got = prepare_receiving(fd, what.buffer, what.trains);
+    if what.log {
+        tell_marks(fd);
+    }
     let patience = Patience::new(stop, what.limit.end_ns)?;
     let mut trains = if got.trains { Trains::new(BATCH) } else { Trains::heads(BATCH) };
     let mut book = Book::new(what.header, tally, remembered(what.buffer));
@@ -280,7 +283,8 @@ impl<'a> Book<'a> {
                 if self.log {
                     let (sent_ns, came_ns) = (sent_ns.cast_signed(), stamp.cast_signed());
                     let mut log = self.tally.log.lock().unwrap_or_else(PoisonError::into_inner);
-                    log.push(LoggedDatagram { number, sent_ns, came_ns });
+                    let marked = train.marked;
+                    log.push(LoggedDatagram { number, sent_ns, came_ns, marked });
                 }
                 bytes += whole as u64;
                 // A copy, or one that was overtaken, tells nothing of how the flow's transit changes.

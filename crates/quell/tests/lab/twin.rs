@@ -4,31 +4,56 @@
 //!   a ═══line═══ b      a: quell twin learn      b: quell serve
 //! ```
 
+#[path = "../../../bench/src/hidden_line.rs"]
+mod hidden_line;
+
 use super::support::{PING, QUELL, TestFolder};
-use quell_series::MeasuredLine;
-use quell_series::measured_line::{Fairness, MeasuredDirection, QueueKind, value};
-use quell_units::{Buffer, Bytes};
+use hidden_line::HiddenLine;
+use quell_series::measured_line::{
+    Fairness, MarkingThreshold, MeasuredDirection, Property, QueueKind, value,
+};
+use quell_series::{MeasuredLine, SeriesFile, Steps};
+use quell_units::{Buffer, Bytes, Rate, Span};
 use std::process::Output;
 
 fn learn(line: &str, options: &str) -> Output {
+    learn_in(&TestFolder::new(), line, options)
+}
+
+/// The folder has the files that the line names. Behind what is learnt comes what varies of it.
+fn learn_in(dir: &TestFolder, line: &str, options: &str) -> Output {
     let network = format!(
         "name = \"story\"\nduration = \"120s\"\n[topology]\nhosts = [\"a\", \"b\"]\n[[topology.link]]\nname = \"line\"\n\
          ends = [\"a\", \"b\"]\n{line}\n[[scenario]]\nname = \"s\"\n{PING}"
     );
-    let dir = TestFolder::new();
     let file = dir.file("network.toml", &network);
     let file = file.to_string_lossy();
     let serve = format!("b: {QUELL} serve --bind 0.0.0.0");
     let exec = ["lab", "exec", &*file, "a", "--scenario", "s", "--with", &*serve, "--"];
-    let learn = format!("{QUELL} twin learn {{b}} -o /tmp/line.toml {options}");
-    dir.quell(&[&exec[..], &learn.split_whitespace().collect::<Vec<_>>()].concat())
+    let learn = format!(
+        "{QUELL} twin learn $0 -o /tmp/line.toml {options} || exit; for w in up down; do echo; [ ! -e /tmp/line-$w.csv ] || cat /tmp/line-$w.csv; done"
+    );
+    dir.quell(&[&exec[..], &["sh", "-c", &learn, "{b}"]].concat())
 }
 
 fn told(line: &str) -> MeasuredLine {
-    let output = learn(line, "--json");
+    told_in(&TestFolder::new(), line).0
+}
+
+fn told_in(dir: &TestFolder, line: &str) -> (MeasuredLine, [Option<Steps<Rate>>; 2]) {
+    let output = learn_in(dir, line, "--json");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut parts = text.split("\n\n");
+    let line = parts.next().expect(&said);
+    let line = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {said}"));
+    (line, [0, 1].map(|_| rates(parts.next()?)))
+}
+
+fn rates(csv: &str) -> Option<Steps<Rate>> {
+    let file = SeriesFile::read(csv.as_bytes(), None).ok()?;
+    file.up.or(file.down)?.rate
 }
 
 /// Rate within 1 %, delay within 0.2 ms, overhead exact.
@@ -76,6 +101,97 @@ fn queues_that_manage_themselves_are_told_apart_on_a_slow_line_and_a_fast_one() 
         ));
         is_right(&line.up, 1e6, 20.0, 0, up.0);
         is_right(&line.down, 2e7, 5.0, 0, down.0);
+    }
+}
+
+#[test]
+fn a_line_that_changed_once_is_told_with_the_moment_and_one_that_did_not_is_stationary() {
+    let dir = TestFolder::new();
+    // The measurement begins about two seconds after the line.
+    dir.file("step.csv", "t_ms,rate_bps,delay_ms,loss\n0,10000000\n17000,6000000\n150000\n");
+    let down = "down = { rate = \"20Mbit\", delay = \"10ms\", queue = \"fq_codel\" }";
+    let up = "up = { series = \"step.csv\", delay = \"10ms\", buffer = \"100p\" }";
+    let (line, series) = told_in(&dir, &format!("{up}\n{down}"));
+    let of = line.up.stationary.as_ref().and_then(Property::estimate).expect("it was full");
+    assert!(!of.value && of.how == "10.0 Mbit/s, then 6.00 Mbit/s", "{of:?}");
+    assert!(["14 s", "15 s", "16 s"].contains(&&*of.when), "{of:?}");
+    let rate = value(&line.up.rate).expect("it was full").bps() as f64;
+    assert!((rate / 6e6 - 1.0).abs() < 0.01, "what it is since then: {rate}");
+    assert_eq!(value(&line.down.stationary), Some(true));
+    assert_eq!(series, [None, None]);
+    // Marks beside: CoDel's target.
+    let at = value(&line.down.ecn_marks_at);
+    let Some(MarkingThreshold::At(at)) = at else { panic!("{:?}", line.down.ecn_marks_at) };
+    assert!((at.as_millis_f64() - 5.0).abs() < 0.5, "{at}");
+    assert_eq!(value(&line.up.ecn_marks_at), Some(MarkingThreshold::Never));
+}
+
+#[test]
+fn a_policers_rate_and_burst_are_told_and_a_step_from_which_on_packets_are_marked() {
+    let line = told(
+        "up = { police = { rate = \"8Mbit\", burst = \"60kB\" }, delay = \"10ms\" }\n\
+         down = { police = { rate = \"40Mbit\", burst = \"250kB\" }, delay = \"10ms\" }",
+    );
+    for (way, rate, burst) in [(&line.up, 8e6, 60e3), (&line.down, 40e6, 250e3)] {
+        let story = format!("{way:#?}");
+        assert_eq!(value(&way.queue), Some(QueueKind::Policer), "{story}");
+        let told = value(&way.police_rate).expect(&story).bps() as f64;
+        assert!((told / rate - 1.0).abs() < 0.02, "{story}");
+        let told = value(&way.police_burst).expect(&story).get() as f64;
+        assert!((told / burst - 1.0).abs() < 0.1, "{story}");
+        assert_eq!(value(&way.rate), None, "{story}");
+    }
+    let step = "queue = { kind = \"fq_codel\", ce_threshold = \"1ms\" }";
+    let line = told(&format!("both = {{ rate = \"20Mbit\", delay = \"10ms\", {step} }}"));
+    for way in [&line.up, &line.down] {
+        let at = value(&way.ecn_marks_at);
+        let Some(MarkingThreshold::At(at)) = at else { panic!("{:?}", way.ecn_marks_at) };
+        assert!((at.as_millis_f64() - 1.0).abs() < 0.1, "{at}");
+    }
+}
+
+#[test]
+fn a_grid_and_half_duplex_are_told_and_delay_and_rate_are_right_beside_them() {
+    let line = told(
+        "up = { rate = \"8Mbit\", grid = \"5ms\", buffer = \"200p\", delay = \"10ms\" }\n\
+         down = { rate = \"40Mbit\", grid = \"2ms\", buffer = \"300kB\", delay = \"10ms\" }",
+    );
+    for (way, rate, grid_ms) in [(&line.up, 8e6, 5.0), (&line.down, 40e6, 2.0)] {
+        let story = format!("{way:#?}");
+        let grid = value(&way.grid).expect(&story).as_millis_f64();
+        assert!((grid / grid_ms - 1.0).abs() < 0.01, "{story}");
+        let told = value(&way.rate).expect(&story).bps() as f64;
+        assert!((told / rate - 1.0).abs() < 0.01, "{story}");
+        let delay = way.delay.as_ref().and_then(Property::estimate).expect(&story);
+        let (low, high) = (delay.low.expect(&story), delay.high.expect(&story));
+        assert!((low..=high).contains(&Span::from_millis(10)), "{story}");
+        assert_eq!(value(&way.stationary), Some(true), "{story}");
+        assert_eq!(value(&way.queue), Some(QueueKind::TailDrop), "{story}");
+    }
+    assert_eq!(value(&line.both.shared), Some(false));
+    let half = "shared = true\nboth = { rate = \"20Mbit\", buffer = \"200p\", delay = \"10ms\" }";
+    let line = told(half);
+    assert_eq!(value(&line.both.shared), Some(true));
+    for way in [&line.up, &line.down] {
+        is_right(way, 2e7, 10.0, 0, QueueKind::TailDrop);
+    }
+}
+
+/// A share of `make bench-twin`: two lines that a seed hides, and nothing that is told of them is wrong.
+#[test]
+fn what_is_told_of_hidden_lines_is_right_or_unknown() {
+    for seed in [70_001, 70_002] {
+        let (dir, ways) = (TestFolder::new(), HiddenLine::both(seed));
+        for (name, bytes) in ways.iter().filter_map(HiddenLine::file) {
+            dir.file(name, &String::from_utf8_lossy(bytes));
+        }
+        let [up, down] = [ways[0].toml(), ways[1].toml()];
+        let (line, _) = told_in(&dir, &format!("up = {up}\ndown = {down}"));
+        for (told, truth) in [(&line.up, &ways[0]), (&line.down, &ways[1])] {
+            for (name, right, _) in truth.verdicts(told) {
+                assert_ne!(right, Some(false), "{seed}: {name}: {}: {told:#?}", truth.toml());
+            }
+        }
     }
 }
 

@@ -20,8 +20,8 @@ pub const MOST_SEGMENTS: usize = 64;
 pub const MOST_BYTES: usize = 65_487;
 /// The largest train, and so the room each packet gets in [`Trains`].
 const TRAIN: usize = 65_536;
-/// Room for the ancillary data of one train: stamp and segment size, which come first; more is cut off.
-const CONTROL: usize = 64;
+/// Room for the ancillary data of one train: stamp, segment size, and the address, TTL and TOS byte that its socket may tell; more is cut off.
+const CONTROL: usize = 160;
 /// Datagrams of one size for the connected end: each has a head of its own, and all have the rest of their bytes in common, so that a
 /// thousand streams of the largest datagrams take no more memory than one.
 ///
@@ -159,6 +159,12 @@ pub fn prepare_receiving(fd: BorrowedFd<'_>, buffer: usize, trains: bool) -> Bul
     }
 }
 
+/// Asks for the marks of what comes, over whichever IP; a socket that speaks one of them refuses the other's option.
+pub fn tell_marks(fd: BorrowedFd<'_>) {
+    let _ = set(fd, libc::IPPROTO_IP, libc::IP_RECVTOS, 1, "reports of TOS bytes");
+    let _ = set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1, "reports of traffic classes");
+}
+
 /// How full a receive buffer is, and what found no room in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Fill {
@@ -204,6 +210,8 @@ pub struct Train<'a> {
     pub bytes: &'a [u8],
     /// The size of each but the last, which may be shorter. Zero when there is one, and that is empty.
     pub segment: usize,
+    /// It was marked on its way (CE of ECN), where the socket tells that ([`tell_marks`]).
+    pub marked: bool,
     /// Bytes of its only datagram beyond those here, that nobody wanted copied ([`Trains::heads`]).
     pub beyond: usize,
 }
@@ -301,7 +309,8 @@ impl Trains {
                 let length = (header.msg_len as usize).min(self.room);
                 let beyond = header.msg_len as usize - length;
                 let bytes = &bytes[..length];
-                let mut train = Train { stamp_ns: None, bytes, segment: length, beyond };
+                let mut train =
+                    Train { stamp_ns: None, bytes, segment: length, marked: false, beyond };
                 each_control(&header.msg_hdr, |level, kind, data| match (level, kind) {
                     (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS) => train.stamp_ns = stamp(data),
                     (libc::SOL_UDP, libc::UDP_GRO) => {
@@ -309,6 +318,9 @@ impl Trains {
                         if let Some(size @ 1..) = size.and_then(|s| usize::try_from(s).ok()) {
                             train.segment = size;
                         }
+                    }
+                    (libc::IPPROTO_IP, libc::IP_TOS) | (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                        train.marked = data.first().is_some_and(|tos| tos & 3 == 3);
                     }
                     _ => {}
                 });

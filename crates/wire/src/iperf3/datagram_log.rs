@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 /// Most datagrams that are logged of a stream.
 pub const MOST_LOGGED: usize = 1 << 17;
 
-/// In the order in which they came. On the wire the steps from one to the next: of the number, of its coming in nanoseconds, of its sending in
-/// microseconds, each from 0.
+/// In the order in which they came. On the wire the steps from one to the next: of the number, negative where it was marked, of its coming in
+/// nanoseconds, of its sending in microseconds, each from 0.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<i64>", into = "Vec<i64>")]
 pub struct DatagramLog(Vec<LoggedDatagram>);
@@ -18,6 +18,8 @@ pub struct LoggedDatagram {
     pub sent_ns: i64,
     /// By the receiver's wall clock.
     pub came_ns: i64,
+    /// A queue on the way marked it (CE of ECN).
+    pub marked: bool,
 }
 
 impl DatagramLog {
@@ -41,7 +43,9 @@ impl From<DatagramLog> for Vec<i64> {
     fn from(log: DatagramLog) -> Self {
         let mut last = [0; 3];
         let numbers = log.0.iter().flat_map(|datagram| {
-            let now = [datagram.number.cast_signed(), datagram.came_ns, datagram.sent_ns / 1000];
+            let number = datagram.number.cast_signed();
+            let number = if datagram.marked { number.wrapping_neg() } else { number };
+            let now = [number, datagram.came_ns, datagram.sent_ns / 1000];
             let steps = [0, 1, 2].map(|at| now[at].wrapping_sub(last[at]));
             last = now;
             steps
@@ -59,7 +63,7 @@ impl From<Vec<i64>> for DatagramLog {
             }
             let [number, came_ns, sent_us] = last;
             let sent_ns = sent_us.wrapping_mul(1000);
-            LoggedDatagram { number: number.cast_unsigned(), sent_ns, came_ns }
+            LoggedDatagram { number: number.unsigned_abs(), sent_ns, came_ns, marked: number < 0 }
         });
         Self(datagrams.collect())
     }
@@ -72,13 +76,15 @@ mod tests {
     #[test]
     fn a_log_comes_out_as_it_went_in_in_few_digits() {
         let mut log = DatagramLog::default();
-        for (number, sent_us, came_ns) in
-            [(1, 5_000, 7_000_123), (3, 6_000, 9_000_000), (2, 5_500, 9_000_001)]
-        {
-            log.push(LoggedDatagram { number, sent_ns: sent_us * 1000, came_ns });
+        for (number, sent_us, came_ns, marked) in [
+            (1, 5_000, 7_000_123, false),
+            (3, 6_000, 9_000_000, true),
+            (2, 5_500, 9_000_001, false),
+        ] {
+            log.push(LoggedDatagram { number, sent_ns: sent_us * 1000, came_ns, marked });
         }
         let text = serde_json::to_string(&log).expect("JSON");
-        assert_eq!(text, "[1,7000123,5000,2,1999877,1000,-1,1,-500]");
+        assert_eq!(text, "[1,7000123,5000,-4,1999877,1000,5,1,-500]");
         assert_eq!(serde_json::from_str::<DatagramLog>(&text).expect("the same"), log);
         let cut: DatagramLog = serde_json::from_str("[1,2,3,4]").expect("a log that broke off");
         assert_eq!(cut.datagrams().len(), 1);
