@@ -9,6 +9,8 @@
 //!   the line's queue is empty, and ours is not    the rate grows, in larger and larger steps
 //! ```
 //!
+//! While ours has a backlog and the line's has none, the rate goes half the way back to the most that the line carried in the last second.
+//!
 //! A wait is what a delay is above the least of the last seconds. So that this is not one with a queue in it, the queue is let run empty now and then.
 //! A probe that is overdue tells a wait too, before its answer does.
 
@@ -25,11 +27,13 @@ const TARGET_S: f64 = 0.003;
 const HORIZON_S: f64 = 0.1;
 /// Over which the capacity is reckoned, where packets are small beside it.
 const WINDOW_S: f64 = 0.1;
+/// How long what the line carried is a rate to go back to.
+const CARRIED_S: f64 = 1.0;
 /// Seconds of which the least delay is the base, and without an empty queue after which one is made.
 const BASE_SECONDS: usize = 20;
 const DRAIN_EVERY_S: f64 = 8.0;
 /// The longest packet's bits.
-const PACKET_BITS: f64 = 12_112.0;
+pub const PACKET_BITS: f64 = 12_112.0;
 
 /// What one probe tells of a direction. Times are of the monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -163,6 +167,8 @@ pub struct RateController {
     rate: f64,
     capacity: Option<f64>,
     points: VecDeque<ProbePoint>,
+    /// When the line carried how much, lately.
+    carried: VecDeque<(f64, f64)>,
     base: LeastOfSeconds,
     base_rtt: LeastOfSeconds,
     /// Rates at which all was well.
@@ -210,6 +216,7 @@ impl RateController {
             rate,
             capacity: None,
             points: VecDeque::new(),
+            carried: VecDeque::new(),
             base: LeastOfSeconds::default(),
             base_rtt: LeastOfSeconds::default(),
             good: LeastOfSeconds::default(),
@@ -278,7 +285,8 @@ impl RateController {
         // The far clock may be set: then both ways change, and the round trip does not.
         let wait = (delay - base).min(rtt - base_rtt).max(0.0);
         self.enter(sample, wait);
-        if !self.is_loaded {
+        // A queue that flows keep in the line is no spread, though none is in ours.
+        if !self.is_loaded && self.is_trickle() {
             self.spread += (wait.min(0.05) - self.spread) / 50.0;
         }
         self.wait_ms = wait * 1e3;
@@ -316,6 +324,10 @@ impl RateController {
         self.is_loaded = waits || self.load_bps > 0.9 * self.rate;
     }
 
+    fn is_trickle(&self) -> bool {
+        self.load_bps < 0.3 * self.rate
+    }
+
     /// What the line carries, reckoned from a window in which its queue was never empty.
     fn measured(&self) -> Option<f64> {
         let none = self.about_none();
@@ -336,17 +348,19 @@ impl RateController {
         let target = self.target();
         if let Some(measured) = self.measured() {
             // Of a trickle nobody knows what the line could carry.
-            if !self.is_loaded && self.load_bps < 0.3 * self.rate {
+            if !self.is_loaded && self.is_trickle() {
                 return None;
             }
             self.capacity = Some(measured);
+            self.carried.push_back((now, measured));
+            self.carried.retain(|(at, _)| now - at < CARRIED_S);
             self.step = LEAST_STEP;
             self.next_step_at = now + rtt;
             let queue = self.queue_now(wait, measured, sample);
             if now < self.drain_until {
                 return None;
             }
-            if self.is_loaded && self.drain_is_due(now, wait, rtt) {
+            if self.drain_is_due(now, wait, rtt) {
                 return self.change(now, 0.8 * measured, RateReason::Drained);
             }
             let least = if self.way == Direction::Up { 0.1 } else { 0.5 };
@@ -363,8 +377,13 @@ impl RateController {
         }
         let is_empty = wait <= self.about_none() && self.is_loaded && now >= self.drain_until;
         if is_empty && now >= self.next_step_at {
-            let step = if now - self.loss_at < 5.0 { LEAST_STEP } else { self.step };
-            let rate = self.rate * (1.0 + step);
+            let rate = if now - self.loss_at < 5.0 {
+                self.rate * (1.0 + LEAST_STEP)
+            } else {
+                let lately = self.carried.iter().filter(|(at, _)| now - at < CARRIED_S);
+                let carried = lately.map(|(_, rate)| *rate).fold(0.0, f64::max);
+                (self.rate * (1.0 + self.step)).max((self.rate + carried) / 2.0)
+            };
             self.step = (2.0 * self.step).min(MOST_STEP);
             self.next_step_at = now + rtt.max(0.02) + 0.02;
             return self.change(now, rate, RateReason::Empty);

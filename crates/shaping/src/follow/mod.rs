@@ -592,8 +592,13 @@ impl Follower<'_> {
                 let phase = std::mem::replace(&mut self.phase, TestPhase::None);
                 if let TestPhase::Load { way, offered, begun, load } = phase {
                     let arrived = load.join().unwrap_or_else(|_| Err("the load broke off".into()));
-                    self.judge(way, offered, begun.load(Ordering::Relaxed), arrived);
-                    self.put(way, |bounds| bounds.floor)?;
+                    self.judge(way, offered, begun.load(Ordering::Relaxed), &arrived);
+                    // What arrived is what the line carries just now.
+                    let seen = self.tests.iter().any(|test| {
+                        test.direction == way && test.test.verdict == SignalVerdict::Sees
+                    });
+                    let begins = arrived.ok().filter(|_| seen);
+                    self.put(way, |bounds| begins.unwrap_or(bounds.floor))?;
                     match way {
                         Direction::Up => self.begin_test(Direction::Down, now),
                         Direction::Down => self.end_test(now),
@@ -639,10 +644,10 @@ impl Follower<'_> {
         Ok(())
     }
 
-    fn judge(&mut self, way: Direction, offered: Rate, begun: u64, arrived: Result<Rate, String>) {
+    fn judge(&mut self, way: Direction, offered: Rate, begun: u64, arrived: &Result<Rate, String>) {
         let beside = begun + LOAD_BEGINS_NS..begun + LOAD.nanos();
         for (at, name) in self.names.iter().enumerate() {
-            let test = match &arrived {
+            let test = match arrived {
                 Err(why) => SignalTest::failed(format!("no load could be sent: {why}")),
                 Ok(arrived) => {
                     let loaded = self.loaded[at].iter().filter(|(sent, _)| beside.contains(sent));

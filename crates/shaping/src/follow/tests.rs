@@ -9,6 +9,7 @@ use super::controller::{LineSample, NewRate, RateController};
 use quell_model::task::Direction;
 use quell_policy::Bounds;
 use quell_series::Steps;
+use quell_series::access_class::CLASSES;
 use quell_stats::{Rng, quantile};
 use quell_units::{Rate, Span};
 use std::collections::VecDeque;
@@ -267,7 +268,7 @@ fn a_mobile_line_carries_more_than_at_its_mean_and_packets_wait_a_fifth_as_long(
             assert!(followed.goodput > 1.03 * fixed.goodput, "{said}");
             assert!(followed.p50 < 13.0 && followed.p99 < 115.0, "{said}");
             assert!(followed.changes < 60 * 40 && fixed.changes == 0, "{said}");
-            assert!(followed.p99 < fixed.p99 / 2.5 && followed.rebased <= 1, "{said}");
+            assert!(followed.p99 < fixed.p99 / 2.5 && followed.rebased <= 2, "{said}");
         }
     }
 }
@@ -298,4 +299,17 @@ fn a_queue_that_drops_before_it_waits_is_heard_by_its_losses() {
     let steady = Steps::constant(Rate::from_bps(20_000_000), Span::from_secs(1)).expect("a line");
     let outcome = run(&steady, Direction::Up, 6_000.0, 60, None, plain);
     assert!(outcome.goodput > 0.9 * 20e6, "{outcome:?}");
+}
+
+#[test]
+fn a_queue_that_flows_keep_in_the_line_is_not_taken_for_its_spread() {
+    // A cable line, on which flows need seconds to fill the rate: ours is empty, the line's is not.
+    let class = CLASSES.iter().find(|class| class.name == "docsis").expect("a class");
+    for seed in [4, 9] {
+        let line = class.make(seed, Span::from_secs(60)).down.and_then(|series| series.rate);
+        let line = line.expect("its rate varies");
+        let outcome = run(&line, Direction::Down, 1_500_000.0, 60, None, plain);
+        let said = format!("seed {seed}: {outcome:?}");
+        assert!(outcome.p99 < 15.0 && outcome.goodput > 0.85 * line.mean().bps() as f64, "{said}");
+    }
 }
