@@ -27,14 +27,18 @@ follow = { floor = "2/4", ceiling = "25/60", signals = ["stamp:server"] }
 
 /// What a script on the router says, of a line with these queues.
 fn on_the_line(queue: &str, policy: &str, script: &str) -> String {
-    let folder = TestFolder::new();
-    folder.file("up.csv", &series(10_000_000));
-    folder.file("down.csv", &series(25_000_000));
     let line = format!(
         "up = {{ series = \"up.csv\", {queue} }}\ndown = {{ series = \"down.csv\", {queue} }}\n"
     );
+    on_a_line(&line, policy, script)
+}
+
+fn on_a_line(line: &str, policy: &str, script: &str) -> String {
+    let folder = TestFolder::new();
+    folder.file("up.csv", &series(10_000_000));
+    folder.file("down.csv", &series(25_000_000));
     // A topology is part of an experiment.
-    let network = folder.file("line.toml", &home(false, &line, &(QUIET.to_owned() + PING)));
+    let network = folder.file("line.toml", &home(false, line, &(QUIET.to_owned() + PING)));
     let policy = folder.file("follow.toml", policy);
     let script = format!("P={}; {script}", policy.display());
     on_the_router_of(&folder, &network.to_string_lossy(), &[SERVER], &script)
@@ -93,6 +97,36 @@ fn a_line_whose_queue_hides_from_pings_is_not_steered() {
         let rose = signal["loaded_ms"].as_f64().zip(signal["idle_ms"].as_f64());
         let lost = signal["arrived_bps"].as_f64() < signal["offered_bps"].as_f64();
         assert!(rose.is_some_and(|(loaded, idle)| loaded - idle < 3.0) && lost, "{signal}");
+    }
+}
+
+/// As a satellite's user met it: pings stand in no queue whatever the load does.
+#[test]
+fn five_lines_that_hide_their_queue_are_refused_with_the_reason() {
+    let lines = [
+        "rate = \"3Mbit\", queue = \"fq_codel\"",
+        "rate = \"20Mbit\", queue = \"fq_codel\"",
+        "rate = \"12Mbit\", queue = \"cake\"",
+        "rate = \"10Mbit\", queue = \"sfq\"",
+        "police = { rate = \"12Mbit\", burst = \"50kB\" }",
+    ];
+    for line in lines {
+        let both = format!("both = {{ {line}, delay = \"15ms\" }}");
+        let said = on_a_line(
+            &both,
+            &POLICY.replace("2/4", "2/2"),
+            "$Q shape apply --dev wan --confirm-within never --file $P >/dev/null; sleep 30; \
+             $Q shape status --json || echo failed $?",
+        );
+        assert!(said.contains("failed 1"), "{line}: {said}");
+        let follow =
+            &documents(said.trim_end().trim_end_matches("failed 1"))[0]["shaped"][0]["follow"];
+        for direction in follow["directions"].as_array().expect("directions") {
+            assert!(direction["rate_bps"] == direction["floor_bps"], "{line}: {direction}");
+        }
+        for signal in follow["signals"].as_array().expect("signals") {
+            assert!(signal["verdict"] == "blind", "{line}: {signal}");
+        }
     }
 }
 

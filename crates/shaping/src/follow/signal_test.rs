@@ -8,6 +8,7 @@
 //!
 //! Where the line's queue is fair to flows, a ping has one of its own and waits for nobody: it would say that all is well at any rate.
 
+use super::controller::PACKET_BITS;
 use quell_stats::quantile;
 use quell_units::Rate;
 use serde::{Deserialize, Serialize};
@@ -57,16 +58,19 @@ pub fn judge(
     let spread = from_least(idle, 0.95).unwrap_or(0.0);
     let probes = loaded.len() + lost;
     let missing = 1.0 - arrived.bps() as f64 / offered.bps().max(1) as f64;
+    // A fair queue lets a probe wait for the packet that is being sent.
+    let packets_ms = 2.0 * PACKET_BITS / arrived.bps().max(1) as f64 * 1e3;
     let moved = loaded_ms.zip(idle_ms).is_some_and(|(loaded, idle)| {
-        loaded - idle >= LEAST_MS.max(3.0 * (spread - idle)).max(spread)
+        loaded - idle >= LEAST_MS.max(packets_ms).max(3.0 * (spread - idle)).max(spread)
     });
-    let few = idle.len().min(probes) < LEAST_PROBES;
+    let few = idle.len().min(loaded.len()) < LEAST_PROBES;
     let (verdict, why) = match () {
         () if few => (
             SignalVerdict::Unknown,
             Some(format!(
-                "{} probes before the load and {probes} beside it are too few",
-                idle.len()
+                "{} answers before the load and {} of {probes} beside it are too few",
+                idle.len(),
+                loaded.len()
             )),
         ),
         () if moved => (SignalVerdict::Sees, None),
@@ -160,6 +164,15 @@ mod tests {
                 "rose by 0.4 ms while 20Mbit of 50Mbit",
             ),
             ("a policer drops", &idle, around(20.0, 1.0, 90), 60, (50, 20), Blind, "blind"),
+            (
+                "fair queues of a slow line",
+                &idle,
+                around(24.0, 1.0, 150),
+                0,
+                (23, 3),
+                Blind,
+                "rose by 4.0 ms",
+            ),
             (
                 "the line carries it all",
                 &idle,
