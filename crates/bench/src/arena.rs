@@ -1,122 +1,185 @@
 //! Those who lead a shaper's rate over a line that varies, on the same lines in the lab: at the floor, at the mean, `quell shape follow`, and with
-//! `--rival FOLDER` a checkout of cake-autorate as it is, under bash.
+//! `--rival FOLDER` and `--qosmate FOLDER` checkouts of cake-autorate under bash and of QoSmate under busybox's ash, both as they are.
 //!
 //! ```text
-//!   router ──wan── modem ════ server: quell serve         a series a seed: up and down, 500 kB of buffer before each
-//!     └─ CAKE at a rate, led by one of them; then four TCP flows up, four down, and small packets beside them
+//!   router ──wan── modem ════ server: quell serve         line N: `quell series make KIND --seed N`
+//!     └─ CAKE at a rate, led by one of them; then four TCP flows up, four down, and a probe each 10 ms beside them
 //! ```
 
 use crate::options::BenchOptions;
-use crate::stats::{Scratch, median};
-use quell_stats::Rng;
+use crate::stats::{Scratch, quantile};
+use quell_chart::{Axis, Figure, Panel, Scatter};
+use quell_series::access_class::CLASSES;
+use quell_units::Span;
 use serde_json::Value;
-use std::fmt::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The middle of a line in kbit/s, up and down; its floor is a fifth, its ceiling 2.5 times that.
-const MIDDLE: [u64; 2] = [10_000, 25_000];
+/// Line N is of kind N mod 5, its seed is N. The follower was made on 1 to 10.
+const KINDS: [&str; 5] = ["wifi", "lte", "5g", "leo", "docsis"];
+/// Lines that are run at once.
+const JOBS: usize = 2;
+/// Time without load before each transfer, and for a follower to test its signals.
+const IDLE_S: u64 = 2;
+const BEGIN_S: u64 = 15;
+/// What a call is said to bear, in ms.
+const LATE_MS: f64 = 30.0;
+/// Addresses of the far end, since rivals ask several reflectors.
+const REFLECTORS: &str = "10.0.2.2 10.0.2.11 10.0.2.12 10.0.2.13 10.0.2.14 10.0.2.15";
 
-/// Mbit/s, and what packets waited longer than without load, in ms: median, 95 % and 99 % quantile.
-type ArenaRow = [f64; 4];
+/// One direction of one line: Mbit/s; what packets waited longer than the least, in ms: median, 95 % and 99 % quantile; per cent above 30 ms.
+type ArenaRow = [f64; 5];
+/// Line, its mean in Mbit/s each way, and what came of it.
+type LineRun = (u64, [f64; 2], [ArenaRow; 2]);
+
+fn kind(line: u64) -> &'static str {
+    KINDS[(line % KINDS.len() as u64) as usize]
+}
 
 pub fn bench(options: &BenchOptions) -> Result<(), String> {
-    let scratch = Scratch::new()?;
     let seconds = options.seconds.unwrap_or(20);
-    let mut contenders = vec!["floor", "mean", "follow"];
-    contenders.extend(options.rival.is_some().then_some("rival"));
+    let rivals = [("cake-autorate", &options.rival), ("qosmate", &options.qosmate)];
+    let rivals = rivals.into_iter().filter(|(_, folder)| folder.is_some()).map(|(name, _)| name);
+    let contenders = ["floor", "mean", "follow"].into_iter().chain(rivals);
     println!(
-        "{} lines of {seconds} s, four TCP flows; medians over the lines, of the last figure the worst too",
+        "{} lines, four TCP flows of {seconds} s each way; means over the lines, and the worst p99",
         options.rounds
     );
-    println!("{:>10}  {:>4}  Mbit/s  p50 ms  p95 ms  p99 ms  worst", "", "");
-    let contenders = contenders.into_iter().filter(|name| options.has(name));
-    for name in contenders {
-        let mut rows = [Vec::new(), Vec::new()];
-        for seed in 1..=options.rounds as u64 {
-            let both = run(options, scratch.path(), name, seed, seconds)
-                .map_err(|why| format!("{name}, seed {seed}: {why}"))?;
-            both.into_iter().zip(&mut rows).for_each(|(row, rows)| rows.push(row));
-        }
-        for (way, rows) in ["up", "down"].into_iter().zip(rows) {
-            let of =
-                |at: usize| median(&rows.iter().map(|row: &ArenaRow| row[at]).collect::<Vec<_>>());
-            let worst = rows.iter().map(|row| row[3]).fold(0.0, f64::max);
-            println!(
-                "{name:>10}  {way:>4}  {:>6.2}  {:>6.1}  {:>6.1}  {:>6.1}  {worst:>5.0}",
-                of(0),
-                of(1),
-                of(2),
-                of(3)
+    println!("{:>13}  {:>4}  Mbit/s  of mean  p50 ms  p95 ms  p99 ms  >30 ms  worst", "", "");
+    let mut points = Vec::new();
+    for name in contenders.filter(|name| options.has(name)) {
+        let mut runs = all(options, name, seconds)?;
+        runs.sort_by_key(|(line, ..)| *line);
+        for (at, way) in ["up", "down"].into_iter().enumerate() {
+            print_way(name, way, at, &runs);
+            points.extend(
+                runs.iter()
+                    .map(|(_, means, rows)| (name, 100.0 * rows[at][0] / means[at], rows[at][3])),
             );
         }
     }
-    Ok(())
-}
-
-/// A line as a mobile one: a step each 100 ms, in its logarithm a walk that returns to the middle. Its mean in kbit/s, and the file.
-fn series(rng: &mut Rng, middle: u64, seconds: u64) -> (u64, String) {
-    let mut text = "t_ms,rate_bps,delay_ms,loss\n".to_owned();
-    let (mut at, mut sum) = (0.0_f64, 0);
-    for step in 0..seconds * 10 {
-        let normal: f64 = (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0;
-        at = 0.93 * at + 0.22 * normal;
-        let kbit =
-            (middle as f64 * at.exp()).clamp(middle as f64 / 5.0, middle as f64 * 2.5) as u64;
-        sum += kbit;
-        let _ = writeln!(text, "{},{},15,", step * 100, kbit * 1000);
+    match &options.draw {
+        Some(file) => std::fs::write(file, figure(&points).svg())
+            .map_err(|e| format!("{}: {e}", file.display())),
+        None => Ok(()),
     }
-    let _ = writeln!(text, "{}", seconds * 1000);
-    (sum / (seconds * 10), text)
 }
 
-fn network(folder: &Path) -> Result<String, String> {
-    let path = folder.join("line.toml");
-    let line = "buffer = \"500kB\"";
-    let text = format!(
-        "name = \"arena\"\nduration = \"1s\"\n[topology]\nhosts = [\"a\", \"server\"]\nrouters = [\"router\", \"modem\"]\n\
+fn print_way(name: &str, way: &str, at: usize, runs: &[LineRun]) {
+    for (line, means, rows) in runs {
+        let [mbit, p50, p95, p99, late] = rows[at];
+        println!(
+            "  {name} {way} {} {line}: {mbit:.2} of {:.2} Mbit/s, {p50:.1} {p95:.1} {p99:.1} ms, {late:.1} %",
+            kind(*line),
+            means[at]
+        );
+    }
+    let mean = |of: &dyn Fn(&LineRun) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
+    let [mbit, p50, p95, p99, late] = std::array::from_fn(|n| mean(&|run| run.2[at][n]));
+    let share = mean(&|run| 100.0 * run.2[at][0] / run.1[at]);
+    let worst = runs.iter().max_by(|a, b| a.2[at][3].total_cmp(&b.2[at][3]));
+    let worst = worst.map_or(String::new(), |(line, _, rows)| {
+        format!("{:.0} ({} {line})", rows[at][3], kind(*line))
+    });
+    println!(
+        "{name:>13}  {way:>4}  {mbit:>6.2}  {share:>5.1} %  {p50:>6.1}  {p95:>6.1}  {p99:>6.1}  {late:>4.1} %  {worst}"
+    );
+}
+
+/// Goodput against delay, a point a line and direction.
+fn figure(points: &[(&str, f64, f64)]) -> Figure {
+    let x = Axis::linear("Goodput of the line's mean rate").unit("%");
+    let mut panel = Panel::new(x, Axis::log10("99 % of packets wait less than").unit("ms"));
+    let mut names: Vec<&str> = points.iter().map(|(name, ..)| *name).collect();
+    names.dedup();
+    for of in names {
+        let own = points.iter().filter(|(name, ..)| *name == of);
+        panel = panel.mark(Scatter::new(of, own.map(|(_, share, ms)| (*share, ms.max(0.1)))));
+    }
+    Figure::new("What leads a shaper over a line that varies").panel(panel)
+}
+
+fn all(options: &BenchOptions, name: &str, seconds: u64) -> Result<Vec<LineRun>, String> {
+    let scratch = Scratch::new()?;
+    let (next, runs) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..JOBS {
+            scope.spawn(|| {
+                while let Some(line) =
+                    Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < options.rounds)
+                {
+                    let line = options.first + line as u64;
+                    let folder = scratch.path().join(line.to_string());
+                    match run(options, &folder, name, line, seconds) {
+                        Ok(run) => runs.lock().map_or((), |mut runs| runs.push(run)),
+                        Err(why) => println!("{name}, {} {line}: {why}", kind(line)),
+                    }
+                }
+            });
+        }
+    });
+    runs.into_inner().map_err(|e| e.to_string())
+}
+
+/// The line and its network as files; its mean rate in kbit/s each way.
+fn made(options: &BenchOptions, folder: &Path, line: u64, length: u64) -> Result<[u64; 2], String> {
+    let class = CLASSES.iter().find(|class| class.name == kind(line)).ok_or("no such kind")?;
+    let made = class.make(line, Span::from_secs(length));
+    let mean = |series: Option<quell_series::LineSeries>| series?.rate.map(|rate| rate.mean());
+    let means = mean(made.up).zip(mean(made.down)).ok_or("it does not vary")?;
+    std::fs::create_dir_all(folder).map_err(|e| e.to_string())?;
+    let network = "name = \"arena\"\nduration = \"1s\"\n[topology]\nhosts = [\"a\", \"server\"]\nrouters = [\"router\", \"modem\"]\n\
          [[topology.link]]\nname = \"lan\"\nends = [\"a\", \"router\"]\n\
          [[topology.link]]\nname = \"wan\"\nends = [\"router\", \"modem\"]\n\
-         [[topology.link]]\nname = \"line\"\nends = [\"modem\", \"server\"]\n\
-         up = {{ series = \"up.csv\", {line} }}\ndown = {{ series = \"down.csv\", {line} }}\n\
-         [[scenario]]\nname = \"s\"\n[[probe]]\nname = \"p\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"server\"\ninterval = \"1s\"\n"
-    );
-    std::fs::write(&path, text).map_err(|e| e.to_string())?;
-    Ok(path.display().to_string())
+         [[topology.link]]\nname = \"line\"\nends = [\"modem\", \"server\"]\nline = \"made.toml\"\n\
+         [[scenario]]\nname = \"s\"\n[[probe]]\nname = \"p\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"server\"\ninterval = \"1s\"\n";
+    std::fs::write(folder.join("network.toml"), network).map_err(|e| e.to_string())?;
+    let output = Command::new(&options.quell)
+        .args(["series", "make", kind(line), "--seed", &line.to_string()])
+        .args(["--duration", &format!("{length}s"), "-o"])
+        .arg(folder.join("made.toml"))
+        .output()
+        .map_err(|e| e.to_string())?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    output.status.success().then(|| [means.0, means.1].map(|rate| rate.bps() / 1000)).ok_or(said)
 }
 
 /// What leads the rate in the guest, as lines of a shell's script.
 fn leads(
     options: &BenchOptions,
     name: &str,
-    [up, down]: [u64; 2],
+    mean: [u64; 2],
     folder: &Path,
 ) -> Result<String, String> {
-    let [floor, ceiling] =
-        [1, 2].map(|part| MIDDLE.map(|kbit| if part == 1 { kbit / 5 } else { kbit * 5 / 2 }));
+    let (floor, ceiling) = (mean.map(|kbit| kbit / 5), mean.map(|kbit| kbit * 5 / 2));
     let fixed = |[up, down]: [u64; 2]| {
         format!(
             "$Q shape apply --dev wan --policy cake --up {up}kbit --down {down}kbit --confirm-within never >/dev/null\n"
         )
     };
-    Ok(match (name, &options.rival) {
-        ("floor", _) => fixed(floor),
-        ("mean", _) => fixed([up, down]),
-        ("rival", Some(rival)) => format!(
-            "{}[ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd\ncp -r {}/. /tmp/rival; cd /tmp/rival\n\
-             sed -i 's/^dl_if=.*/dl_if=i-wan/; s/^ul_if=.*/ul_if=wan/; \
-             s/^min_dl_shaper_rate_kbps=.*/min_dl_shaper_rate_kbps={}/; s/^base_dl_shaper_rate_kbps=.*/base_dl_shaper_rate_kbps={down}/; \
-             s/^max_dl_shaper_rate_kbps=.*/max_dl_shaper_rate_kbps={}/; s/^min_ul_shaper_rate_kbps=.*/min_ul_shaper_rate_kbps={}/; \
-             s/^base_ul_shaper_rate_kbps=.*/base_ul_shaper_rate_kbps={up}/; s/^max_ul_shaper_rate_kbps=.*/max_ul_shaper_rate_kbps={}/' config.primary.sh\n\
-             printf 'pinger_method=fping\\nreflectors=(\"%s\")\\nno_pingers=1\\nlog_file_path_override=/tmp\\n' $SERVER >>config.primary.sh\n\
-             CAKE_AUTORATE_SCRIPT_PREFIX=/tmp/rival bash ./cake-autorate.sh >/dev/null 2>&1 &\ncd /; sleep 15\n",
-            fixed([up, down]),
-            rival.display(),
-            floor[1],
-            ceiling[1],
-            floor[0],
-            ceiling[0]
-        ),
+    let bounds = format!(
+        "{}MIN_UL={} BASE_UL={} MAX_UL={} MIN_DL={} BASE_DL={} MAX_DL={}\nREFLECTORS='{REFLECTORS}'\n",
+        fixed(mean),
+        floor[0],
+        mean[0],
+        ceiling[0],
+        floor[1],
+        mean[1],
+        ceiling[1]
+    );
+    Ok(match name {
+        "floor" => fixed(floor),
+        "mean" => fixed(mean),
+        "cake-autorate" => {
+            let rival = options.rival.as_ref().ok_or("no folder of cake-autorate")?;
+            format!("{bounds}RIVAL={}\n{CAKE_AUTORATE}", rival.display())
+        }
+        "qosmate" => {
+            let rival = options.qosmate.as_ref().ok_or("no folder of QoSmate")?;
+            format!("{bounds}RIVAL={}\n{QOSMATE}", rival.display())
+        }
         _ => {
             let mbit = |[up, down]: [u64; 2]| format!("{}/{}", up as f64 / 1e3, down as f64 / 1e3);
             let (floor, ceiling) = (mbit(floor), mbit(ceiling));
@@ -126,54 +189,98 @@ fn leads(
             let file = folder.join("follow.toml");
             std::fs::write(&file, policy).map_err(|e| e.to_string())?;
             format!(
-                "$Q shape apply --dev wan --file {} --confirm-within never >/dev/null\nsleep 15\n",
+                "$Q shape apply --dev wan --file {} --confirm-within never >/dev/null\n",
                 file.display()
             )
         }
     })
 }
 
+const CAKE_AUTORATE: &str = r#"
+[ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
+mkdir /tmp/rival; cp -r $RIVAL/. /tmp/rival; cd /tmp/rival
+cat >>config.primary.sh <<END
+dl_if=i-wan ul_if=wan
+connection_active_thr_kbps=$((MIN_UL < 2000 ? MIN_UL : 2000))
+min_dl_shaper_rate_kbps=$MIN_DL base_dl_shaper_rate_kbps=$BASE_DL max_dl_shaper_rate_kbps=$MAX_DL
+min_ul_shaper_rate_kbps=$MIN_UL base_ul_shaper_rate_kbps=$BASE_UL max_ul_shaper_rate_kbps=$MAX_UL
+reflectors=($REFLECTORS) log_file_path_override=/tmp
+END
+CAKE_AUTORATE_SCRIPT_PREFIX=/tmp/rival bash ./cake-autorate.sh >/dev/null 2>&1 &
+cd /tmp
+"#;
+
+/// Its root is a folder with busybox and what it asks of OpenWrt: a configuration, a log, an interface of that name.
+const QOSMATE: &str = r#"
+ip link set i-wan down; ip link set i-wan name ifb-wan; ip link set ifb-wan up
+R=/tmp/root; mkdir -p $R/bin $R/lib $R/lib64 $R/usr $R/etc $R/tmp/qosmate $R/proc $R/sys $R/dev $R/sbin
+cp $(command -v busybox) $R/bin/busybox; for a in sh ash sleep awk ping cat wc tail mv logger; do ln -s busybox $R/bin/$a; done
+for f in /lib64 /usr /proc /sys /dev; do mount --bind $f $R$f; done
+for d in /lib/*-linux-gnu; do ln -s /usr$d $R$d; done
+ln -s $(command -v tc) $R/sbin/tc; cp $RIVAL/etc/qosmate-autorate*.sh $R/etc
+cat >$R/lib/functions.sh <<END
+config_load() { :; }
+config_get() { eval "\$1=\\\${OF_\$3:-}"; }
+uci() { :; }
+tc() { /sbin/tc "\$@"; }
+OF_WAN=wan OF_ROOT_QDISC=cake OF_UPRATE=$BASE_UL OF_DOWNRATE=$BASE_DL OF_reflectors='10.0.2.2 10.0.2.11 10.0.2.12'
+OF_min_ul_rate=$MIN_UL OF_base_ul_rate=$BASE_UL OF_max_ul_rate=$MAX_UL
+OF_min_dl_rate=$MIN_DL OF_base_dl_rate=$BASE_DL OF_max_dl_rate=$MAX_DL
+END
+PATH=/bin:/sbin chroot $R /bin/ash /etc/qosmate-autorate.sh run >/dev/null 2>&1 &
+"#;
+
 fn run(
     options: &BenchOptions,
     folder: &Path,
     name: &str,
-    seed: u64,
+    line: u64,
     seconds: u64,
-) -> Result<[ArenaRow; 2], String> {
-    let mut rng = Rng::new(seed).derive("arena");
-    let mut means = [0; 2];
-    for ((file, middle), mean) in ["up.csv", "down.csv"].into_iter().zip(MIDDLE).zip(&mut means) {
-        let (kbit, text) = series(&mut rng, middle, seconds);
-        *mean = kbit;
-        std::fs::write(folder.join(file), text).map_err(|e| e.to_string())?;
-    }
-    let network = network(folder)?;
+) -> Result<LineRun, String> {
+    let mean = made(options, folder, line, BEGIN_S + 2 * (seconds + IDLE_S) + 5)?;
     let quell = options.quell.display();
+    let lead = leads(options, name, mean, folder)?;
     let script = format!(
-        "Q={quell}; SERVER=$0\n{}$Q flow server -4 -P 4 -t {seconds} --json; $Q flow server -4 -P 4 -R -t {seconds} --json\n",
-        leads(options, name, means, folder)?
+        "Q={quell}; SERVER=$0; cd /tmp\n{lead}sleep {BEGIN_S}\n\
+         for way in '' -R; do $Q ping -4 -m udp $SERVER -i 10ms -d {}s --write p$way >/dev/null & P=$!; sleep {IDLE_S}\n\
+         $Q flow $SERVER -4 -P 4 $way -t {seconds} --json; wait $P; $Q data export csv p$way; echo; done\n",
+        seconds + IDLE_S
     );
-    let serve = format!("server: {quell} serve --bind ::");
+    let addresses: String = REFLECTORS
+        .split(' ')
+        .skip(1)
+        .map(|address| format!("ip addr add {address}/24 dev line; "))
+        .collect();
+    let serve = format!("server: sh -c '{addresses}exec {quell} serve --bind ::'");
+    let network = folder.join("network.toml").display().to_string();
     let output = Command::new(&options.quell)
-        .args([
-            "lab", "exec", &network, "router", "--with", &serve, "--", "bash", "-c", &script,
-            "{server}",
-        ])
+        .args(["lab", "exec", &network, "router", "--with", &serve, "--", "bash", "-c", &script])
+        .arg("{server}")
         .stdin(Stdio::null())
         .output()
         .map_err(|e| format!("{quell}: {e}"))?;
     let said = String::from_utf8_lossy(&output.stdout);
-    let documents = serde_json::Deserializer::from_str(&said).into_iter::<Value>();
-    let documents: Vec<Value> =
-        documents.collect::<Result<_, _>>().map_err(|e| format!("{e}: {said}"))?;
-    let row = |way: &str, at: usize| -> Option<ArenaRow> {
-        let flow = documents.get(at)?;
-        let idle = flow["latency"]["idle"]["min_ms"].as_f64()?;
-        let of = |name: &str| Some(flow["latency"]["loaded"][name].as_f64()? - idle);
-        let rate = flow[way]["bits_per_second"].as_f64()? / 1e6;
-        Some([rate, of("p50_ms")?, of("p95_ms")?, of("p99_ms")?])
-    };
-    let both = row("up", 0).zip(row("down", 1));
+    let parts: Vec<&str> = said.split("\n\n").collect();
+    let way = |at: usize, way: &str| row(parts.get(at)?, way);
+    let both = way(0, "up").zip(way(1, "down"));
     let both = both.ok_or_else(|| format!("{said}{}", String::from_utf8_lossy(&output.stderr)))?;
-    Ok([both.0, both.1])
+    Ok((line, mean.map(|kbit| kbit as f64 / 1e3), [both.0, both.1]))
+}
+
+/// Of what `quell flow --json` said, and a table of probes.
+fn row(said: &str, way: &str) -> Option<ArenaRow> {
+    let (flow, table) = said.split_once("t_ns,")?;
+    let flow: Value = serde_json::from_str(flow).ok()?;
+    let all = table.lines().skip(1).filter_map(|line| {
+        let mut fields = line.split(',');
+        let at = fields.next()?.parse::<u64>().ok()?;
+        Some((at, fields.nth(5)?.parse::<f64>().ok()? / 1e6))
+    });
+    let all: Vec<(u64, f64)> = all.collect();
+    let least = all.iter().map(|(_, ms)| *ms).fold(f64::INFINITY, f64::min);
+    let loaded = all.iter().filter(|(at, _)| *at > IDLE_S * 1_000_000_000);
+    let added: Vec<f64> = loaded.map(|(_, ms)| ms - least).collect();
+    let late = added.iter().filter(|ms| **ms > LATE_MS).count() as f64 / added.len() as f64;
+    let [p50, p95, p99] = [0.5, 0.95, 0.99].map(|share| quantile(&added, share));
+    Some([flow[way]["bits_per_second"].as_f64()? / 1e6, p50, p95, p99, 100.0 * late])
 }

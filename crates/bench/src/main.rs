@@ -8,7 +8,7 @@
 //!   peers      how much of a round trip is the program's beside fping and irtt
 //!   flow       how fast data moves                       beside iperf3 and nuttcp
 //!   lab        how fast the lab is                       beside another Quell
-//!   arena      what leads a shaper over a line that varies   beside a fixed rate, and cake-autorate
+//!   arena      what leads a shaper over a line that varies   beside fixed rates, cake-autorate, QoSmate
 //!   twin       how well a line is told that nobody knows  beside the truth
 //! ```
 
@@ -39,7 +39,7 @@ const BENCHES: [Bench; 7] = [
     ("peers", peers::bench, 10),
     ("flow", flow::bench, 10),
     ("lab", lab::bench, 3),
-    ("arena", arena::bench, 5),
+    ("arena", arena::bench, 50),
     ("twin", twin::bench, 4),
 ];
 

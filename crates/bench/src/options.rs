@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 pub const USAGE: &str = "usage: quell-bench classify|shape|peers|flow|lab|arena|twin|all [--quell PROGRAM] [--rounds N] \
-                     [--seconds N] [--packets N] [--interval-ms N] [--subscribers N] [--only A,B] [--before PROGRAM] [--rival FOLDER]";
+                     [--seconds N] [--packets N] [--interval-ms N] [--subscribers N] [--only A,B] [--before PROGRAM] \
+                     [--rival FOLDER] [--qosmate FOLDER] [--first N] [--draw FILE]";
 
 /// What is asked of a bench; each takes what concerns it.
 pub struct BenchOptions {
@@ -12,6 +13,11 @@ pub struct BenchOptions {
     pub before: Option<PathBuf>,
     /// A checkout of cake-autorate, beside which `arena` runs.
     pub rival: Option<PathBuf>,
+    /// One of QoSmate.
+    pub qosmate: Option<PathBuf>,
+    /// The first line of `arena`, and a picture of it.
+    pub first: u64,
+    pub draw: Option<PathBuf>,
     pub rounds: usize,
     /// Seconds of each transfer.
     pub seconds: Option<u64>,
@@ -29,6 +35,9 @@ impl BenchOptions {
             quell: "target/release/quell".into(),
             before: None,
             rival: None,
+            qosmate: None,
+            first: 1,
+            draw: None,
             rounds,
             seconds: None,
             packets: 400,
@@ -46,6 +55,9 @@ impl BenchOptions {
                 "--quell" => options.quell = value.into(),
                 "--before" => options.before = Some(value.into()),
                 "--rival" => options.rival = Some(value.into()),
+                "--qosmate" => options.qosmate = Some(value.into()),
+                "--first" => options.first = number()?.into(),
+                "--draw" => options.draw = Some(value.into()),
                 "--rounds" => options.rounds = number()? as usize,
                 "--seconds" => options.seconds = Some(number()?.into()),
                 "--packets" => options.packets = number()? as usize,
