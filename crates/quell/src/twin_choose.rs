@@ -5,10 +5,11 @@ use crate::options::{Guest, Json, Place};
 use crate::results::{shown, write};
 use crate::run::carried_out;
 use crate::text::{columns, document, say};
-use crate::twin::read;
+use crate::twin::{read, series as series_of};
 use clap::Args;
 use quell_finding::wrapped;
-use quell_twin::choose::{Candidate, Purpose, Trial, changes, trials};
+use quell_policy::LinePolicy;
+use quell_twin::choose::{Candidate, Purpose, Trial, changes, follow, trials};
 use quell_units::{Span, fmt};
 use serde_json::json;
 use std::path::PathBuf;
@@ -69,15 +70,26 @@ pub fn choose(args: &ChooseArgs) -> Result<ExitCode, Failure> {
         args.purpose.rank(&line, &mut trials);
         Ok((as_it_is, trials))
     };
-    let (_, first) = tried(&Candidate::all(), 9, 1)?;
+    let series = [(&line.up, true), (&line.down, false)];
+    let [up, down] = series.map(|(way, is_up)| series_of(&args.line, way, is_up));
+    let follow = follow(&line, [up?, down?]);
+    // Each window of a series is its start.
+    let lengths = if follow.is_some() { (20, 60, 1) } else { (9, 20, WINDOWS) };
+    let (_, first) = tried(&Candidate::all(), lengths.0, 1)?;
     let finalists: Vec<Candidate> =
         first.iter().filter_map(|trial| trial.candidate).take(FINALISTS).collect();
-    let (as_it_is, trials) = tried(&finalists, 20, WINDOWS)?;
+    let (as_it_is, trials) = tried(&finalists, lengths.1, lengths.2)?;
     let best = trials.first().and_then(|best| Some((best, best.candidate?)));
     let Some((best, candidate)) = best else {
         return Err(Failure::check("no candidate could be measured"));
     };
-    let policy = candidate.policy(&line);
+    let mut policy = candidate.policy(&line).unwrap_or_default();
+    let mut step = next_step(&first, candidate);
+    if let Some(follow) = follow {
+        let (floor, ceiling) = (String::from(follow.floor), String::from(follow.ceiling));
+        step = format!(" Its rate varies: the policy follows it between {floor} and {ceiling}.");
+        policy = LinePolicy { follow: Some(follow), up: None, down: None, ..policy };
+    }
     let policy = toml::to_string(&policy).map_err(Failure::system)?;
     if let Some(output) = &args.output {
         write(output, policy.as_bytes())?;
@@ -98,7 +110,7 @@ pub fn choose(args: &ChooseArgs) -> Result<ExitCode, Failure> {
         println!("{}", document(&all));
         return Ok(ExitCode::SUCCESS);
     }
-    print(&as_it_is, &trials, (best, candidate), &next_step(&first, candidate));
+    print(&as_it_is, &trials, (best, candidate), &step);
     match &args.output {
         Some(output) => {
             let output = shown(output);

@@ -8,10 +8,12 @@
 //!   candidates ─► changes of home-link ─► results ─► trials ─► best ─► a policy
 //! ```
 
-use quell_policy::{DeviceTraits, LinePolicy, PolicyName, Tell};
+use quell_policy::{
+    DeviceTraits, FollowPolicy, LinePolicy, LineRates, PolicyName, Signal, Tell, WhenLost,
+};
 use quell_report::analysis::{OwnTime, Results};
-use quell_series::MeasuredLine;
 use quell_series::measured_line::{MeasuredDirection, value};
+use quell_series::{LineSeries, MeasuredLine, Steps};
 use quell_units::{Rate, Span};
 use std::fmt::Display;
 use toml::{Table, Value};
@@ -21,6 +23,9 @@ const PERCENTS: [u64; 12] = [100, 99, 98, 97, 96, 94, 92, 90, 85, 80, 65, 50];
 
 /// B's downloads begin so long after the measurement, in seconds.
 const PAGES: [u64; 3] = [0, 3, 6];
+
+/// In which a rate that varies is told.
+const WINDOW: Span = Span::from_millis(100);
 
 const IDLE: &str = "idle";
 const AS_IT_IS: &str = "as-it-is";
@@ -83,6 +88,36 @@ impl Candidate {
             ..LinePolicy::default()
         })
     }
+}
+
+/// Between what rates a line whose rate varies is followed: from what it carries nine tenths of the time to the most; a direction that keeps its rate
+/// a little below it. None where neither varies.
+pub fn follow(line: &MeasuredLine, series: [Option<LineSeries>; 2]) -> Option<FollowPolicy> {
+    let rates = series.map(|series| series.and_then(|series| series.rate));
+    let varies = rates.iter().flatten().any(|rate| rate.count() > 1);
+    let of = |rate: &Option<Steps<Rate>>, way: &MeasuredDirection| match rate {
+        Some(rate) if rate.count() > 1 => {
+            let count = (rate.end().nanos() / WINDOW.nanos()).max(1);
+            let bits = |at: u64| rate.bits_until(WINDOW.saturating_mul(at)) as f64;
+            let bps = |at| (bits(at + 1) - bits(at)) / WINDOW.as_secs_f64();
+            let all: Vec<f64> = (0..count).map(bps).collect();
+            Some([0.1, 1.0].map(|part| quell_stats::quantile(&all, part).unwrap_or(0.0)))
+        }
+        _ => way.passes().map(|rate| rate.bps() as f64).map(|bps| [bps * 0.9, bps]),
+    };
+    let ([up_floor, up], [down_floor, down]) =
+        (of(&rates[0], &line.up)?, of(&rates[1], &line.down)?);
+    let rates = |up: f64, down: f64| {
+        let [up, down] = [up, down].map(|bps| Rate::from_bps((bps / 1e3).max(1.0) as u64 * 1000));
+        LineRates { up, down }
+    };
+    let stamp = if line.to.is_empty() { "SERVER".to_owned() } else { line.to.clone() };
+    varies.then(|| FollowPolicy {
+        floor: rates(up_floor, down_floor),
+        ceiling: rates(up, down),
+        signals: vec![Signal { stamp }],
+        lost: WhenLost::default(),
+    })
 }
 
 /// What of home-link is otherwise, to try these on the twin whose file this is. None where the line's rate is unknown.
@@ -274,6 +309,22 @@ mod tests {
             let first = trials[0].candidate.expect("one");
             assert_eq!(first.percent, best, "{purpose:?}");
         }
+    }
+
+    #[test]
+    fn a_rate_that_varies_is_followed_between_what_it_carries_as_a_rule_and_the_most() {
+        let line = MeasuredLine::parse(
+            "version = 1\nto = \"far\"\n[up]\nrate = { value = \"10 Mbit/s\" }\n[down]\nrate = { value = \"20 Mbit/s\" }\n",
+        );
+        let line = line.expect("a line");
+        let step = |n: u64| (Span::from_millis(100 * n), Rate::from_bps((1 + n) * 1_000_000));
+        let rate = Steps::new((0..21).map(step), Span::from_millis(2100));
+        let varies = LineSeries { rate, ..LineSeries::default() };
+        let follow = follow(&line, [Some(varies), None]).expect("it varies");
+        let text = |rates| String::from(rates);
+        assert_eq!((text(follow.floor), text(follow.ceiling)), ("3/18".into(), "21/20".into()));
+        assert_eq!(follow.signals[0].to_string(), "stamp:far");
+        assert_eq!(super::follow(&line, [None, None]), None);
     }
 
     #[test]
