@@ -743,10 +743,12 @@ quell twin learn 192.0.2.7 -o home.toml --budget 30MB",
     },
     Command {
         name: "twin from",
-        about: "Tell a line from what `twin learn --keep` kept",
+        about: "Tell a line from runs, or from what `twin learn --keep` kept",
         examples: "\
-quell twin learn 192.0.2.7 --keep seen.json
-quell twin from seen.json -o line.toml",
+quell run rrul --on machines.toml
+quell twin from rrul -o line.toml
+quell twin from seen.json",
+        notes: "Bounds are wide, and the kind of queue is unknown. What another program measured is a run after quell data import.",
         call: calls!(twin::FromArgs, twin::from),
         ..of(Group::Measure)
     },

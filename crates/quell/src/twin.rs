@@ -1,18 +1,21 @@
 //! `quell twin`: a line measured as a whole, as a file that the lab can have a link like.
 
+use crate::completion;
 use crate::failure::Failure;
-use crate::options::{Family, Json, SecretFile};
-use crate::results::write;
+use crate::options::{Family, Json, Place, SecretFile};
+use crate::results::{folder_of, read as read_run, write};
 use crate::series::{print_files, write_line};
 use crate::text::{columns, document, say};
 use clap::Args;
 use quell_finding::wrapped;
 use quell_policy::LineRates;
-use quell_series::measured_line::{Estimate, MeasuredDirection, Property};
+use quell_report::analysis::Results;
+use quell_series::measured_line::{Estimate, LineOverTime, MeasuredDirection, Property};
 use quell_series::{LineSeries, MeasuredLine, SeriesFile};
 use quell_sys::input::{self, Input};
 use quell_twin::{
-    LearnPlan, LearnProgress, LineObservations, TwinError, conclude, figures, learn, sentence,
+    LearnPlan, LearnProgress, LineObservations, TwinError, conclude, figures, from_results, learn,
+    sentence,
 };
 use quell_units::{Bytes, fmt};
 use std::io::{BufReader, Write};
@@ -49,11 +52,14 @@ pub struct LearnArgs {
 
 #[derive(Debug, Args)]
 pub struct FromArgs {
-    /// What `quell twin learn --keep` kept
-    kept: PathBuf,
+    /// Runs, also imported ones: names or folders; or the file that `quell twin learn --keep` kept
+    #[arg(required = true, value_name = "RUN", add = completion::runs())]
+    runs: Vec<String>,
     /// File to write
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
     #[command(flatten)]
     json: Json,
 }
@@ -113,18 +119,34 @@ pub fn learn_line(args: &LearnArgs) -> Result<ExitCode, Failure> {
 
 /// `quell twin from`.
 pub fn from(args: &FromArgs) -> Result<ExitCode, Failure> {
-    let bytes = input::bytes(&args.kept, LARGEST_KEPT)
-        .map_err(|e| Failure::usage(format!("{} can't be read: {e}", args.kept.display())))?;
-    let seen: LineObservations = serde_json::from_slice(&bytes).map_err(|e| {
-        let file = args.kept.display();
-        Failure::unusable(format!("{file} is nothing that `quell twin learn --keep` wrote: {e}"))
-    })?;
+    let told = match &args.runs[..] {
+        [file] if Path::new(file).is_file() => of_kept(file)?,
+        runs => {
+            let mut results = Vec::new();
+            for run in runs {
+                let run = read_run(&folder_of(&args.place, Some(run))?)?;
+                results.push(Results::from(&run));
+            }
+            LineOverTime { line: from_results(&results), up: None, down: None }
+        }
+    };
     let line = match &args.output {
-        Some(output) => write_line(conclude(&seen), output)?,
-        None => conclude(&seen).line,
+        Some(output) => write_line(told, output)?,
+        None => told.line,
     };
     print(&line, &args.json)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn of_kept(file: &str) -> Result<LineOverTime, Failure> {
+    let bytes = input::bytes(Path::new(file), LARGEST_KEPT)
+        .map_err(|e| Failure::usage(format!("{file} can't be read: {e}")))?;
+    let seen: LineObservations = serde_json::from_slice(&bytes).map_err(|e| {
+        Failure::unusable(format!(
+            "{file} is nothing that `quell twin learn --keep` wrote: {e}. What another program measured becomes a run by `quell data import`"
+        ))
+    })?;
+    Ok(conclude(&seen))
 }
 
 /// `quell twin show`.

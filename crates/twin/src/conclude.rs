@@ -54,27 +54,27 @@ fn measured<T>(value: T, bounds: Option<(T, T)>, how: impl Into<String>, at_s: f
 }
 
 /// With its bounds, each rounded by `unit`.
-fn bounded<T>(of: Bounded, unit: impl Fn(f64) -> T, how: &str, at_s: f64) -> Property<T> {
+pub fn bounded<T>(of: Bounded, unit: impl Fn(f64) -> T, how: &str, at_s: f64) -> Property<T> {
     measured(unit(of.value), Some((unit(of.low), unit(of.high))), how, at_s)
 }
 
 /// Five digits that count.
-fn rate(bps: f64) -> Rate {
+pub fn rate(bps: f64) -> Rate {
     let unit = 10_f64.powf(bps.max(1.0).log10().floor() - 4.0).max(1.0);
     Rate::from_bps(((bps / unit).round() * unit) as u64)
 }
 
 /// To 10 microseconds.
-fn span(seconds: f64) -> Span {
+pub fn span(seconds: f64) -> Span {
     Span::from_micros((seconds.max(0.0) * 1e5).round() as u64 * 10)
 }
 
 /// To a thousandth of a per cent.
-fn ratio(share: f64) -> Ratio {
+pub fn ratio(share: f64) -> Ratio {
     Ratio::from_ppb((share.clamp(0.0, 1.0) * 1e5).round() as u64 * 10_000).unwrap_or_default()
 }
 
-fn bytes(bytes: f64) -> Bytes {
+pub fn bytes(bytes: f64) -> Bytes {
     Bytes::new(bytes.max(0.0).round() as u64)
 }
 

@@ -24,6 +24,7 @@ pub mod choose;
 mod conclude;
 mod fairness;
 mod flood;
+mod from_runs;
 mod grid;
 pub mod held_out;
 mod loss;
@@ -39,6 +40,7 @@ mod sharing;
 
 pub use conclude::conclude;
 pub use flood::Flood;
+pub use from_runs::from_results;
 pub use schedule::{
     DirectionObservations, LearnPlan, LearnProgress, LineObservations, TwinError, learn,
 };

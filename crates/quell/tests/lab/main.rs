@@ -67,4 +67,5 @@ mod tune;
 mod twin;
 mod twin_check;
 mod twin_choose;
+mod twin_from;
 mod unsure;
