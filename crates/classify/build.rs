@@ -15,7 +15,7 @@ fn main() {
         Ok("big") => "bpfeb",
         _ => "bpfel",
     };
-    for source in ["classify.c", "roster.c"] {
+    for source in ["classify.c", "roster.c", "round_trips.c"] {
         compile(&clang, target, source, &Path::new(&out).join(source).with_extension("o"));
     }
 }

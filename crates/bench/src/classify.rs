@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   alone     the program by itself, on one packet again and again (BPF_PROG_TEST_RUN)
-//!   in path   packets through HTB without a filter, with ours, with `flow` where the kernel has it, with u32
+//!   in path   packets through HTB without a filter, with ours, with `flow` where the kernel has it, with u32, and with TCP's round trips watched
 //! ```
 //!
 //! Rounds alternate between what is compared; printed are medians and quartiles.
@@ -10,7 +10,9 @@
 use crate::options::BenchOptions;
 use crate::stats::spread;
 use nix::time::{ClockId, clock_gettime};
-use quell_classify::{Classifier, ClassifyError, Config, HostKey, Keys, Parts, catch_all};
+use quell_classify::{
+    Classifier, ClassifyError, Config, HostKey, Keys, Parts, RoundTrips, catch_all,
+};
 use quell_netlink::core::{Protocol, Socket};
 use quell_netlink::link::{LinkKind, LinkName, NewLink};
 use quell_netlink::tc::{self, ApplyError};
@@ -133,6 +135,9 @@ fn in_path(rounds: usize) -> Result<(), String> {
     place.run(|| measure_path(rounds)).map_err(|e| e.to_string())?
 }
 
+/// A device without a filter, whose round trips of TCP are taken as packets leave.
+const WATCHED: &str = "round trips, no filter";
+
 /// A device with a queue and one way of choosing its class.
 struct FilteredDevice {
     name: &'static str,
@@ -160,6 +165,7 @@ fn measure_path(rounds: usize) -> Result<(), String> {
         ("flow, five keys", vec![filter(flow)?, catch_all(rest)]),
         ("u32, the 1st of 16 sources", one_of(&u32s, 1)),
         ("u32, the 16th of 16 sources", u32s),
+        (WATCHED, vec![]),
     ];
     let mut there = Vec::new();
     for (at, (name, filters)) in ways.into_iter().enumerate() {
@@ -174,6 +180,9 @@ fn measure_path(rounds: usize) -> Result<(), String> {
     println!(
         "\nin the path of a packet through HTB, ns of CPU: median [quartiles] of {rounds} rounds of {PACKETS} packets"
     );
+    let watched = there.iter().find(|device| device.name == WATCHED).map(|device| device.index);
+    let mut trips = RoundTrips::load().map_err(|e| e.to_string())?;
+    trips.watch(watched.unwrap_or_default()).map_err(|e| e.to_string())?;
     let packets = packets();
     for (what, frame, _) in packets.iter().filter(|p| ["plain, IPv4", "IP in IP"].contains(&p.0)) {
         let mut taken = vec![Vec::new(); there.len()];
@@ -256,8 +265,13 @@ fn send(way: &FilteredDevice, frame: &[u8]) -> Result<f64, String> {
         sll_halen: 6,
         sll_addr: [0; 8],
     };
+    let mut frame = frame.to_vec();
+    let is_tcp = frame[23] == 6;
     let before = cpu();
-    for _ in 0..PACKETS {
+    for seq in 0..PACKETS as u32 {
+        if is_tcp {
+            frame[38..42].copy_from_slice(&(seq * 1200).to_be_bytes());
+        }
         // SAFETY: frame and address live through the call, and the sizes are theirs.
         let sent = unsafe {
             libc::sendto(

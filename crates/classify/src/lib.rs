@@ -16,6 +16,7 @@ mod filter;
 mod program;
 mod raw;
 pub mod roster;
+mod round_trips;
 mod tables;
 
 pub use error::ClassifyError;
@@ -25,4 +26,5 @@ pub use quell_tc::classify as config;
 pub use quell_tc::classify::{
     Config, ConfigError, HostKey, Hosts, Key, KeyError, Keys, Layout, Parts, TierBy, Tiers,
 };
+pub use round_trips::{RoundTrip, RoundTrips};
 pub use tables::{HostId, HostRow, Tables};

@@ -23,12 +23,14 @@ pub struct FollowPolicy {
     pub lost: WhenLost,
 }
 
-/// What tells of the line's queue: round trips of STAMP to a `quell serve` beyond it.
+/// What tells of the line's queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Signal {
-    /// HOST, or HOST:PORT.
-    pub stamp: String,
+pub enum Signal {
+    /// STAMP to a `quell serve` beyond it, by HOST or HOST:PORT.
+    Stamp(String),
+    /// Round trips of the TCP flows that carry much.
+    Flows,
 }
 
 /// The rate while no signal is answered, or none sees the line's queue.
@@ -65,10 +67,15 @@ impl TryFrom<WrittenFollow> for FollowPolicy {
         }
         if signals.is_empty() || signals.len() > MOST_SIGNALS {
             return Err(format!(
-                "`follow`: {} signals; name 1 to {MOST_SIGNALS}, as signals = [\"stamp:HOST\"], \
+                "`follow`: {} signals; name 1 to {MOST_SIGNALS}, as signals = [\"stamp:HOST\", \"flows\"], \
                  where HOST is a `quell serve` beyond the line",
                 signals.len()
             ));
+        }
+        if let Some(twice) =
+            signals.iter().enumerate().find(|(at, one)| signals[..*at].contains(one))
+        {
+            return Err(format!("`follow`: the signal {} is there twice", twice.1));
         }
         Ok(FollowPolicy { floor, ceiling, signals, lost })
     }
@@ -80,10 +87,11 @@ impl FromStr for Signal {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
             Some(("stamp", host)) if !host.trim().is_empty() => {
-                Ok(Signal { stamp: host.trim().to_owned() })
+                Ok(Signal::Stamp(host.trim().to_owned()))
             }
+            None if text == "flows" => Ok(Signal::Flows),
             _ => Err(format!(
-                "`{text}` is no signal; there is stamp:HOST, a `quell serve` beyond the line"
+                "`{text}` is no signal; there are stamp:HOST, a `quell serve` beyond the line, and flows, the TCP flows themselves"
             )),
         }
     }
@@ -105,7 +113,10 @@ impl From<Signal> for String {
 
 impl fmt::Display for Signal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "stamp:{}", self.stamp)
+        match self {
+            Signal::Stamp(host) => write!(f, "stamp:{host}"),
+            Signal::Flows => write!(f, "flows"),
+        }
     }
 }
 
@@ -185,21 +196,22 @@ mod tests {
     }
 
     const FOLLOW: &str =
-        r#"{ floor = "2/5", ceiling = "20/60", signals = ["stamp:192.0.2.9:5201"] }"#;
+        r#"{ floor = "2/5", ceiling = "20/60", signals = ["stamp:192.0.2.9:5201", "flows"] }"#;
 
     #[test]
     fn it_is_read_and_written_again_the_same_and_what_can_not_be_is_refused_with_its_line() {
         let policy = read(FOLLOW).expect("a policy");
         let follow = policy.follow.clone().expect("it is followed");
         assert_eq!(
-            (follow.lost, follow.signals[0].stamp.as_str()),
-            (WhenLost::LastGood, "192.0.2.9:5201")
+            (follow.lost, &follow.signals[..]),
+            (WhenLost::LastGood, &[Signal::Stamp("192.0.2.9:5201".to_owned()), Signal::Flows][..])
         );
         let written = toml::to_string(&policy).expect("text");
         assert_eq!(toml::from_str::<LinePolicy>(&written).expect("again"), policy);
         for (from, to, words) in [
             ("\"2/5\"", "\"30/5\"", "the floor up, 30Mbit, is not below the ceiling, 20Mbit"),
-            ("[\"stamp:192.0.2.9:5201\"]", "[]", "0 signals; name 1 to 4"),
+            ("[\"stamp:192.0.2.9:5201\", \"flows\"]", "[]", "0 signals; name 1 to 4"),
+            ("stamp:192.0.2.9:5201", "flows", "the signal flows is there twice"),
             ("stamp:192", "ping:192", "`ping:192.0.2.9:5201` is no signal"),
             ("floor", "flor", "unknown field `flor`"),
         ] {

@@ -98,9 +98,10 @@ pub fn follow(line: &MeasuredLine, series: [Option<LineSeries>; 2]) -> Option<Fo
     let of = |rate: &Option<Steps<Rate>>, way: &MeasuredDirection| match rate {
         Some(rate) if rate.count() > 1 => {
             let count = (rate.end().nanos() / WINDOW.nanos()).max(1);
-            let bits = |at: u64| rate.bits_until(WINDOW.saturating_mul(at)) as f64;
-            let bps = |at| (bits(at + 1) - bits(at)) / WINDOW.as_secs_f64();
-            let all: Vec<f64> = (0..count).map(bps).collect();
+            let bits = rate.bits_at((0..=count).map(|at| WINDOW.saturating_mul(at)));
+            let bits: Vec<u128> = bits.collect();
+            let bps = |pair: &[u128]| (pair[1] - pair[0]) as f64 / WINDOW.as_secs_f64();
+            let all: Vec<f64> = bits.windows(2).map(bps).collect();
             Some([0.1, 1.0].map(|part| quell_stats::quantile(&all, part).unwrap_or(0.0)))
         }
         _ => way.passes().map(|rate| rate.bps() as f64).map(|bps| [bps * 0.9, bps]),
@@ -115,7 +116,7 @@ pub fn follow(line: &MeasuredLine, series: [Option<LineSeries>; 2]) -> Option<Fo
     varies.then(|| FollowPolicy {
         floor: rates(up_floor, down_floor),
         ceiling: rates(up, down),
-        signals: vec![Signal { stamp }],
+        signals: vec![Signal::Stamp(stamp)],
         lost: WhenLost::default(),
     })
 }

@@ -6,12 +6,6 @@
 #pragma once
 #include "parse.h"
 
-INLINE u64 mix(u64 hash, u64 word)
-{
-	hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
-	return hash ^ hash >> 32;
-}
-
 INLINE u32 finish(u64 hash)
 {
 	hash *= 0xd6e8feb86659fd93ULL;

@@ -46,6 +46,12 @@ struct __sk_buff {
 	u32 ifindex;
 };
 
+INLINE u64 mix(u64 hash, u64 word)
+{
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
+	return hash ^ hash >> 32;
+}
+
 // struct bpf_fib_lookup: asks for an address's route; the answer holds the interface, the gateway in the address's place if there is one, and
 // the neighbour's hardware address.
 struct fib_question {
@@ -82,6 +88,7 @@ enum { FROM_NETWORK_HEADER = 1 };
 static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
 static long (*const map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static long (*const map_delete)(void *map, const void *key) = (void *)3;
+static u64 (*const ktime_get_ns)(void) = (void *)5;
 static long (*const skb_pull_data)(struct __sk_buff *skb, u32 len) = (void *)39;
 static long (*const skb_load_bytes_relative)(const struct __sk_buff *skb, u32 offset, void *to, u32 len, u32 from) = (void *)68;
 static long (*const fib_lookup)(struct __sk_buff *skb, struct fib_question *question, int size, u32 flags) = (void *)69;

@@ -16,4 +16,5 @@ mod hosts;
 mod program;
 mod queues;
 mod roster;
+mod round_trips;
 mod strangers;

@@ -215,6 +215,77 @@ fn whatever_becomes_of_the_follower_the_rate_ends_between_the_bounds() {
     assert_eq!(part("applied")["in_order"], true, "{said}");
 }
 
+/// The rate that a `quell flow` tells, in Mbit/s, and what a small packet waited beside it.
+fn of_flow(flow: &Value) -> (f64, f64) {
+    let text = flow["headline"].as_str().expect("a headline");
+    let rate = text.split(' ').find_map(|word| word.parse::<f64>().ok());
+    let added = flow["grade"]["added_ms"].as_f64().expect("it is graded");
+    (rate.unwrap_or_else(|| panic!("no rate in {text}")), added)
+}
+
+#[test]
+fn a_line_whose_queue_hides_from_pings_is_followed_by_its_flows() {
+    let policy = POLICY.replace("\"stamp:server\"", "\"stamp:server\", \"flows\"");
+    let said = on_the_line(
+        "queue = \"fq_codel\"",
+        &policy,
+        "$Q shape apply --dev wan --confirm-within never --file $P >/dev/null; sleep 15; \
+         $Q flow server -t 30 --json; $Q flow server -t 30 -R --json; $Q shape status --json; \
+         $Q shape status; $Q shape prove --dev wan --to server --time 5s || echo failed $?",
+    );
+    let all = documents(&said[..said.rfind('}').expect("JSON") + 1]);
+    let [(up, _), (down, _)] = [&all[0], &all[1]].map(of_flow);
+    assert!(up > 6.0 && down > 14.0, "{up} of some 10 Mbit/s, {down} of some 24: {said}");
+    let follow = &all[2]["shaped"][0]["follow"];
+    for signal in follow["signals"].as_array().expect("signals") {
+        let verdict = if signal["signal"] == "flows" { "sees" } else { "blind" };
+        assert_eq!(signal["verdict"], verdict, "{follow:#}");
+    }
+    for words in ["flows up: sees the line's queue", "led by flows"] {
+        assert!(said.contains(words), "`{words}` should be in: {said}");
+    }
+}
+
+#[test]
+fn flows_lead_alone_where_there_is_no_far_end_and_their_program_goes_with_the_follower() {
+    let policy = POLICY.replace("\"stamp:server\"", "\"flows\"");
+    let said = on_the_line(
+        "buffer = \"500kB\"",
+        &policy,
+        "status() { echo \"== $1\"; $Q shape status; echo sockets $(grep -vc sk /proc/net/packet); }; \
+         $Q shape plan --dev wan --file $P; \
+         $Q shape apply --dev wan --confirm-within never --file $P >/dev/null; sleep 3; status idle; \
+         $Q flow server -t 20 --json; status up; $Q flow server -t 20 -R --json; status down; \
+         sleep 3; status silent; kill -9 $(cat /run/quell/*.follow); sleep 1; \
+         status killed || true",
+    );
+    let parts: Vec<&str> = said.split("== ").collect();
+    let [plan, idle, up, down, silent, killed] = parts[..] else { panic!("{said}") };
+    for (part, words) in [
+        (plan, "and sees its queue: flows"),
+        (idle, "no TCP flow has filled the line yet"),
+        (idle, "sockets 1"),
+        (up, "flows up: sees the line's queue"),
+        (down, "flows down: sees the line's queue"),
+        (silent, "no TCP flow carries much"),
+        (killed, "sockets 0"),
+    ] {
+        assert!(part.contains(words), "`{words}` should be in {part}: {said}");
+    }
+    let [(up, waits_up), (down, waits_down)] = [idle, up].map(|part| {
+        let json = &part[part.find('{').expect("JSON")..];
+        of_flow(
+            &serde_json::Deserializer::from_str(json)
+                .into_iter()
+                .next()
+                .expect("one")
+                .expect("JSON"),
+        )
+    });
+    assert!(up > 6.0 && waits_up < 60.0, "{up} Mbit/s, {waits_up} ms: {said}");
+    assert!(down > 14.0 && waits_down < 60.0, "{down} Mbit/s, {waits_down} ms: {said}");
+}
+
 #[test]
 fn plan_recipe_and_proof_know_a_line_that_is_followed() {
     let said = on_the_line(

@@ -79,6 +79,8 @@ pub enum RateReason {
     /// To see the delay without a queue.
     Drained,
     Silent,
+    /// None of the flows carries much.
+    NoFlow,
     Tested,
     /// No signal is known to see the line's queue.
     Unseen,
@@ -116,6 +118,7 @@ impl fmt::Display for RateReason {
                 write!(f, "the line's queue is let run empty, to see the delay without it")
             }
             RateReason::Silent => write!(f, "no probe is answered"),
+            RateReason::NoFlow => write!(f, "no TCP flow carries much"),
             RateReason::Tested => write!(f, "a signal is tested"),
             RateReason::Unseen => write!(f, "no signal is known to see the line's queue"),
             RateReason::Ended => write!(f, "the follower ended"),
@@ -252,6 +255,14 @@ impl RateController {
         self.capacity = None;
         self.unheeded = None;
         NewRate { rate: self.rate(), reason }
+    }
+
+    /// Forgets delays, of which the next are of another signal.
+    pub fn turn(&mut self) {
+        self.points.clear();
+        self.outcomes.clear();
+        self.unheeded = None;
+        (self.base, self.base_rtt) = (LeastOfSeconds::default(), LeastOfSeconds::default());
     }
 
     /// The longest packet's time on the line.

@@ -9,13 +9,17 @@ use quell_netlink::tc;
 use quell_policy::{
     Bounds, Counting, DeviceTraits, LinePolicy, PolicyName, Tell, hold_step, line_step,
 };
+use quell_sys::clock::monotonic_ns;
 use quell_sys::wall::realtime_ns;
 use quell_tc::observed::{ObservedQdisc, Snapshot};
 use quell_tc::{Change, ClassKind, Handle, Qdisc, Step, Thing};
 use quell_units::Rate;
+use std::collections::VecDeque;
 
 /// What a full packet counts as where only the number of those dropped is known.
 const FRAME: u64 = 1514;
+/// Readings that are kept: of 4 s where each round trip brings one, and of more than a test.
+const HISTORY: usize = 1000;
 
 pub struct FollowedLine {
     pub way: Direction,
@@ -29,6 +33,8 @@ pub struct FollowedLine {
     counted: (u64, u64),
     /// Bytes as the line counts them.
     pub passed: u64,
+    /// The same at some times of the last seconds.
+    history: VecDeque<(u64, u64)>,
     pub is_waiting: bool,
     /// Of the signals, the one that is believed.
     pub signal: Option<usize>,
@@ -99,6 +105,7 @@ impl FollowedLine {
             counting,
             counted: (0, 0),
             passed: 0,
+            history: VecDeque::new(),
             is_waiting: false,
             signal: None,
             changes: 0,
@@ -126,7 +133,27 @@ impl FollowedLine {
         let (bytes, packets) =
             (bytes.saturating_sub(had_bytes), packets.saturating_sub(had_packets));
         self.passed += self.counting.on_the_line(bytes, packets);
+        self.history.push_back((monotonic_ns(), self.passed));
+        if self.history.len() > HISTORY {
+            self.history.pop_front();
+        }
         Ok(())
+    }
+
+    /// Whether this signal is believed, and may change the rate now.
+    pub fn is_led_by(&self, signal: usize) -> bool {
+        self.signal == Some(signal) && !self.is_held
+    }
+
+    /// What had passed at a time, between two at which it was read.
+    pub fn passed_at(&self, at: u64) -> u64 {
+        let next = self.history.partition_point(|(then, _)| *then <= at);
+        let before = next.checked_sub(1).and_then(|last| self.history.get(last));
+        match (before, self.history.get(next)) {
+            (Some((from, had)), Some((to, has))) => had + (has - had) * (at - from) / (to - from),
+            (Some((_, passed)), None) | (None, Some((_, passed))) => *passed,
+            (None, None) => self.passed,
+        }
     }
 
     /// Changes the rate, by one message.
@@ -150,7 +177,7 @@ impl FollowedLine {
             rate_bps: self.controller.rate().bps(),
             good_bps: self.controller.last_good().bps(),
             load_bps: self.controller.load_bps as u64,
-            wait_ms: self.signal.map(|_| self.controller.wait_ms),
+            wait_ms: self.signal.filter(|_| !self.is_held).map(|_| self.controller.wait_ms),
             signal: self.signal.and_then(|at| signals.get(at).cloned()),
             changes: self.changes,
             reason: self.reason,

@@ -1,7 +1,7 @@
 //! `quell shape follow`: the rates of a line that varies, led by signals that were seen to see its queue.
 //!
 //! ```text
-//!   stamp ── delay each way ──► controller ── rate ──► line: one netlink message        state: what `status` shows
+//!   stamp, flows ── delay ──► controller ── rate ──► line: one netlink message          state: what `status` shows
 //!              │                    ▲
 //!              └─ signal_test: load at the ceiling; does it move? ── not: no steering, the rate stays where the policy says
 //!
@@ -12,6 +12,7 @@
 //! ([`Lock::beside`]), so that nobody sees half of one.
 
 pub mod controller;
+mod flows;
 mod line;
 pub mod signal_test;
 mod stamp;
@@ -26,14 +27,16 @@ use crate::{
     CommandError, UndoLogs, ifb_of, open_to_change, policy_of_log, process_lock, traits_of,
 };
 use controller::{LineSample, NewRate, RateReason};
+use flows::{FlowSignal, FlowTest, added_ns, way_of};
 use line::{FollowedLine, rate_of, step_of};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use quell_act::{
     Change, DeviceTarget, Goal, Kernel, Lock, Log, Machine, Now, Standing, start_apart,
 };
+use quell_classify::RoundTrips;
 use quell_model::task::Direction;
 use quell_netlink::core::{Protocol, Socket};
-use quell_policy::{Bounds, Counting, LinePolicy, WhenLost, hold_step};
+use quell_policy::{Bounds, Counting, LinePolicy, Signal, WhenLost, hold_step};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::resolve::{Family, Usual, resolve};
 use quell_sys::wait::{Alarm, came, readable, wait};
@@ -230,6 +233,7 @@ enum TestPhase {
         begun: Arc<AtomicU64>,
         load: JoinHandle<Result<Rate, String>>,
     },
+    Flows(FlowTest),
 }
 
 struct Follower<'a> {
@@ -240,8 +244,10 @@ struct Follower<'a> {
     socket: Socket,
     lines: Vec<FollowedLine>,
     names: Vec<String>,
-    hosts: Vec<String>,
-    sessions: Vec<StampSession>,
+    /// Whom loads are sent to, and who is asked, by the place of its signal.
+    host: String,
+    sessions: Vec<(usize, StampSession)>,
+    flows: Option<FlowSignal>,
     lost: WhenLost,
     options: &'a FollowOptions,
     tests: Vec<TestedSignal>,
@@ -309,24 +315,34 @@ impl<'a> Follower<'a> {
             let line = FollowedLine::open(&mut socket, index, step, way, counting);
             lines.push(line.map_err(CommandError::system)?);
         }
-        let (mut sessions, mut hosts) = (Vec::new(), Vec::new());
-        for signal in &follow.signals {
-            let usual = Usual {
-                family: Family::Any,
-                own: None,
-                port: Some(quell_wire::iperf3::PORT),
-                device: None,
-            };
-            let mut found = resolve(&signal.stamp, usual).map_err(CommandError::system)?;
-            // Of a family to which there is no way the socket can't be connected.
-            let session = found.reached(|_| true, StampSession::open);
-            sessions.push(session.map_err(CommandError::system)?);
-            hosts.push(signal.stamp.clone());
+        let (mut sessions, mut flows, mut host) = (Vec::new(), None, String::new());
+        for (at, signal) in follow.signals.iter().enumerate() {
+            match signal {
+                Signal::Stamp(name) => {
+                    let usual = Usual {
+                        family: Family::Any,
+                        own: None,
+                        port: Some(quell_wire::iperf3::PORT),
+                        device: None,
+                    };
+                    let mut found = resolve(name, usual).map_err(CommandError::system)?;
+                    // Of a family to which there is no way the socket can't be connected.
+                    let session = found.reached(|_| true, StampSession::open);
+                    sessions.push((at, session.map_err(CommandError::system)?));
+                    host.clone_from(name);
+                }
+                Signal::Flows => {
+                    let index = now.links.get(device).map_or(0, |link| link.index);
+                    flows = Some(FlowSignal::open(at, index));
+                }
+            }
         }
         let policy = hash(log.begun.recipe.bytes());
         let kept = FollowState::read(log.path()).filter(|kept| kept.policy == policy);
         let tests = kept.map(|kept| kept.signals).unwrap_or_default();
-        let count = sessions.len();
+        let names: Vec<String> = follow.signals.iter().map(ToString::to_string).collect();
+        let (count, is_asked) = (names.len(), |test: &TestedSignal| test.signal != FLOWS);
+        let is_due = !sessions.is_empty() && !tests.iter().any(is_asked);
         let mut follower = Follower {
             stamp: stamp_of(log.path()),
             log,
@@ -334,12 +350,13 @@ impl<'a> Follower<'a> {
             device,
             socket,
             lines,
-            names: follow.signals.iter().map(ToString::to_string).collect(),
-            hosts,
+            names,
+            host,
             sessions,
+            flows,
             lost: follow.lost,
             options,
-            next_test: tests.is_empty().then(monotonic_ns),
+            next_test: is_due.then(monotonic_ns),
             tests,
             phase: TestPhase::None,
             idle: vec![Vec::new(); count],
@@ -354,15 +371,46 @@ impl<'a> Follower<'a> {
 
     /// Takes of the signals of each direction the first that sees its queue.
     fn believe(&mut self) {
-        for line in &mut self.lines {
-            let sees = |name: &String| {
-                self.tests.iter().any(|test| {
-                    (test.direction, &test.signal) == (line.way, name)
-                        && test.test.verdict == SignalVerdict::Sees
-                })
-            };
-            line.signal = self.names.iter().position(sees);
+        for at in 0..self.lines.len() {
+            let way = self.lines[at].way;
+            self.lines[at].signal = self.believed(way).first().copied();
+            let untested = self.flows.as_ref().filter(|_| self.test_of_flows(way).is_none());
+            if let Some(test) = untested.map(FlowSignal::untested) {
+                self.note_test(FLOWS.to_owned(), way, test);
+            }
         }
+    }
+
+    /// The signals that see a direction's queue.
+    fn believed(&self, way: Direction) -> Vec<usize> {
+        let sees = |at: &usize| {
+            self.tests.iter().any(|test| {
+                (test.direction, &test.signal) == (way, &self.names[*at])
+                    && test.test.verdict == SignalVerdict::Sees
+            })
+        };
+        (0..self.names.len()).filter(sees).collect()
+    }
+
+    fn test_of_flows(&self, way: Direction) -> Option<usize> {
+        self.tests.iter().position(|test| test.signal == FLOWS && test.direction == way)
+    }
+
+    fn note_test(&mut self, signal: String, direction: Direction, test: SignalTest) {
+        let says = test.to_string();
+        self.tests.push(TestedSignal { signal, direction, test, says });
+    }
+
+    /// When a signal last told of a direction.
+    fn heard_ns(&self, signal: usize, way: Direction) -> u64 {
+        match &self.flows {
+            Some(flows) if flows.at == signal => flows.heard_ns[slot(way)],
+            _ => self.session(signal).map_or(0, |session| session.heard_ns),
+        }
+    }
+
+    fn session(&self, signal: usize) -> Option<&StampSession> {
+        self.sessions.iter().find(|(at, _)| *at == signal).map(|(_, session)| session)
     }
 
     fn steer(&mut self, told: &Inotify) -> Result<(), CommandError> {
@@ -374,20 +422,22 @@ impl<'a> Follower<'a> {
                 return Ok(());
             }
             for at in 0..self.sessions.len() {
-                for answer in self.sessions[at].answers() {
-                    self.answered(at, &answer)?;
+                let (signal, session) = &mut self.sessions[at];
+                let (signal, answers, lost) = (*signal, session.answers(), session.lost(now));
+                for answer in answers {
+                    self.answered(signal, &answer)?;
                 }
-                for lost in self.sessions[at].lost(now) {
-                    self.not_answered(at, lost.sent_ns)?;
+                for lost in lost {
+                    self.not_answered(signal, lost.sent_ns)?;
                 }
             }
+            self.read_flows()?;
             self.test(now)?;
             if now >= next_probe {
                 self.count(now)?;
                 self.overdue(now)?;
                 self.silent(now)?;
-                let passed = self.passed();
-                self.sessions.iter_mut().for_each(|session| session.send(now, passed));
+                self.sessions.iter_mut().for_each(|(_, session)| session.send(now));
                 next_probe = now + if self.is_idle() { IDLE_PROBE_NS } else { PROBE_NS };
             }
             if now >= next_state {
@@ -396,7 +446,10 @@ impl<'a> Follower<'a> {
             }
             alarm.set(Some(next_probe)).map_err(CommandError::system)?;
             let mut fds = vec![readable(told), readable(&alarm)];
-            fds.extend(self.sessions.iter().map(readable));
+            fds.extend(self.sessions.iter().map(|(_, session)| readable(session)));
+            fds.extend(
+                self.flows.iter().filter_map(|flows| flows.trips.as_ref().ok()).map(readable),
+            );
             wait(&mut fds).map_err(CommandError::system)?;
             if came(&fds[0]) {
                 let _ = told.read_events();
@@ -432,34 +485,15 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    fn passed(&self) -> [u64; 2] {
-        let of = |way| self.lines.iter().find(|line| line.way == way).map_or(0, |line| line.passed);
-        [of(Direction::Up), of(Direction::Down)]
-    }
-
     /// What an answer tells of each direction that believes in its signal.
     fn answered(&mut self, signal: usize, answer: &ProbeAnswer) -> Result<(), CommandError> {
         let ProbeAnswer { sent, seen_ns, delay_ns } = answer;
         self.count(*seen_ns)?;
         self.note_for_test(signal, sent.sent_ns, delay_ns);
         for at in 0..self.lines.len() {
-            let line = &mut self.lines[at];
-            let (counted_ns, passed) = match line.way {
-                Direction::Up => (sent.sent_ns, sent.passed[0]),
-                Direction::Down => (*seen_ns, line.passed),
-            };
-            let sample = LineSample {
-                counted_ns,
-                passed,
-                delay_ns: Some(delay_ns[usize::from(line.way == Direction::Down)]),
-                rtt_ns: seen_ns.saturating_sub(sent.sent_ns),
-                now_passed: line.passed,
-                now_ns: *seen_ns,
-                is_waiting: line.is_waiting,
-            };
-            if line.signal == Some(signal) && !line.is_held {
-                let new = line.controller.sample(&sample);
-                self.change(at, new)?;
+            if self.lines[at].is_led_by(signal) {
+                let delay = delay_ns[slot(self.lines[at].way)];
+                self.sample(at, sent.sent_ns, *seen_ns, Some(delay))?;
             }
         }
         Ok(())
@@ -468,23 +502,36 @@ impl<'a> Follower<'a> {
     fn not_answered(&mut self, signal: usize, sent_ns: u64) -> Result<(), CommandError> {
         self.unanswered[signal].push(sent_ns);
         for at in 0..self.lines.len() {
-            let line = &mut self.lines[at];
-            if line.signal == Some(signal) && !line.is_held {
-                let now_ns = monotonic_ns();
-                let sample = LineSample {
-                    counted_ns: sent_ns,
-                    passed: line.passed,
-                    delay_ns: None,
-                    rtt_ns: 0,
-                    now_passed: line.passed,
-                    now_ns,
-                    is_waiting: line.is_waiting,
-                };
-                let new = line.controller.sample(&sample);
-                self.change(at, new)?;
+            if self.lines[at].is_led_by(signal) {
+                self.sample(at, sent_ns, monotonic_ns(), None)?;
             }
         }
         Ok(())
+    }
+
+    /// Tells the controller of a direction what its signal says.
+    fn sample(
+        &mut self,
+        at: usize,
+        sent_ns: u64,
+        seen_ns: u64,
+        delay_ns: Option<i64>,
+    ) -> Result<(), CommandError> {
+        let line = &mut self.lines[at];
+        let (counted_ns, passed) = match line.way {
+            Direction::Up => (sent_ns, line.passed_at(sent_ns)),
+            Direction::Down => (seen_ns, line.passed),
+        };
+        let new = line.controller.sample(&LineSample {
+            counted_ns,
+            passed,
+            delay_ns,
+            rtt_ns: seen_ns.saturating_sub(sent_ns),
+            now_passed: line.passed,
+            now_ns: seen_ns,
+            is_waiting: line.is_waiting,
+        });
+        self.change(at, new)
     }
 
     /// A late answer tells nothing of which way it waits on: it is taken to be up where there is a load up.
@@ -496,9 +543,10 @@ impl<'a> Follower<'a> {
             if line.way == Direction::Down && loaded_up {
                 continue;
             }
-            let oldest = line.signal.and_then(|signal| self.sessions[signal].oldest());
+            let session = self.sessions.iter().find(|(at, _)| Some(*at) == line.signal);
+            let oldest = session.and_then(|(_, session)| session.oldest());
             if let (Some(sent), false) = (oldest, line.is_held) {
-                let passed = sent.passed[usize::from(line.way == Direction::Down)];
+                let passed = line.passed_at(sent.sent_ns);
                 let new = line.controller.overdue(sent.sent_ns, passed, now, line.passed);
                 self.change(at, new)?;
             }
@@ -506,24 +554,33 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Where the signal that is believed is silent, the rate goes where the policy says, until it is heard again.
+    /// Takes the first signal that sees the queue and is heard. Where none is, the rate goes where the policy says, until one is.
     fn silent(&mut self, now: u64) -> Result<(), CommandError> {
         for at in 0..self.lines.len() {
+            let way = self.lines[at].way;
+            let is_heard =
+                |signal: &usize| now.saturating_sub(self.heard_ns(*signal, way)) <= SILENCE_NS;
+            let heard = self.believed(way).into_iter().find(is_heard);
+            let is_flows = self.flows.as_ref().map(|flows| flows.at) == self.lines[at].signal;
             let line = &mut self.lines[at];
-            let Some(signal) = line.signal.filter(|_| matches!(self.phase, TestPhase::None)) else {
+            if line.signal.is_none() || !matches!(self.phase, TestPhase::None) {
                 continue;
-            };
-            let silent = now.saturating_sub(self.sessions[signal].heard_ns) > SILENCE_NS;
-            if silent && !line.is_held {
+            }
+            if heard.is_some() {
+                line.is_held = false;
+                if line.signal != heard {
+                    line.signal = heard;
+                    line.controller.turn();
+                }
+            } else if !line.is_held {
                 let rate = match self.lost {
                     WhenLost::LastGood => line.controller.last_good(),
                     WhenLost::Floor => line.bounds.floor,
                 };
-                let new = line.controller.put(rate, RateReason::Silent);
+                let reason = if is_flows { RateReason::NoFlow } else { RateReason::Silent };
+                let new = line.controller.put(rate, reason);
                 line.is_held = true;
                 self.change(at, Some(new))?;
-            } else if !silent {
-                line.is_held = false;
             }
         }
         Ok(())
@@ -561,9 +618,9 @@ fn gone(device: &str, error: &dyn std::fmt::Display) -> CommandError {
 /// The test of the signals: each direction without load, and with more than it carries.
 impl Follower<'_> {
     fn note_for_test(&mut self, signal: usize, sent_ns: u64, delay_ns: &[i64; 2]) {
-        let ms = |way: Direction| delay_ns[usize::from(way == Direction::Down)] as f64 / 1e6;
+        let ms = |way: Direction| delay_ns[slot(way)] as f64 / 1e6;
         match &self.phase {
-            TestPhase::None => {}
+            TestPhase::None | TestPhase::Flows(_) => {}
             TestPhase::Idle { way, .. } => self.idle[signal].push(ms(*way)),
             TestPhase::Load { way, .. } => self.loaded[signal].push((sent_ns, ms(*way))),
         }
@@ -578,12 +635,20 @@ impl Follower<'_> {
                     .any(|line| std::mem::take(&mut line.controller.rebased) > 0);
                 let due = self.next_test.is_some_and(|at| now >= at)
                     || (again && self.next_test.is_none());
-                if due && !self.options.dry_run {
-                    self.next_test = None;
-                    self.tests.clear();
-                    self.begin_test(Direction::Up, now);
+                match (due || again) && !self.options.dry_run {
+                    true if self.sessions.is_empty() => {
+                        self.tests.clear();
+                        self.believe();
+                    }
+                    true if due => {
+                        self.next_test = None;
+                        self.tests.retain(|test| test.signal == FLOWS);
+                        self.begin_test(Direction::Up, now);
+                    }
+                    _ => self.begin_flow_test(now)?,
                 }
             }
+            TestPhase::Flows(_) => self.test_flows(now)?,
             TestPhase::Idle { way, until } if now >= *until => {
                 let way = *way;
                 self.load(way)?;
@@ -611,7 +676,7 @@ impl Follower<'_> {
     }
 
     fn begin_test(&mut self, way: Direction, now: u64) {
-        let count = self.sessions.len();
+        let count = self.names.len();
         (self.idle, self.loaded) = (vec![Vec::new(); count], vec![Vec::new(); count]);
         self.unanswered = vec![Vec::new(); count];
         self.lines.iter_mut().for_each(|line| line.is_held = true);
@@ -631,7 +696,7 @@ impl Follower<'_> {
     fn load(&mut self, way: Direction) -> Result<(), CommandError> {
         let ceiling = self.put(way, |bounds| bounds.ceiling)?;
         let offered = offered_of(ceiling);
-        let test = TestLoad { way, host: self.hosts[0].clone(), rate: offered, time: LOAD };
+        let test = TestLoad { way, host: self.host.clone(), rate: offered, time: LOAD };
         let (loader, begun) = (self.options.loader.clone(), Arc::new(AtomicU64::new(0)));
         let begins = begun.clone();
         let load = std::thread::spawn(move || {
@@ -646,7 +711,7 @@ impl Follower<'_> {
 
     fn judge(&mut self, way: Direction, offered: Rate, begun: u64, arrived: &Result<Rate, String>) {
         let beside = begun + LOAD_BEGINS_NS..begun + LOAD.nanos();
-        for (at, name) in self.names.iter().enumerate() {
+        for at in (0..self.names.len()).filter(|at| self.names[*at] != FLOWS).collect::<Vec<_>>() {
             let test = match arrived {
                 Err(why) => SignalTest::failed(format!("no load could be sent: {why}")),
                 Ok(arrived) => {
@@ -657,14 +722,15 @@ impl Follower<'_> {
                     judge(&self.idle[at], &loaded, lost, offered, *arrived)
                 }
             };
-            let says = test.to_string();
-            self.tests.push(TestedSignal { signal: name.clone(), direction: way, test, says });
+            self.note_test(self.names[at].clone(), way, test);
         }
     }
 
     fn end_test(&mut self, now: u64) {
         self.believe();
-        let unknown = |test: &TestedSignal| test.test.verdict == SignalVerdict::Unknown;
+        let unknown = |test: &TestedSignal| {
+            test.signal != FLOWS && test.test.verdict == SignalVerdict::Unknown
+        };
         self.next_test = self.tests.iter().any(unknown).then_some(now + AGAIN_NS);
         for line in &mut self.lines {
             line.is_held = false;
@@ -673,6 +739,90 @@ impl Follower<'_> {
             }
         }
     }
+}
+
+/// The round trips of flows, and their test.
+impl Follower<'_> {
+    fn read_flows(&mut self) -> Result<(), CommandError> {
+        loop {
+            let Some(flows) = &mut self.flows else { return Ok(()) };
+            let Some(trip) = flows.trips.as_mut().ok().and_then(RoundTrips::next_trip) else {
+                return Ok(());
+            };
+            let (signal, way, added) = (flows.at, way_of(&trip), added_ns(&trip));
+            flows.heard_ns[slot(way)] = trip.seen_ns;
+            let is_led = |line: &FollowedLine| line.way == way && line.is_led_by(signal);
+            let Some(at) = self.lines.iter().position(is_led) else {
+                let ms = added as f64 / 1e6;
+                match &self.phase {
+                    TestPhase::Flows(test) if test.way == way => {
+                        if trip.sent_ns > test.begun + LOAD_BEGINS_NS {
+                            flows.loaded.push(ms);
+                        }
+                    }
+                    _ => flows.at_floor(slot(way), ms),
+                }
+                continue;
+            };
+            self.count(monotonic_ns())?;
+            self.sample(at, trip.sent_ns, trip.seen_ns, Some(added))?;
+        }
+    }
+
+    /// Begins where a queue of ours is full by flows, and nothing else tells of its line.
+    fn begin_flow_test(&mut self, now: u64) -> Result<(), CommandError> {
+        let Some(flows) = &self.flows else { return Ok(()) };
+        let may = |line: &&FollowedLine| {
+            let way = slot(line.way);
+            line.is_waiting
+                && (line.signal.is_none() || line.is_held)
+                && flows.is_ready(way, now)
+                && !self.believed(line.way).contains(&flows.at)
+        };
+        let way = self.lines.iter().find(may).map(|line| line.way);
+        let Some(way) = way.filter(|_| !self.options.dry_run) else { return Ok(()) };
+        let line = self.lines.iter_mut().find(|line| line.way == way).expect("it was there");
+        line.is_held = true;
+        self.phase = TestPhase::Flows(FlowTest { way, begun: now, passed: line.passed });
+        self.put(way, |bounds| bounds.ceiling).map(drop)
+    }
+
+    fn test_flows(&mut self, now: u64) -> Result<(), CommandError> {
+        let (TestPhase::Flows(test), Some(flows)) = (&self.phase, &self.flows) else {
+            return Ok(());
+        };
+        let (way, past) = (test.way, now.saturating_sub(test.begun));
+        let Some(line) = self.lines.iter().find(|line| line.way == way) else { return Ok(()) };
+        let (ceiling, passed) = (line.bounds.ceiling, line.passed - test.passed);
+        let passed = u128::from(passed) * 8_000_000_000;
+        let passed = Rate::from_bps((passed / u128::from(past.max(1))) as u64);
+        let judged = flows.judged(slot(way), ceiling, passed);
+        if judged.verdict != SignalVerdict::Sees && past < flows::FILL.nanos() {
+            return Ok(());
+        }
+        self.phase = TestPhase::None;
+        self.put(way, |bounds| bounds.floor)?;
+        if let Some(flows) = &mut self.flows {
+            flows.again(slot(way), now);
+        }
+        if let Some(at) = self.test_of_flows(way) {
+            self.tests.remove(at);
+        }
+        self.note_test(FLOWS.to_owned(), way, judged);
+        for line in self.lines.iter_mut().filter(|line| line.way == way) {
+            line.is_held = false;
+            line.controller.turn();
+        }
+        self.believe();
+        Ok(())
+    }
+}
+
+/// The signal of the flows themselves, by its name.
+const FLOWS: &str = "flows";
+
+fn slot(way: Direction) -> usize {
+    usize::from(way == Direction::Down)
 }
 
 /// What is offered of a ceiling: packets' headers count too.

@@ -1,8 +1,8 @@
 //! STAMP to a far end for as long as a line is followed: each answer at once, since the rate waits for it.
 //!
 //! ```text
-//!   sent: number, time, what had passed our queues ──► under way ──► answer: delay each way, by the far end's clock
-//!                                                          └─ none within the patience: lost
+//!   sent: number, time ──► under way ──► answer: delay each way, by the far end's clock
+//!                              └─ none within the patience: lost
 //! ```
 //!
 //! Times of our own are of the monotonic clock: our wall clock may be set. The far end's may be set too; then both ways change, and the round trip
@@ -20,12 +20,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// How long an answer may take.
 pub const PATIENCE_NS: u64 = 2_000_000_000;
 
-/// A probe that is under way: its number, when it left, and bytes that had passed up and down by then.
+/// A probe that is under way: its number, and when it left.
 #[derive(Debug, Clone, Copy)]
 pub struct SentProbe {
     pub seq: u32,
     pub sent_ns: u64,
-    pub passed: [u64; 2],
 }
 
 #[derive(Debug)]
@@ -69,12 +68,12 @@ impl StampSession {
     }
 
     /// Sends one. What this host refuses to send is no probe.
-    pub fn send(&mut self, sent_ns: u64, passed: [u64; 2]) {
+    pub fn send(&mut self, sent_ns: u64) {
         let seq = self.next;
         SenderPacket { seq, sent_ns, ssid: self.ssid }.write(&mut self.packet);
         if self.socket.send(&self.packet).is_ok() {
             self.next = self.next.wrapping_add(1);
-            self.under_way.push_back(SentProbe { seq, sent_ns, passed });
+            self.under_way.push_back(SentProbe { seq, sent_ns });
         }
     }
 

@@ -1,0 +1,129 @@
+//! Round trips of the TCP flows that carry much, as a signal: what waits in the line, waits there itself. It needs no far end, and nothing is sent.
+//!
+//! ```text
+//!   a queue of ours is full by TCP flows, at the floor ──► at the ceiling until their round trips rise: sees
+//!                                                                      └─ 10 s without: unknown
+//! ```
+//!
+//! A round trip tells nothing of its way: where both directions are full, both give way.
+
+use super::signal_test::{SignalTest, SignalVerdict, judge};
+use quell_classify::{ClassifyError, RoundTrip, RoundTrips};
+use quell_model::task::Direction;
+use quell_units::{Rate, Span};
+
+/// How long a test lets the flows fill the line.
+pub const FILL: Span = Span::from_secs(10);
+/// After a test that told nothing.
+const AGAIN: Span = Span::from_secs(30);
+/// A flow that was heard so lately is there.
+const HEARD_NOW: Span = Span::from_millis(500);
+/// Of round trips of late a median is taken.
+const OF_LATE: usize = 40;
+
+pub struct FlowSignal {
+    /// Its place among the signals.
+    pub at: usize,
+    pub trips: Result<RoundTrips, ClassifyError>,
+    /// When one of each direction was told last, and not before when it is tested again.
+    pub heard_ns: [u64; 2],
+    pub next_test: [u64; 2],
+    /// Added delays in ms: of each direction at the floor, and of the one that is tested at the ceiling.
+    pub idle: [Vec<f64>; 2],
+    pub loaded: Vec<f64>,
+}
+
+/// A test of the flows' round trips that is under way.
+pub struct FlowTest {
+    pub way: Direction,
+    pub begun: u64,
+    /// What had passed then.
+    pub passed: u64,
+}
+
+pub fn way_of(trip: &RoundTrip) -> Direction {
+    if trip.comes { Direction::Down } else { Direction::Up }
+}
+
+/// What a round trip of a flow has more than its least one.
+pub fn added_ns(trip: &RoundTrip) -> i64 {
+    (trip.seen_ns - trip.sent_ns).saturating_sub(trip.least_ns) as i64
+}
+
+impl FlowSignal {
+    pub fn open(at: usize, index: u32) -> Self {
+        let trips = RoundTrips::load().and_then(|mut trips| trips.watch(index).map(|()| trips));
+        FlowSignal {
+            at,
+            trips,
+            heard_ns: [0; 2],
+            next_test: [0; 2],
+            idle: [Vec::new(), Vec::new()],
+            loaded: Vec::new(),
+        }
+    }
+
+    /// Notes an added delay at the floor.
+    pub fn at_floor(&mut self, way: usize, ms: f64) {
+        let idle = &mut self.idle[way];
+        if idle.len() >= 5 * OF_LATE {
+            idle.remove(0);
+        }
+        idle.push(ms);
+    }
+
+    /// Whether flows carry much now, and enough is known of them at the floor.
+    pub fn is_ready(&self, way: usize, now: u64) -> bool {
+        now < self.heard_ns[way] + HEARD_NOW.nanos()
+            && now >= self.next_test[way]
+            && self.idle[way].len() >= OF_LATE
+    }
+
+    /// A test is over.
+    pub fn again(&mut self, way: usize, now: u64) {
+        self.next_test[way] = now + AGAIN.nanos();
+        (self.idle[way], self.loaded) = (Vec::new(), Vec::new());
+    }
+
+    /// What is known before a test.
+    pub fn untested(&self) -> SignalTest {
+        SignalTest::failed(match &self.trips {
+            Ok(_) => "no TCP flow has filled the line yet".to_owned(),
+            Err(why) => why.to_string(),
+        })
+    }
+
+    /// What its test tells so far of flows that may send `ceiling` and do send `passed`.
+    pub fn judged(&self, way: usize, ceiling: Rate, passed: Rate) -> SignalTest {
+        let late = &self.loaded[self.loaded.len().saturating_sub(OF_LATE)..];
+        let mut test = judge(&self.idle[way], late, 0, ceiling, passed);
+        // Senders that are slow themselves look like a line that drops.
+        if test.verdict == SignalVerdict::Blind {
+            test.verdict = SignalVerdict::Unknown;
+            test.why = Some("the flows sent less, or the line drops what would wait".to_owned());
+        }
+        test
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_that_wait_longer_at_the_ceiling_see_the_queue_and_slow_ones_tell_nothing() {
+        let none = ClassifyError::Table { tried: "look".to_owned(), answer: "no".to_owned() };
+        let (heard_ns, next_test, idle) = ([0; 2], [0; 2], [vec![0.4; 50], Vec::new()]);
+        let mut signal =
+            FlowSignal { at: 0, trips: Err(none), heard_ns, next_test, idle, loaded: Vec::new() };
+        let mbit = |n: u64| Rate::from_bps(n * 1_000_000);
+        signal.loaded = [vec![0.5; 300], vec![30.0; 40]].concat();
+        assert_eq!(signal.judged(0, mbit(25), mbit(10)).verdict, SignalVerdict::Sees);
+        signal.loaded = vec![0.6; 300];
+        let slow = signal.judged(0, mbit(25), mbit(10));
+        assert!(slow.to_string().contains("the flows sent less"), "{slow}");
+        let all = signal.judged(0, mbit(25), mbit(25));
+        assert!(all.to_string().contains("carried the whole load"), "{all}");
+        assert!(signal.untested().to_string().contains("could not look: no"));
+    }
+}
