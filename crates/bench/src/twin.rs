@@ -45,7 +45,8 @@ fn told(
         .arg(&file)
         .args(["a", "--scenario", "s", "--wall-limit", "10min", "--with"])
         .arg(format!("b: {quell} serve --bind 0.0.0.0"))
-        .args(["--", &quell, "twin", "learn", "{b}", "-o", "/tmp/line.toml", "--json"])
+        .args(["--", &quell, "twin", "learn", "{b}", "-o", "/tmp/line.toml"])
+        .args(["--one-clock", "--json"])
         .stdin(Stdio::null())
         .output()
         .map_err(|e| format!("{quell}: {e}"))?;

@@ -39,6 +39,9 @@ pub struct LearnArgs {
     /// Most that is sent, both directions together [default: 150MB, beyond 100 Mbit/s as much more as the line is faster]
     #[arg(long, value_name = "BYTES")]
     budget: Option<Bytes>,
+    /// The other end has this machine's clock (the lab): the delay of each direction is exact, and not half of the round trip
+    #[arg(long)]
+    one_clock: bool,
     /// Also keep all that was seen, each packet, for `quell twin from`
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
@@ -81,6 +84,7 @@ pub fn learn_line(args: &LearnArgs) -> Result<ExitCode, Failure> {
         to: found.to,
         secret: args.secret.read()?,
         budget: args.budget.map(Bytes::get),
+        one_clock: args.one_clock,
     };
     let stop = crate::interrupt::bell()?;
     let most = plan.budget.map_or("150 MB for each 100 Mbit/s".into(), fmt::bytes);
@@ -93,7 +97,9 @@ pub fn learn_line(args: &LearnArgs) -> Result<ExitCode, Failure> {
         LearnProgress::Step { name, seconds } => tell(&format!("{name}: {seconds:.1} s")),
     });
     let seen = seen.map_err(|error| match error {
-        TwinError::Stopped | TwinError::TooSlow(..) => Failure::check(error),
+        TwinError::Stopped | TwinError::TooSlow(..) | TwinError::Budget { .. } => {
+            Failure::check(error)
+        }
         error => Failure::system(format!("{error}{}", found.hint())),
     })?;
     let seen = LineObservations {
@@ -146,6 +152,9 @@ fn of_kept(file: &str) -> Result<LineOverTime, Failure> {
             "{file} is nothing that `quell twin learn --keep` wrote: {e}. What another program measured becomes a run by `quell data import`"
         ))
     })?;
+    if !seen.is_possible() {
+        return Err(Failure::unusable(format!("{file} tells of packets that can't have been")));
+    }
     Ok(conclude(&seen))
 }
 

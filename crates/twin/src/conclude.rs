@@ -115,7 +115,7 @@ fn direction(
     let each_s = value(&found.rate).map_or(0.0, |rate| (PING + extra) * 8.0 / rate.bps() as f64);
     found.grid = grid_of(way);
     let grid_s = value(&found.grid).map_or(0.0, Span::as_secs_f64);
-    found.delay = Some(delay_of(&seen.idle, up, each_s, grid_s));
+    found.delay = Some(delay_of(seen, up, (each_s, grid_s)));
     found.buffer = buffer_of(&kind, small, large);
     found.queue = Some(match kind {
         Ok(kind) => measured(kind, None, "waits and drops of three floods", gentle.at_s),
@@ -132,9 +132,12 @@ fn direction(
 
 /// `each_s` are the seconds of a ping's bits. Where packets leave only every `grid_s`, even the quickest ping may have waited so long: pings that another
 /// grid has ordered wait for the same part of it.
-fn delay_of(idle: &[EchoSample], up: bool, each_s: f64, grid_s: f64) -> Property<Span> {
-    let how = "the quickest pings, less the time of their bits";
-    match base_delay(idle, up, each_s) {
+fn delay_of(seen: &LineObservations, up: bool, (each_s, grid_s): (f64, f64)) -> Property<Span> {
+    let how = match seen.one_clock {
+        true => "the quickest pings, less the time of their bits",
+        false => "half of the quickest round trips: each end has its own clock",
+    };
+    match base_delay(&seen.idle, up, each_s, seen.one_clock) {
         Ok(Bounded { value, low, high }) => {
             bounded(Bounded::new(value, ((low - grid_s).max(0.0), high)), span, how, 0.0)
         }

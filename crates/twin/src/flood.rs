@@ -1,9 +1,13 @@
 //! A stream of datagrams of one size at one rate, each of which was logged where it came: what each waited, and behind how many.
 
-use quell_wire::iperf3::DatagramLog;
+use quell_wire::iperf3::{DatagramLog, LoggedDatagram};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
+/// No flood and no queue lasts longer.
+const HOUR_NS: u64 = 3_600_000_000_000;
+/// Packets that may be sent beyond twice those that a flood asks for.
+const MORE: f64 = 1000.0;
 /// Bytes of an Ethernet header, which count on the wire.
 pub const ETHERNET: f64 = 14.0;
 
@@ -36,6 +40,24 @@ impl Flood {
     /// Bytes on the wire, without an overhead.
     pub fn wire(&self) -> f64 {
         self.packet + ETHERNET
+    }
+
+    /// Whether a line can have done this. The log is what a far end or a file says.
+    pub fn is_possible(&self) -> bool {
+        let log = self.log.datagrams();
+        let near = |a: i64, b: i64| a.checked_sub(b).is_some_and(|ns| ns.unsigned_abs() < HOUR_NS);
+        let as_first = |first: &LoggedDatagram, other: &LoggedDatagram| {
+            near(other.sent_ns, first.sent_ns) && near(other.came_ns, first.came_ns)
+        };
+        let apart = |first: &LoggedDatagram| {
+            first.came_ns.checked_sub(first.sent_ns).is_some_and(|ns| ns.unsigned_abs() < 1 << 62)
+        };
+        self.apart_s > 0.0
+            && (self.sent as f64) < 2.0 * self.seconds / self.apart_s + MORE
+            && log.iter().all(|of| of.number <= self.sent)
+            && log
+                .first()
+                .is_none_or(|first| apart(first) && log.iter().all(|other| as_first(first, other)))
     }
 
     /// Those that came, in the order in which they did.
@@ -183,6 +205,29 @@ pub mod made_up {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_no_line_can_have_done_is_not_believed() {
+        let good = made_up::line(1428.0, 2.0, 1.0, (1.25e5, 0.0), |queue| queue.packets < 50);
+        assert!(good.is_possible());
+        let with = |more: LoggedDatagram| {
+            let mut flood = good.clone();
+            flood.log.push(more);
+            flood.is_possible()
+        };
+        let last = *good.log.datagrams().last().expect("some came");
+        assert!(with(last), "one that came twice");
+        for (number, sent_ns, came_ns) in [
+            (1 << 61, last.sent_ns, last.came_ns),
+            (1, i64::MIN, last.came_ns),
+            (1, last.sent_ns, i64::MAX),
+        ] {
+            assert!(!with(LoggedDatagram { number, sent_ns, came_ns, ..last }), "{number}");
+        }
+        for sent in [1_000_000_000_000_000, u64::MAX] {
+            assert!(!Flood { sent, ..good.clone() }.is_possible(), "{sent}");
+        }
+    }
 
     #[test]
     fn a_full_buffer_shows_as_its_packets_and_the_one_on_the_wire() {

@@ -142,7 +142,7 @@ fn loss(cells: &[Cell], up: bool) -> Property<quell_units::Ratio> {
     for ping in idle {
         let Some((lost_up, lost_down)) = ping.counts.lost_ways() else {
             return Property::unknown(
-                "pings over the idle line do not tell which way they were lost",
+                "pings over the idle line do not tell in which direction they were lost",
             );
         };
         all.sent += ping.counts.sent as f64;

@@ -198,7 +198,7 @@ mod tests {
         let far = told([figures(true, 10.1, 114.0), figures(false, 48.0, 70.0)]);
         assert_eq!(
             far,
-            "The twin errs in 3 of 6 figures: the rate up, the buffer or the delay down is not the line's."
+            "The twin errs in 5 of 6 figures: the rate up, the buffer or the delay down is not the line's."
         );
     }
 }

@@ -20,6 +20,9 @@ pub fn packet_rate(flood: &Flood) -> Result<Bounded, &'static str> {
         return Err("fewer than 24 packets came while the line was full");
     }
     let each_s = each(packets);
+    if each_s <= 0.0 {
+        return Err("its packets came all at once");
+    }
     let clocked = |late_s: f64| 1.0 / (each_s - late_s).max(each_s / 2.0);
     let value = clocked(LATE_S / 2.0);
     let length = packets.len() / PARTS;

@@ -20,7 +20,7 @@ use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
 use quell_sys::wait::Bell;
-use quell_units::{Span, Tos};
+use quell_units::{Span, Tos, fmt};
 use quell_wire::auth::Secret;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -59,6 +59,8 @@ pub struct LearnPlan {
     pub secret: Option<Secret>,
     /// Most bytes that are sent, both directions together; without one 150 MB, and beyond 100 Mbit/s as much more as the line is faster.
     pub budget: Option<u64>,
+    /// Both ends have the same clock: what a packet takes one way is known.
+    pub one_clock: bool,
 }
 
 #[derive(Debug)]
@@ -90,6 +92,8 @@ pub enum TwinError {
     TooSlow(&'static str, f64),
     #[error("{0} is itself the bottleneck: {1}")]
     Bottleneck(&'static str, String),
+    #[error("a budget of {} ends before {step}, which takes {}", fmt::bytes(*.budget), fmt::bytes(*.takes))]
+    Budget { budget: u64, step: &'static str, takes: u64 },
     #[error("{0}: {1}")]
     Broke(&'static str, String),
     #[error("stopped")]
@@ -103,6 +107,7 @@ pub struct LineObservations {
     /// The other end as it was named, and when it began, as RFC 3339 has it.
     pub to: String,
     pub measured: String,
+    pub one_clock: bool,
     pub idle: Vec<EchoSample>,
     pub up: DirectionObservations,
     pub down: DirectionObservations,
@@ -136,7 +141,9 @@ pub fn learn(
 ) -> Result<LineObservations, TwinError> {
     let begun_ns = monotonic_ns();
     let mut learner = Learner { plan, stop, tell, begun_ns, bytes: 0.0 };
-    let mut found = LineObservations { idle: learner.idle()?, ..LineObservations::default() };
+    let one_clock = plan.one_clock;
+    let mut found =
+        LineObservations { idle: learner.idle()?, one_clock, ..LineObservations::default() };
     let ended = learner.floods(&mut found);
     (found.bytes, found.seconds) = (learner.bytes, learner.now_s());
     match ended {
@@ -145,6 +152,19 @@ pub fn learn(
         Ok(()) => {}
     }
     Ok(found)
+}
+
+impl LineObservations {
+    /// Whether all of it can be: what is read from a file may be anything.
+    pub fn is_possible(&self) -> bool {
+        let floods = |way: &DirectionObservations| {
+            let each = [&way.light, &way.gentle, &way.small, &way.large, &way.long];
+            each.into_iter().flatten().chain(&way.ecn).all(Flood::is_possible)
+        };
+        floods(&self.up)
+            && floods(&self.down)
+            && self.together.iter().flatten().all(Flood::is_possible)
+    }
 }
 
 struct Learner<'a> {
@@ -263,7 +283,7 @@ impl Learner<'_> {
             let most = self.left(usual, up);
             self.long(way, most, seen)?;
         }
-        found.together = Some(self.together(rates)?);
+        found.together = self.together(rates)?;
         Ok(())
     }
 
@@ -372,23 +392,30 @@ impl Learner<'_> {
         Ok(())
     }
 
-    fn together(&mut self, rates: [f64; 2]) -> Result<[Flood; 2], TwinError> {
+    /// None where the budget has no room for it.
+    fn together(&mut self, rates: [f64; 2]) -> Result<Option<[Flood; 2]>, TwinError> {
         let name = "both directions at once";
         self.step(name, 2.0);
         // One rate for both: more than the faster carries.
         let rate = 1.2 * rates[0].max(rates[1]);
-        let room = self.plan.budget.map_or(USUAL_BUDGET, |budget| budget as f64) / 10.0;
-        let seconds = (room / (2.0 * rate * LARGE as f64)).clamp(0.3, 2.0);
+        let each_second = 2.0 * rate * (LARGE + self.headers() + 14) as f64;
+        let seconds = match self.plan.budget {
+            None => (USUAL_BUDGET / 10.0 / each_second).clamp(0.3, 2.0),
+            Some(budget) => ((budget as f64 - self.bytes) / each_second).min(2.0),
+        };
+        if seconds < 0.3 {
+            return Ok(None);
+        }
         let wanted =
             Wanted { name, way: Senders::Both, size: LARGE, rate, seconds, pings: false, tos: 0 };
         let plan = self.flow_plan(wanted);
         let at_s = self.now_s();
         let measured = self.carried(&plan, name)?;
-        self.bytes += 2.0 * rate * seconds * LARGE as f64;
-        Ok([
+        self.bytes += each_second * seconds;
+        Ok(Some([
             self.logged(&measured, true, wanted, at_s)?,
             self.logged(&measured, false, wanted, at_s)?,
-        ])
+        ]))
     }
 
     fn flow_plan(&self, wanted: Wanted) -> FlowPlan {
@@ -433,11 +460,19 @@ impl Learner<'_> {
     fn flood(&mut self, wanted: Wanted) -> Result<(Flood, Vec<EchoSample>), TwinError> {
         let up = wanted.way == Senders::Up;
         let way = if up { "up" } else { "down" };
+        let wire = (wanted.size + self.headers() + 14) as f64;
+        let bytes = wire * (wanted.rate * wanted.seconds).max(TRAIN as f64);
+        match self.plan.budget {
+            Some(budget) if self.bytes + bytes > budget as f64 => {
+                return Err(TwinError::Budget { budget, step: wanted.name, takes: bytes as u64 });
+            }
+            _ => {}
+        }
         self.step(&format!("{}, {way}", wanted.name), wanted.seconds);
         let at_s = self.now_s();
         let measured = self.carried(&self.flow_plan(wanted), wanted.name)?;
         let flood = self.logged(&measured, up, wanted, at_s)?;
-        self.bytes += flood.sent as f64 * wanted.size as f64;
+        self.bytes += flood.sent as f64 * wire;
         let pings = measured.latency.loaded;
         Ok((flood, pings))
     }
@@ -460,6 +495,10 @@ impl Learner<'_> {
             seconds: wanted.seconds,
             log,
         };
+        if !flood.is_possible() {
+            let why = "what the server says of its packets can't be".to_owned();
+            return Err(TwinError::Broke(wanted.name, why));
+        }
         let sender = if up { "this host" } else { "the server's host" };
         let asked = wanted.rate * wanted.seconds;
         if (sent as f64) < 0.9 * asked - 2.0 {

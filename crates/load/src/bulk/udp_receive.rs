@@ -369,12 +369,24 @@ mod tests {
         let (first, second) = (datagrams(&[1, 2, 4]), datagrams(&[3, 3]));
         let at = |ns| Some(book.wall.at(ns));
         let (early, late) = (at(5_000_000), at(5_070_000));
-        book.arrive(&Train { stamp_ns: early, bytes: &first, segment: 20, beyond: 0 }, 0);
-        book.arrive(&Train { stamp_ns: late, bytes: &second, segment: 20, beyond: 0 }, 0);
+        book.arrive(
+            &Train { stamp_ns: early, bytes: &first, segment: 20, beyond: 0, marked: false },
+            0,
+        );
+        book.arrive(
+            &Train { stamp_ns: late, bytes: &second, segment: 20, beyond: 0, marked: false },
+            0,
+        );
         book.size = Some(20);
-        book.arrive(&Train { stamp_ns: late, bytes: &[7; 16], segment: 16, beyond: 0 }, 0);
+        book.arrive(
+            &Train { stamp_ns: late, bytes: &[7; 16], segment: 16, beyond: 0, marked: false },
+            0,
+        );
         // iperf3's answer to a second hello is no stranger's.
-        book.arrive(&Train { stamp_ns: late, bytes: b"6789", segment: 4, beyond: 0 }, 0);
+        book.arrive(
+            &Train { stamp_ns: late, bytes: b"6789", segment: 4, beyond: 0, marked: false },
+            0,
+        );
         book.publish();
         let counts = tally.counts();
         assert_eq!((counts.packets, counts.sent, counts.lost()), (4, 4, 0));
@@ -404,7 +416,7 @@ mod tests {
         let mut book = Book::new(UdpHeader::Bits32, &tally, WINDOW);
         book.last = 4;
         let bytes = datagrams(&[1, 2, 5, 6]);
-        let train = |bytes| Train { stamp_ns: None, bytes, segment: 20, beyond: 0 };
+        let train = |bytes| Train { stamp_ns: None, bytes, segment: 20, beyond: 0, marked: false };
         book.arrive(&train(&bytes[..40]), 0);
         book.publish();
         assert_eq!(tally.counts().sent, 2);
@@ -425,7 +437,10 @@ mod tests {
             let mut bytes = [0; 20];
             UdpHeader::Bits32.write(&mut bytes, sent_ns, number);
             let stamp_ns = Some(book.wall.at(came_ms * 1_000_000));
-            book.arrive(&Train { stamp_ns, bytes: &bytes, segment: 20, beyond: 0 }, 0);
+            book.arrive(
+                &Train { stamp_ns, bytes: &bytes, segment: 20, beyond: 0, marked: false },
+                0,
+            );
             book.publish();
             tally.counts().jitter_ns
         };
@@ -446,8 +461,14 @@ mod tests {
         let tally = UdpTally::new();
         let mut book = Book::new(UdpHeader::Bits32, &tally, WINDOW);
         let bytes = datagrams(&[1, 2, 3, 10]);
-        book.arrive(&Train { stamp_ns: None, bytes: &bytes[..60], segment: 20, beyond: 0 }, 0);
-        book.arrive(&Train { stamp_ns: None, bytes: &bytes[60..], segment: 20, beyond: 0 }, 0);
+        book.arrive(
+            &Train { stamp_ns: None, bytes: &bytes[..60], segment: 20, beyond: 0, marked: false },
+            0,
+        );
+        book.arrive(
+            &Train { stamp_ns: None, bytes: &bytes[60..], segment: 20, beyond: 0, marked: false },
+            0,
+        );
         assert_eq!([0, 1, 2, 3].map(|pieces| book.dropped(pieces)), [0, 3, 6, 6]);
     }
 
@@ -479,6 +500,7 @@ mod tests {
             bytes: &bytes[range],
             segment: 20,
             beyond: 0,
+            marked: false,
         };
         book.arrive(&train(book.wall.at(1_000_000), 0..20), 0);
         // An hour on, by a clock that was set.

@@ -31,7 +31,7 @@ fn learn_in(dir: &TestFolder, line: &str, options: &str) -> Output {
     let serve = format!("b: {QUELL} serve --bind 0.0.0.0");
     let exec = ["lab", "exec", &*file, "a", "--scenario", "s", "--with", &*serve, "--"];
     let learn = format!(
-        "{QUELL} twin learn $0 -o /tmp/line.toml {options} || exit; for w in up down; do echo; [ ! -e /tmp/line-$w.csv ] || cat /tmp/line-$w.csv; done"
+        "{QUELL} twin learn $0 -o /tmp/line.toml --one-clock {options} || exit; for w in up down; do echo; [ ! -e /tmp/line-$w.csv ] || cat /tmp/line-$w.csv; done"
     );
     dir.quell(&[&exec[..], &["sh", "-c", &learn, "{b}"]].concat())
 }
