@@ -232,6 +232,8 @@ enum TestPhase {
         offered: Rate,
         begun: Arc<AtomicU64>,
         load: JoinHandle<Result<Rate, String>>,
+        /// The rate is at the ceiling: data flows.
+        is_raised: bool,
     },
     Flows(FlowTest),
 }
@@ -459,13 +461,15 @@ impl<'a> Follower<'a> {
 
     /// Whether the log is still about the same change, which was confirmed perhaps.
     fn is_still_in_force(&mut self) -> bool {
-        self.stamp = stamp_of(self.log.path());
-        match Log::read(self.log.path()) {
-            Ok(Some(log)) => {
-                log.begun.who == self.log.begun.who && log.begun.recipe == self.log.begun.recipe
-            }
-            _ => false,
+        let stamp = stamp_of(self.log.path());
+        let is_same = |log: &Log| {
+            log.begun.who == self.log.begun.who && log.begun.recipe == self.log.begun.recipe
+        };
+        let is_still = matches!(Log::read(self.log.path()), Ok(Some(log)) if is_same(&log));
+        if is_still {
+            self.stamp = stamp;
         }
+        is_still
     }
 
     fn is_idle(&self) -> bool {
@@ -500,7 +504,9 @@ impl<'a> Follower<'a> {
     }
 
     fn not_answered(&mut self, signal: usize, sent_ns: u64) -> Result<(), CommandError> {
-        self.unanswered[signal].push(sent_ns);
+        if matches!(self.phase, TestPhase::Load { .. }) {
+            self.unanswered[signal].push(sent_ns);
+        }
         for at in 0..self.lines.len() {
             if self.lines[at].is_led_by(signal) {
                 self.sample(at, sent_ns, monotonic_ns(), None)?;
@@ -655,7 +661,7 @@ impl Follower<'_> {
             }
             TestPhase::Load { load, .. } if load.is_finished() => {
                 let phase = std::mem::replace(&mut self.phase, TestPhase::None);
-                if let TestPhase::Load { way, offered, begun, load } = phase {
+                if let TestPhase::Load { way, offered, begun, load, .. } = phase {
                     let arrived = load.join().unwrap_or_else(|_| Err("the load broke off".into()));
                     self.judge(way, offered, begun.load(Ordering::Relaxed), &arrived);
                     // What arrived is what the line carries just now.
@@ -670,7 +676,7 @@ impl Follower<'_> {
                     }
                 }
             }
-            _ => {}
+            _ => self.raise(now)?,
         }
         Ok(())
     }
@@ -683,19 +689,31 @@ impl Follower<'_> {
         self.phase = TestPhase::Idle { way, until: now + IDLE_NS };
     }
 
-    fn put(&mut self, way: Direction, rate: impl Fn(Bounds) -> Rate) -> Result<Rate, CommandError> {
-        let Some(at) = self.lines.iter().position(|line| line.way == way) else {
-            return Err(CommandError::check(format!("{} nothing is shaped", word(way))));
-        };
+    fn line_of(&self, way: Direction) -> Result<usize, CommandError> {
+        let none = || CommandError::check(format!("{} nothing is shaped", word(way)));
+        self.lines.iter().position(|line| line.way == way).ok_or_else(none)
+    }
+
+    fn put(&mut self, way: Direction, rate: impl Fn(Bounds) -> Rate) -> Result<(), CommandError> {
+        let at = self.line_of(way)?;
         let line = &mut self.lines[at];
         let new = line.controller.put(rate(line.bounds), RateReason::Tested);
-        self.change(at, Some(new))?;
-        Ok(new.rate)
+        self.change(at, Some(new))
+    }
+
+    /// At the ceiling while the load's data flows, and not while a far end keeps it waiting before that or behind it.
+    fn raise(&mut self, now: u64) -> Result<(), CommandError> {
+        let TestPhase::Load { way, begun, is_raised, .. } = &mut self.phase else { return Ok(()) };
+        let (way, begun) = (*way, begun.load(Ordering::Relaxed));
+        let flows = begun > 0 && now < begun + LOAD.nanos();
+        if std::mem::replace(is_raised, flows) == flows {
+            return Ok(());
+        }
+        self.put(way, |bounds| if flows { bounds.ceiling } else { bounds.floor })
     }
 
     fn load(&mut self, way: Direction) -> Result<(), CommandError> {
-        let ceiling = self.put(way, |bounds| bounds.ceiling)?;
-        let offered = offered_of(ceiling);
+        let offered = offered_of(self.lines[self.line_of(way)?].bounds.ceiling);
         let test = TestLoad { way, host: self.host.clone(), rate: offered, time: LOAD };
         let (loader, begun) = (self.options.loader.clone(), Arc::new(AtomicU64::new(0)));
         let begins = begun.clone();
@@ -705,7 +723,7 @@ impl Follower<'_> {
                 let _ = begins.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
             })
         });
-        self.phase = TestPhase::Load { way, offered, begun, load };
+        self.phase = TestPhase::Load { way, offered, begun, load, is_raised: false };
         Ok(())
     }
 
