@@ -23,7 +23,7 @@ const KINDS: [&str; 5] = ["wifi", "lte", "5g", "leo", "docsis"];
 const JOBS: usize = 2;
 /// Time without load before each transfer, and for a follower to test its signals.
 const IDLE_S: u64 = 2;
-const BEGIN_S: u64 = 15;
+const BEGIN_S: u64 = 25;
 /// What a call is said to bear, in ms.
 const LATE_MS: f64 = 30.0;
 /// Addresses of the far end, since rivals ask several reflectors.

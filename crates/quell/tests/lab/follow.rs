@@ -82,7 +82,7 @@ fn a_line_whose_queue_hides_from_pings_is_not_steered() {
     let said = on_the_line(
         "queue = \"fq_codel\"",
         POLICY,
-        "$Q shape apply --dev wan --confirm-within never --file $P >/dev/null; sleep 15; \
+        "$Q shape apply --dev wan --confirm-within never --file $P >/dev/null; sleep 34; \
          $Q shape status || echo failed $?; $Q flow server -t 5 >/dev/null; $Q shape status --json || true",
     );
     for words in ["not followed: up it stays at 2Mbit", "blind to the line's queue", "failed 1"] {
@@ -115,7 +115,7 @@ fn five_lines_that_hide_their_queue_are_refused_with_the_reason() {
         let said = on_a_line(
             &both,
             &POLICY.replace("2/4", "2/2"),
-            "$Q shape apply --dev wan --confirm-within never --file $P >/dev/null; sleep 30; \
+            "$Q shape apply --dev wan --confirm-within never --file $P >/dev/null; sleep 45; \
              $Q shape status --json || echo failed $?",
         );
         assert!(said.contains("failed 1"), "{line}: {said}");
@@ -229,7 +229,7 @@ fn a_line_whose_queue_hides_from_pings_is_followed_by_its_flows() {
     let said = on_the_line(
         "queue = \"fq_codel\"",
         &policy,
-        "$Q shape apply --dev wan --confirm-within never --file $P >/dev/null; sleep 15; \
+        "$Q shape apply --dev wan --confirm-within never --file $P >/dev/null; sleep 34; \
          $Q flow server -t 30 --json; $Q flow server -t 30 -R --json; $Q shape status --json; \
          $Q shape status; $Q shape prove --dev wan --to server --time 5s || echo failed $?",
     );
@@ -292,7 +292,7 @@ fn plan_recipe_and_proof_know_a_line_that_is_followed() {
         "buffer = \"500kB\"",
         POLICY,
         "$Q shape plan --dev wan --file $P; $Q shape recipe --for tc --dev wan --file $P; \
-         $Q shape apply --dev wan --confirm-within never --file $P >/dev/null; sleep 15; \
+         $Q shape apply --dev wan --confirm-within never --file $P >/dev/null; sleep 26; \
          $Q shape prove --dev wan --to server --time 10s || echo failed $?",
     );
     for words in [

@@ -7,9 +7,14 @@
 //!
 //! A round trip tells nothing of its way: where both directions are full, both give way.
 
+use super::line::FollowedLine;
+use super::load_test::{LOAD_BEGINS_NS, TestPhase};
 use super::signal_test::{SignalTest, SignalVerdict, judge};
+use super::{FLOWS, Follower, slot};
+use crate::CommandError;
 use quell_classify::{ClassifyError, RoundTrip, RoundTrips};
 use quell_model::task::Direction;
+use quell_sys::clock::monotonic_ns;
 use quell_units::{Rate, Span};
 
 /// How long a test lets the flows fill the line.
@@ -103,6 +108,83 @@ impl FlowSignal {
             test.why = Some("the flows sent less, or the line drops what would wait".to_owned());
         }
         test
+    }
+}
+
+/// The round trips of flows, and their test.
+impl Follower<'_> {
+    pub(super) fn read_flows(&mut self) -> Result<(), CommandError> {
+        loop {
+            let Some(flows) = &mut self.flows else { return Ok(()) };
+            let Some(trip) = flows.trips.as_mut().ok().and_then(RoundTrips::next_trip) else {
+                return Ok(());
+            };
+            let (signal, way, added) = (flows.at, way_of(&trip), added_ns(&trip));
+            flows.heard_ns[slot(way)] = trip.seen_ns;
+            let is_led = |line: &FollowedLine| line.way == way && line.is_led_by(signal);
+            let Some(at) = self.lines.iter().position(is_led) else {
+                let ms = added as f64 / 1e6;
+                match &self.phase {
+                    TestPhase::Flows(test) if test.way == way => {
+                        if trip.sent_ns > test.begun + LOAD_BEGINS_NS {
+                            flows.loaded.push(ms);
+                        }
+                    }
+                    _ => flows.at_floor(slot(way), ms),
+                }
+                continue;
+            };
+            self.count(monotonic_ns())?;
+            self.sample(at, trip.sent_ns, trip.seen_ns, Some(added))?;
+        }
+    }
+
+    /// Begins where a queue of ours is full by flows, and nothing else tells of its line.
+    pub(super) fn begin_flow_test(&mut self, now: u64) -> Result<(), CommandError> {
+        let Some(flows) = &self.flows else { return Ok(()) };
+        let may = |line: &&FollowedLine| {
+            let way = slot(line.way);
+            line.is_waiting
+                && (line.signal.is_none() || line.is_held)
+                && flows.is_ready(way, now)
+                && !self.believed(line.way).contains(&flows.at)
+        };
+        let way = self.lines.iter().find(may).map(|line| line.way);
+        let Some(way) = way.filter(|_| !self.options.dry_run) else { return Ok(()) };
+        let line = self.lines.iter_mut().find(|line| line.way == way).expect("it was there");
+        line.is_held = true;
+        self.phase = TestPhase::Flows(FlowTest { way, begun: now, passed: line.passed });
+        self.put(way, |bounds| bounds.ceiling).map(drop)
+    }
+
+    pub(super) fn test_flows(&mut self, now: u64) -> Result<(), CommandError> {
+        let (TestPhase::Flows(test), Some(flows)) = (&self.phase, &self.flows) else {
+            return Ok(());
+        };
+        let (way, past) = (test.way, now.saturating_sub(test.begun));
+        let Some(line) = self.lines.iter().find(|line| line.way == way) else { return Ok(()) };
+        let (ceiling, passed) = (line.bounds.ceiling, line.passed - test.passed);
+        let passed = u128::from(passed) * 8_000_000_000;
+        let passed = Rate::from_bps((passed / u128::from(past.max(1))) as u64);
+        let judged = flows.judged(slot(way), ceiling, passed);
+        if judged.verdict != SignalVerdict::Sees && past < FILL.nanos() {
+            return Ok(());
+        }
+        self.phase = TestPhase::None;
+        self.put(way, |bounds| bounds.floor)?;
+        if let Some(flows) = &mut self.flows {
+            flows.again(slot(way), now);
+        }
+        if let Some(at) = self.test_of_flows(way) {
+            self.tests.remove(at);
+        }
+        self.note_test(FLOWS.to_owned(), way, judged);
+        for line in self.lines.iter_mut().filter(|line| line.way == way) {
+            line.is_held = false;
+            line.controller.turn();
+        }
+        self.believe();
+        Ok(())
     }
 }
 

@@ -13,43 +13,39 @@
 
 pub mod controller;
 mod flows;
+mod lifecycle;
 mod line;
+mod load_test;
 pub mod signal_test;
 mod stamp;
 mod state;
 #[cfg(test)]
 mod tests;
 
+pub use lifecycle::{forget, guard, pause, start, take_rates};
+pub use load_test::{LOAD, TestLoad, TestLoader};
 pub use state::{FollowState, FollowedDirection, TestedSignal, word};
 
 use crate::daemon::stamp as stamp_of;
-use crate::{
-    CommandError, UndoLogs, ifb_of, open_to_change, policy_of_log, process_lock, traits_of,
-};
+use crate::{CommandError, UndoLogs, open_to_change, policy_of_log, process_lock};
 use controller::{LineSample, NewRate, RateReason};
-use flows::{FlowSignal, FlowTest, added_ns, way_of};
-use line::{FollowedLine, rate_of, step_of};
+use flows::FlowSignal;
+use lifecycle::{planned, start_guard};
+use line::FollowedLine;
+use load_test::TestPhase;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
-use quell_act::{
-    Change, DeviceTarget, Goal, Kernel, Lock, Log, Machine, Now, Standing, start_apart,
-};
-use quell_classify::RoundTrips;
+use quell_act::{Kernel, Lock, Log, Machine};
 use quell_model::task::Direction;
 use quell_netlink::core::{Protocol, Socket};
-use quell_policy::{Bounds, Counting, LinePolicy, Signal, WhenLost, hold_step};
+use quell_policy::{Counting, LinePolicy, Signal, WhenLost};
 use quell_sys::clock::monotonic_ns;
 use quell_sys::resolve::{Family, Usual, resolve};
 use quell_sys::wait::{Alarm, came, readable, wait};
-use quell_tc::observed::Snapshot;
-use quell_tc::{Change as QueueChange, Step, Thing, hash};
-use quell_units::{Rate, Span};
-use signal_test::{SignalTest, SignalVerdict, judge};
+use quell_tc::hash;
+use signal_test::{SignalTest, SignalVerdict};
 use stamp::{ProbeAnswer, StampSession};
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::JoinHandle;
 
 const MS: u64 = 1_000_000;
 /// Between two probes, while the line is used and while it is not.
@@ -58,184 +54,11 @@ const IDLE_PROBE_NS: u64 = 100 * MS;
 /// A silence as long as that, and no signal is believed.
 const SILENCE_NS: u64 = 1500 * MS;
 const STATE_NS: u64 = 1000 * MS;
-/// A test: without load, and with it.
-const IDLE_NS: u64 = 2000 * MS;
-pub const LOAD: Span = Span::from_secs(3);
-/// What a load begins with tells nothing yet.
-const LOAD_BEGINS_NS: u64 = 500 * MS;
-/// A signal of which nothing is known is tried again after that.
-const AGAIN_NS: u64 = 1_800_000 * MS;
-
-/// A load of one direction, from or to the far end that a signal asks.
-pub struct TestLoad {
-    pub way: Direction,
-    pub host: String,
-    /// What is sent, whatever of it arrives.
-    pub rate: Rate,
-    pub time: Span,
-}
-
-/// Sends a load, calls what it is given once data flows, and tells how much of it arrived.
-pub type TestLoader = dyn Fn(&TestLoad, &dyn Fn()) -> Result<Rate, String> + Send + Sync;
-
 pub struct FollowOptions {
     pub stand_by: bool,
     /// Nothing is changed; each decision is told.
     pub dry_run: bool,
     pub loader: Arc<TestLoader>,
-}
-
-/// The directions in which a log's policy is followed: interface, its number, step and bounds.
-type Planned = (Direction, DeviceTarget, (Step, Bounds));
-
-/// What of a log is followed; nothing where its policy follows nothing.
-fn planned(log: &Log, policy: &LinePolicy, now: &Now) -> Vec<Planned> {
-    let device = &log.begun.device;
-    let Some((name, link)) = policy.policy.zip(now.links.get(device)) else { return Vec::new() };
-    let ways = [(Direction::Up, device.clone()), (Direction::Down, ifb_of(device))];
-    let one = |(way, name_of): (Direction, String)| {
-        let index = Some(now.links.get(&name_of)?.index);
-        let step = step_of(policy, name, way, traits_of(link))?;
-        Some((way, DeviceTarget { name: name_of, index }, step))
-    };
-    ways.into_iter().filter_map(one).collect()
-}
-
-/// Takes the rates that are in force into a goal, so that they are as wanted, wherever between the bounds they are.
-pub fn take_rates(goal: &mut Goal, log: &Log, now: &Now) -> Result<(), CommandError> {
-    let policy = policy_of_log(log)?;
-    for (_, target, (step, bounds)) in planned(log, &policy, now) {
-        let nothing = Snapshot::default();
-        let snapshot = target.index.and_then(|index| now.queues.get(&index)).unwrap_or(&nothing);
-        let Some(rate) = rate_of(&step, snapshot) else { continue };
-        let mut held = step.clone();
-        hold_step(&mut held, bounds.floor, rate.clamp(bounds.floor, bounds.ceiling));
-        let things = goal.devices.iter_mut().filter(|device| device.name == target.name);
-        for thing in things.flat_map(|device| &mut device.things) {
-            if *thing == Thing::Step(step.clone()) {
-                *thing = Thing::Step(held.clone());
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Ends the follower of an interface and puts its rates where they were applied, so that all is as it was left there.
-pub fn pause(log: &Log, folder: &Path, kernel: &mut Kernel) -> Result<(), CommandError> {
-    let policy = policy_of_log(log).unwrap_or_default();
-    if policy.follow.is_none() || log.standing == Standing::Unfinished {
-        return Ok(());
-    }
-    process_lock::end(&state::lock_file(log.path()));
-    put(log, &policy, folder, kernel, |bounds, _| bounds.floor)
-}
-
-/// Puts the rates somewhere, in each direction that is as it was left but for its rate.
-fn put(
-    log: &Log,
-    policy: &LinePolicy,
-    folder: &Path,
-    kernel: &mut Kernel,
-    rate: impl Fn(Bounds, Direction) -> Rate,
-) -> Result<(), CommandError> {
-    let _lock = Lock::beside(folder, log.begun.namespace)?;
-    let now = kernel.read(&(&log.begun.before).into()).map_err(CommandError::system)?;
-    for (way, device, (mut step, bounds)) in planned(log, policy, &now) {
-        let snapshot = device.index.and_then(|index| now.queues.get(&index));
-        let Some(there) = snapshot.and_then(|snapshot| rate_of(&step, snapshot)) else { continue };
-        let wanted = rate(bounds, way);
-        if there != wanted {
-            hold_step(&mut step, bounds.floor, wanted);
-            let change = QueueChange::Alter(Thing::Step(step));
-            // Where it went meanwhile there is nothing to be put anywhere.
-            let _ = kernel.carry_out(&Change::Queue { device, change });
-        }
-    }
-    Ok(())
-}
-
-/// Starts a follower for what is in force, where its policy is followed and nobody follows it.
-pub fn start(log: &Log, folder: &Path) -> Result<(), CommandError> {
-    if policy_of_log(log).map_or(true, |policy| policy.follow.is_none()) {
-        return Ok(());
-    }
-    let path = state::lock_file(log.path());
-    process_lock::start("follow", &path, folder, &log.begun.device).map_err(|why| {
-        CommandError::system(format!(
-            "nobody follows the line, which stays at the floor: {why}; `quell shape follow` tells more"
-        ))
-    })
-}
-
-/// Takes away what a follower left that has ended.
-pub fn forget(log: &Path) {
-    process_lock::ended(&state::lock_file(log));
-    let _ = std::fs::remove_file(state::state_file(log));
-}
-
-/// Another process that puts the rates where the policy says when this one is killed.
-fn start_guard(folder: &Path, device: &str) -> Result<(), String> {
-    let mut command = Command::new("/proc/self/exe");
-    let folder = std::path::absolute(folder).map_err(|e| e.to_string())?;
-    command.args(["shape", "follow", "--dev", device, "--state"]).arg(folder);
-    command.arg("--guard").arg(std::process::id().to_string());
-    start_apart(command).map(drop)
-}
-
-/// What the guard does.
-pub fn guard(
-    logs: &UndoLogs,
-    device: &str,
-    follower: u32,
-    ready: &mut dyn FnMut(),
-) -> Result<(), CommandError> {
-    let process = quell_sys::pidfd::open(follower).map_err(CommandError::system)?;
-    ready();
-    wait(&mut [readable(&process)]).map_err(CommandError::system)?;
-    let mut kernel = open_to_change()?;
-    let log = logs.of(&mut kernel, device)?;
-    if !process_lock::was_killed(&state::lock_file(log.path()), follower) {
-        return Ok(());
-    }
-    let policy = policy_of_log(&log)?;
-    let Some(follow) = &policy.follow else { return Ok(()) };
-    let mut told = FollowState::read(log.path());
-    let good = |way| told.as_ref()?.direction(way).map(|one| Rate::from_bps(one.good_bps));
-    let rate = |bounds: Bounds, way| match follow.lost {
-        WhenLost::LastGood => {
-            good(way).map_or(bounds.floor, |good| good.clamp(bounds.floor, bounds.ceiling))
-        }
-        WhenLost::Floor => bounds.floor,
-    };
-    put(&log, &policy, &logs.folder, &mut kernel, rate)?;
-    let rates = [Direction::Up, Direction::Down].into_iter().zip(follow.bounds());
-    let rates: Vec<u64> = rates.map(|(way, bounds)| rate(bounds, way).bps()).collect();
-    if let Some(told) = &mut told {
-        for (one, rate_bps) in told.directions.iter_mut().zip(rates) {
-            (one.rate_bps, one.reason) = (rate_bps, RateReason::Ended);
-            one.why = one.reason.to_string();
-        }
-        told.write(log.path());
-    }
-    Ok(())
-}
-
-/// Where a test of the signals is.
-enum TestPhase {
-    None,
-    Idle {
-        way: Direction,
-        until: u64,
-    },
-    Load {
-        way: Direction,
-        offered: Rate,
-        begun: Arc<AtomicU64>,
-        load: JoinHandle<Result<Rate, String>>,
-        /// The rate is at the ceiling: data flows.
-        is_raised: bool,
-    },
-    Flows(FlowTest),
 }
 
 struct Follower<'a> {
@@ -621,229 +444,9 @@ fn gone(device: &str, error: &dyn std::fmt::Display) -> CommandError {
     CommandError::system(format!("{device} is followed no more: {error}"))
 }
 
-/// The test of the signals: each direction without load, and with more than it carries.
-impl Follower<'_> {
-    fn note_for_test(&mut self, signal: usize, sent_ns: u64, delay_ns: &[i64; 2]) {
-        let ms = |way: Direction| delay_ns[slot(way)] as f64 / 1e6;
-        match &self.phase {
-            TestPhase::None | TestPhase::Flows(_) => {}
-            TestPhase::Idle { way, .. } => self.idle[signal].push(ms(*way)),
-            TestPhase::Load { way, .. } => self.loaded[signal].push((sent_ns, ms(*way))),
-        }
-    }
-
-    fn test(&mut self, now: u64) -> Result<(), CommandError> {
-        match &mut self.phase {
-            TestPhase::None => {
-                let again = self
-                    .lines
-                    .iter_mut()
-                    .any(|line| std::mem::take(&mut line.controller.rebased) > 0);
-                let due = self.next_test.is_some_and(|at| now >= at)
-                    || (again && self.next_test.is_none());
-                match (due || again) && !self.options.dry_run {
-                    true if self.sessions.is_empty() => {
-                        self.tests.clear();
-                        self.believe();
-                    }
-                    true if due => {
-                        self.next_test = None;
-                        self.tests.retain(|test| test.signal == FLOWS);
-                        self.begin_test(Direction::Up, now);
-                    }
-                    _ => self.begin_flow_test(now)?,
-                }
-            }
-            TestPhase::Flows(_) => self.test_flows(now)?,
-            TestPhase::Idle { way, until } if now >= *until => {
-                let way = *way;
-                self.load(way)?;
-            }
-            TestPhase::Load { load, .. } if load.is_finished() => {
-                let phase = std::mem::replace(&mut self.phase, TestPhase::None);
-                if let TestPhase::Load { way, offered, begun, load, .. } = phase {
-                    let arrived = load.join().unwrap_or_else(|_| Err("the load broke off".into()));
-                    self.judge(way, offered, begun.load(Ordering::Relaxed), &arrived);
-                    // What arrived is what the line carries just now.
-                    let seen = self.tests.iter().any(|test| {
-                        test.direction == way && test.test.verdict == SignalVerdict::Sees
-                    });
-                    let begins = arrived.ok().filter(|_| seen);
-                    self.put(way, |bounds| begins.unwrap_or(bounds.floor))?;
-                    match way {
-                        Direction::Up => self.begin_test(Direction::Down, now),
-                        Direction::Down => self.end_test(now),
-                    }
-                }
-            }
-            _ => self.raise(now)?,
-        }
-        Ok(())
-    }
-
-    fn begin_test(&mut self, way: Direction, now: u64) {
-        let count = self.names.len();
-        (self.idle, self.loaded) = (vec![Vec::new(); count], vec![Vec::new(); count]);
-        self.unanswered = vec![Vec::new(); count];
-        self.lines.iter_mut().for_each(|line| line.is_held = true);
-        self.phase = TestPhase::Idle { way, until: now + IDLE_NS };
-    }
-
-    fn line_of(&self, way: Direction) -> Result<usize, CommandError> {
-        let none = || CommandError::check(format!("{} nothing is shaped", word(way)));
-        self.lines.iter().position(|line| line.way == way).ok_or_else(none)
-    }
-
-    fn put(&mut self, way: Direction, rate: impl Fn(Bounds) -> Rate) -> Result<(), CommandError> {
-        let at = self.line_of(way)?;
-        let line = &mut self.lines[at];
-        let new = line.controller.put(rate(line.bounds), RateReason::Tested);
-        self.change(at, Some(new))
-    }
-
-    /// At the ceiling while the load's data flows, and not while a far end keeps it waiting before that or behind it.
-    fn raise(&mut self, now: u64) -> Result<(), CommandError> {
-        let TestPhase::Load { way, begun, is_raised, .. } = &mut self.phase else { return Ok(()) };
-        let (way, begun) = (*way, begun.load(Ordering::Relaxed));
-        let flows = begun > 0 && now < begun + LOAD.nanos();
-        if std::mem::replace(is_raised, flows) == flows {
-            return Ok(());
-        }
-        self.put(way, |bounds| if flows { bounds.ceiling } else { bounds.floor })
-    }
-
-    fn load(&mut self, way: Direction) -> Result<(), CommandError> {
-        let offered = offered_of(self.lines[self.line_of(way)?].bounds.ceiling);
-        let test = TestLoad { way, host: self.host.clone(), rate: offered, time: LOAD };
-        let (loader, begun) = (self.options.loader.clone(), Arc::new(AtomicU64::new(0)));
-        let begins = begun.clone();
-        let load = std::thread::spawn(move || {
-            loader(&test, &|| {
-                let now = monotonic_ns();
-                let _ = begins.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
-            })
-        });
-        self.phase = TestPhase::Load { way, offered, begun, load, is_raised: false };
-        Ok(())
-    }
-
-    fn judge(&mut self, way: Direction, offered: Rate, begun: u64, arrived: &Result<Rate, String>) {
-        let beside = begun + LOAD_BEGINS_NS..begun + LOAD.nanos();
-        for at in (0..self.names.len()).filter(|at| self.names[*at] != FLOWS).collect::<Vec<_>>() {
-            let test = match arrived {
-                Err(why) => SignalTest::failed(format!("no load could be sent: {why}")),
-                Ok(arrived) => {
-                    let loaded = self.loaded[at].iter().filter(|(sent, _)| beside.contains(sent));
-                    let loaded: Vec<f64> = loaded.map(|(_, ms)| *ms).collect();
-                    let lost =
-                        self.unanswered[at].iter().filter(|sent| beside.contains(sent)).count();
-                    judge(&self.idle[at], &loaded, lost, offered, *arrived)
-                }
-            };
-            self.note_test(self.names[at].clone(), way, test);
-        }
-    }
-
-    fn end_test(&mut self, now: u64) {
-        self.believe();
-        let unknown = |test: &TestedSignal| {
-            test.signal != FLOWS && test.test.verdict == SignalVerdict::Unknown
-        };
-        self.next_test = self.tests.iter().any(unknown).then_some(now + AGAIN_NS);
-        for line in &mut self.lines {
-            line.is_held = false;
-            if line.signal.is_none() {
-                line.reason = RateReason::Unseen;
-            }
-        }
-    }
-}
-
-/// The round trips of flows, and their test.
-impl Follower<'_> {
-    fn read_flows(&mut self) -> Result<(), CommandError> {
-        loop {
-            let Some(flows) = &mut self.flows else { return Ok(()) };
-            let Some(trip) = flows.trips.as_mut().ok().and_then(RoundTrips::next_trip) else {
-                return Ok(());
-            };
-            let (signal, way, added) = (flows.at, way_of(&trip), added_ns(&trip));
-            flows.heard_ns[slot(way)] = trip.seen_ns;
-            let is_led = |line: &FollowedLine| line.way == way && line.is_led_by(signal);
-            let Some(at) = self.lines.iter().position(is_led) else {
-                let ms = added as f64 / 1e6;
-                match &self.phase {
-                    TestPhase::Flows(test) if test.way == way => {
-                        if trip.sent_ns > test.begun + LOAD_BEGINS_NS {
-                            flows.loaded.push(ms);
-                        }
-                    }
-                    _ => flows.at_floor(slot(way), ms),
-                }
-                continue;
-            };
-            self.count(monotonic_ns())?;
-            self.sample(at, trip.sent_ns, trip.seen_ns, Some(added))?;
-        }
-    }
-
-    /// Begins where a queue of ours is full by flows, and nothing else tells of its line.
-    fn begin_flow_test(&mut self, now: u64) -> Result<(), CommandError> {
-        let Some(flows) = &self.flows else { return Ok(()) };
-        let may = |line: &&FollowedLine| {
-            let way = slot(line.way);
-            line.is_waiting
-                && (line.signal.is_none() || line.is_held)
-                && flows.is_ready(way, now)
-                && !self.believed(line.way).contains(&flows.at)
-        };
-        let way = self.lines.iter().find(may).map(|line| line.way);
-        let Some(way) = way.filter(|_| !self.options.dry_run) else { return Ok(()) };
-        let line = self.lines.iter_mut().find(|line| line.way == way).expect("it was there");
-        line.is_held = true;
-        self.phase = TestPhase::Flows(FlowTest { way, begun: now, passed: line.passed });
-        self.put(way, |bounds| bounds.ceiling).map(drop)
-    }
-
-    fn test_flows(&mut self, now: u64) -> Result<(), CommandError> {
-        let (TestPhase::Flows(test), Some(flows)) = (&self.phase, &self.flows) else {
-            return Ok(());
-        };
-        let (way, past) = (test.way, now.saturating_sub(test.begun));
-        let Some(line) = self.lines.iter().find(|line| line.way == way) else { return Ok(()) };
-        let (ceiling, passed) = (line.bounds.ceiling, line.passed - test.passed);
-        let passed = u128::from(passed) * 8_000_000_000;
-        let passed = Rate::from_bps((passed / u128::from(past.max(1))) as u64);
-        let judged = flows.judged(slot(way), ceiling, passed);
-        if judged.verdict != SignalVerdict::Sees && past < flows::FILL.nanos() {
-            return Ok(());
-        }
-        self.phase = TestPhase::None;
-        self.put(way, |bounds| bounds.floor)?;
-        if let Some(flows) = &mut self.flows {
-            flows.again(slot(way), now);
-        }
-        if let Some(at) = self.test_of_flows(way) {
-            self.tests.remove(at);
-        }
-        self.note_test(FLOWS.to_owned(), way, judged);
-        for line in self.lines.iter_mut().filter(|line| line.way == way) {
-            line.is_held = false;
-            line.controller.turn();
-        }
-        self.believe();
-        Ok(())
-    }
-}
-
 /// The signal of the flows themselves, by its name.
 const FLOWS: &str = "flows";
 
 fn slot(way: Direction) -> usize {
     usize::from(way == Direction::Down)
-}
-
-/// What is offered of a ceiling: packets' headers count too.
-fn offered_of(ceiling: Rate) -> Rate {
-    Rate::from_bps(ceiling.bps() / 100 * 92)
 }

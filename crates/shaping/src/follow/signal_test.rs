@@ -4,6 +4,8 @@
 //!   idle 2 s ──► load 3 s at more than the line's rate        moved: sees
 //!                 │                                           not, and a part of the load was lost: blind
 //!                 └─ what of it arrived                       not, and all of it arrived: unknown
+//!
+//!   blind ──► load 3 s at a tenth more than arrived           the same
 //! ```
 //!
 //! Where the line's queue is fair to flows, a ping has one of its own and waits for nobody: it would say that all is well at any rate.
