@@ -1,6 +1,7 @@
 //! A measured line (`line.toml`) as the link of a lab: of each property its value; what is unknown takes the plain choice, and is told.
 
 use quell_lab::topology::{Line, LineFiles, Link, Policer};
+use quell_policy::FRAME;
 use quell_series::MeasuredLine;
 use quell_series::measured_line::{
     Fairness, MarkingThreshold, MeasuredDirection, Property, QueueKind, value,
@@ -9,9 +10,6 @@ use quell_tc::Queue;
 use quell_tc::qdisc::{Cake, Codel, FqCodel, FqPie, Pie, Sfq};
 use quell_units::{Buffer, Span};
 use std::path::Path;
-
-/// A full packet with its Ethernet header, for limits in packets.
-const FULL_PACKET: u64 = 1514;
 
 /// Gives a link both directions of the line; `file` is that of the line, whose folder has its series. Tells what was chosen where the line is
 /// unknown, a sentence each.
@@ -94,7 +92,7 @@ fn queue(
 ) -> Option<Queue> {
     let limit = buffer.map(|buffer| match buffer {
         Buffer::Packets(count) => count,
-        Buffer::Bytes(bytes) => u32::try_from(bytes.get() / FULL_PACKET).unwrap_or(u32::MAX).max(1),
+        Buffer::Bytes(bytes) => u32::try_from(bytes.get() / FRAME).unwrap_or(u32::MAX).max(1),
     });
     let is_fair = matches!(value(&measured.fair), Some(Fairness::Flow | Fairness::Host));
     let marks = value(&measured.ecn_marks_at);

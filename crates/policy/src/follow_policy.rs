@@ -33,7 +33,7 @@ pub enum Signal {
     Flows,
 }
 
-/// The rate while no signal is answered, or none sees the line's queue.
+/// The rate while no signal that sees the line's queue is heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenLost {

@@ -44,6 +44,7 @@ pub use line_type::{Counting, LineType};
 pub use list::{read_list, write_list};
 pub use on_demand::OnDemand;
 pub use subscribers::{Group, PrefixText, Subscriber, Subscribers};
+pub use tier::FRAME;
 pub use tiers::Tiers;
 pub use types::{Host, LinePart, PolicyError, Shaped, Tell};
 

@@ -736,7 +736,7 @@ flent -p all_scaled -o cake.png cake.flent.gz",
 quell serve --bind 192.0.2.7                (at the other end)
 quell twin learn 192.0.2.7
 quell twin learn 192.0.2.7 -o home.toml --budget 30MB",
-        notes: "It fills the line for at most 90 s. What the data can't tell is unknown, with the reason. docs/twin.md tells more.",
+        notes: "It fills the line for some 75 s, 95 s where its rate varies. What the data can't tell is unknown, with the reason. docs/twin.md tells more.",
         fails: Fails::When("it broke off; what was measured until then is written"),
         call: calls!(twin::LearnArgs, twin::learn_line),
         ..of(Group::Measure)

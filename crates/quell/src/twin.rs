@@ -42,7 +42,7 @@ pub struct LearnArgs {
     /// The other end has this machine's clock (the lab): the delay of each direction is exact, and not half of the round trip
     #[arg(long)]
     one_clock: bool,
-    /// Also keep all that was seen, each packet, for `quell twin from`
+    /// Also keep all that was seen, up to 131,072 packets of each flood, for `quell twin from`
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
     #[command(flatten)]
@@ -88,7 +88,10 @@ pub fn learn_line(args: &LearnArgs) -> Result<ExitCode, Failure> {
     };
     let stop = crate::interrupt::bell()?;
     let most = plan.budget.map_or("150 MB for each 100 Mbit/s".into(), fmt::bytes);
-    tell(&format!("measures {} for at most 90 s, with at most {most}", args.host));
+    tell(&format!(
+        "measures {} for some 75 s, 95 s where its rate varies, with at most {most}",
+        args.host
+    ));
     let began = SystemTime::now();
     let seen = learn(&plan, &stop, &mut |progress| match progress {
         LearnProgress::Ahead { seconds, bytes } => {

@@ -7,8 +7,8 @@
 //! to = "server.example.net"
 //!
 //! [up]
-//! rate   = { value = "10.02 Mbit/s", low = "9.95 Mbit/s", high = "10.1 Mbit/s", how = "UDP at 1.5 times TCP's rate", when = "12 s" }
-//! buffer = { value = "1000 packets", how = "longest wait of packets of two sizes", when = "12 s" }
+//! rate   = { value = "10.02 Mbit/s", low = "9.95 Mbit/s", high = "10.1 Mbit/s", how = "packets of 1400 bytes, more than it carries", when = "12 s" }
+//! buffer = { value = "1000 packets", how = "what stood before packets of 100 and 1400 bytes", when = "12 s" }
 //! grid   = { unknown = "no ping came back" }
 //! ```
 
@@ -424,7 +424,7 @@ to = "server.example.net"
 
 [up]
 series       = "line-up.csv"
-rate         = { value = "10.02 Mbit/s", low = "9.95 Mbit/s", high = "10.1 Mbit/s", how = "UDP at 1.5 times TCP's rate", when = "12 s" }
+rate         = { value = "10.02 Mbit/s", low = "9.95 Mbit/s", high = "10.1 Mbit/s", how = "packets of 1400 bytes, more than it carries", when = "12 s" }
 stationary   = { value = false, how = "10 Mbit/s, then 5 Mbit/s", when = "34 s" }
 delay        = { value = "10.02 ms" }
 loss         = { value = "0.1 %" }

@@ -14,6 +14,7 @@ use crate::follow::{FollowState, FollowedDirection, word};
 use crate::interface::ways_around;
 use crate::{CommandError, UndoLogs, ifb_of, open, policy_of_log};
 use quell_act::{Kernel, Log, Machine, Now};
+use quell_policy::FRAME;
 use quell_tc::observed::{Snapshot, Stats};
 use quell_units::Rate;
 use serde::Serialize;
@@ -268,12 +269,9 @@ fn judged(rate: Rate, loaded: &Loaded, around: impl FnOnce() -> Vec<String>) -> 
 /// How much longer a round trip may take beside the load than without: what the queues here hold a packet for, by their target (of fq_codel
 /// and CAKE 5 ms, or the time of one and a half packets where that is more), and the packet that is just being sent.
 fn allowed_ms(rate: Rate) -> f64 {
-    let packet = rate.time_for(FULL_PACKET).nanos() as f64 / 1e6;
+    let packet = rate.time_for(FRAME).nanos() as f64 / 1e6;
     f64::max(5.0, 1.5 * packet) + packet
 }
-
-/// A full Ethernet frame without its checksum.
-const FULL_PACKET: u64 = 1514;
 
 /// How far above what is allowed a median must be, so that neither a busy machine nor what else is under way explains it.
 const CLEARLY: (f64, f64) = (2.0, 5.0);

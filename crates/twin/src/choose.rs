@@ -9,7 +9,7 @@
 //! ```
 
 use quell_policy::{
-    DeviceTraits, FollowPolicy, LinePolicy, LineRates, PolicyName, Signal, Tell, WhenLost,
+    DeviceTraits, FRAME, FollowPolicy, LinePolicy, LineRates, PolicyName, Signal, Tell, WhenLost,
 };
 use quell_report::analysis::{OwnTime, Results};
 use quell_series::measured_line::{MeasuredDirection, value};
@@ -262,7 +262,7 @@ impl Purpose {
     /// full packet's time each way.
     pub fn rank(self, line: &MeasuredLine, trials: &mut [Trial]) {
         let packet_ms = [&line.up, &line.down]
-            .map(|way| way.passes().map_or(0.0, |rate| 1514.0 * 8000.0 / rate.bps() as f64));
+            .map(|way| way.passes().map_or(0.0, |rate| rate.time_for(FRAME).as_millis_f64()));
         let least = |of: fn(&Trial) -> f64| trials.iter().map(of).fold(f64::INFINITY, f64::min);
         let (wait, page) = (least(|t| t.wait_ms), least(|t| t.page_s));
         let most = trials.iter().map(Trial::carried_mbps).fold(0.0, f64::max);

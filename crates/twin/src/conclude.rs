@@ -150,20 +150,16 @@ fn buffer_of(
     small: &Flood,
     large: &Flood,
 ) -> Option<Property<Buffer>> {
+    let how = "what stood before packets of 100 and 1400 bytes";
     match kind {
         Ok(QueueKind::TailDrop) => Some(match buffer(small, large) {
             Ok(BufferSize::Packets(size)) => {
                 let packets = |size: f64| Buffer::Packets(size.round() as u32);
-                bounded(
-                    size,
-                    packets,
-                    "what stood before packets of 100 and 1400 bytes",
-                    large.at_s,
-                )
+                bounded(size, packets, how, large.at_s)
             }
             Ok(BufferSize::Bytes(size)) => {
                 let bytes = |size: f64| Buffer::Bytes(bytes(size));
-                bounded(size, bytes, "what stood before packets of 100 and 1400 bytes", large.at_s)
+                bounded(size, bytes, how, large.at_s)
             }
             Err(why) => Property::unknown(why),
         }),
@@ -193,7 +189,7 @@ fn change(seen: &LineObservations, way: &DirectionObservations, up: bool) -> Opt
     }
     let parts = together_parts(seen)?;
     let [own, other] = if up { parts } else { [parts[1], parts[0]] };
-    let before = came_rate(large)?.value;
+    let before = came_rate(large)?;
     let at_s = seen.together.as_ref()?[0].at_s;
     let told = Steadiness::Changed { at_s, rates: [before, before * own] };
     (own < 0.9 && other > 0.97).then(|| RateChange { told, steps: Vec::new(), wire: large.wire() })
@@ -334,7 +330,7 @@ fn grid_of(way: &DirectionObservations) -> Option<Property<Span>> {
 fn together_parts(seen: &LineObservations) -> Option<[f64; 2]> {
     let [up_then, down_then] = seen.together.as_ref()?.each_ref().map(came_rate);
     let [up, down] = [&seen.up, &seen.down].map(|way| came_rate(way.large.as_ref()?));
-    Some([up_then?.value / up?.value, down_then?.value / down?.value])
+    Some([up_then? / up?, down_then? / down?])
 }
 
 fn sharing(seen: &LineObservations) -> Property<bool> {

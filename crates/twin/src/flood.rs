@@ -86,7 +86,7 @@ impl Flood {
         packets
     }
 
-    /// The share of those sent that did not come.
+    /// How many of those sent did not come.
     pub fn lost(&self) -> u64 {
         self.sent.saturating_sub(self.log.datagrams().len() as u64)
     }
@@ -120,29 +120,26 @@ pub fn busy(packets: &[FloodPacket]) -> Option<Range<usize>> {
     (longest.len() > 2).then_some(longest)
 }
 
-/// A drop: before the packet that came next, in numbers.
+/// Drops in a row, before the packet that came next by its number.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Drop {
-    /// How many in a row.
+pub struct DropRun {
     pub count: u64,
     /// When the next one came.
     pub came_s: f64,
     /// Where the queue stood: of the one that came before it.
-    pub wait_s: f64,
     pub backlog: usize,
     pub number: u64,
 }
 
 /// In the order of their numbers.
-pub fn drops(packets: &[FloodPacket]) -> Vec<Drop> {
+pub fn drops(packets: &[FloodPacket]) -> Vec<DropRun> {
     let mut by_number = packets.to_vec();
     by_number.sort_by_key(|packet| packet.number);
     let pairs = by_number.windows(2).filter(|pair| pair[1].number > pair[0].number + 1);
     pairs
-        .map(|pair| Drop {
+        .map(|pair| DropRun {
             count: pair[1].number - pair[0].number - 1,
             came_s: pair[1].came_s,
-            wait_s: pair[0].wait_s,
             backlog: pair[0].backlog,
             number: pair[0].number + 1,
         })

@@ -6,6 +6,7 @@
 
 use crate::bounded::Bounded;
 use crate::conclude::{bounded, bytes, rate, ratio, span};
+use quell_policy::FRAME;
 use quell_report::analysis::{Clocks, EchoResult, FlowResult, Results};
 use quell_series::MeasuredLine;
 use quell_series::measured_line::{MeasuredDirection, MeasuredTogether, Property};
@@ -13,13 +14,13 @@ use quell_stats::{Batch, Interval};
 use quell_units::Buffer;
 
 /// A full packet of TCP on the wire, with Ethernet's header, to its payload.
-const TCP_WIRE: f64 = 1514.0 / 1448.0;
+const TCP_WIRE: f64 = FRAME as f64 / 1448.0;
 /// What a flow may have left unused: its start, pings, an overhead of some 30 bytes a packet.
 const UNUSED: f64 = 0.08;
 /// An ACK to each packet of the other way.
-const ACKS: f64 = 66.0 / 1514.0;
+const ACKS: f64 = 66.0 / FRAME as f64;
 /// Bytes of a usual ping with its headers, and of the largest: a run does not tell.
-const PING: (f64, f64) = (98.0, 1514.0);
+const PING: (f64, f64) = (98.0, FRAME as f64);
 /// Pings that waited so long beside a load waited for it, in ms.
 const WAITED_MS: f64 = 3.0;
 
@@ -115,22 +116,14 @@ fn delay(cells: &[Cell], up: bool, of_rate: Option<Bounded>) -> Property<quell_u
         let value = way.min - bits_ms;
         let low = way.min - most_bits_ms;
         let of = Bounded::new(value / 1e3, (low / 1e3, way.min / 1e3));
-        return bounded(
-            of,
-            span,
-            "the quickest ping in this direction, less the time of its bits",
-            0.0,
-        );
+        let how = "the quickest ping in this direction, less the time of its bits";
+        return bounded(of, span, how, 0.0);
     }
     match pings().filter_map(|ping| ping.rtt_ms.as_ref()).min_by(least) {
         Some(rtt) => {
             let of = Bounded::new((rtt.min / 2.0 - bits_ms).max(0.0) / 1e3, (0.0, rtt.min / 1e3));
-            bounded(
-                of,
-                span,
-                "half of the quickest round trip: no ping tells the directions apart",
-                0.0,
-            )
+            let how = "half of the quickest round trip: no ping tells the directions apart";
+            bounded(of, span, how, 0.0)
         }
         None => Property::unknown("no ping was answered"),
     }
@@ -157,7 +150,7 @@ fn loss(cells: &[Cell], up: bool) -> Property<quell_units::Ratio> {
     }
 }
 
-/// The longest wait beside a load of this way alone, or this way's own wait, at the line's rate.
+/// The longest wait beside a load of this direction alone, or its own wait, at the line's rate.
 fn buffer<'a>(
     full: impl Iterator<Item = &'a Cell<'a>>,
     up: bool,
@@ -183,7 +176,7 @@ fn buffer<'a>(
         return Property::unknown("pings did not wait beside a load of this direction alone");
     };
     let stood = |ms: f64, bps: f64| ms / 1e3 * bps / 8.0;
-    let high = stood(most, of_rate.high) + 2.0 * 1514.0;
+    let high = stood(most, of_rate.high) + 2.0 * FRAME as f64;
     let of = Bounded::new(stood(late, of_rate.value), (stood(often, of_rate.low), high));
     let how = "the longest waits beside a load, at the line's rate; whether it counts packets or bytes is unknown";
     bounded(of, |size| Buffer::Bytes(bytes(size)), how, 0.0)

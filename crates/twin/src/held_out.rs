@@ -3,6 +3,7 @@
 use crate::schedule::{TwinError, pings};
 use quell_flow::latency::RttSummary;
 use quell_flow::{Amount, FlowPlan, FlowReport, Senders};
+use quell_policy::FRAME;
 use quell_series::MeasuredLine;
 use quell_series::measured_line::{Estimate, MeasuredDirection, Property};
 use quell_sys::clock::monotonic_ns;
@@ -16,8 +17,6 @@ const PING_EVERY: Span = Span::from_millis(25);
 const PAGE: (u32, u64) = (6, 300_000);
 /// What the design allows a twin: shares of goodput and of delay.
 const ALLOWED: (f64, f64) = (0.03, 0.10);
-/// A full Ethernet frame: pings wait for one, or just do not.
-const FULL_PACKET_BITS: f64 = 1514.0 * 8.0;
 
 /// What a load got, in Mbit/s of payload, and the round trips of pings beside it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -51,18 +50,20 @@ pub fn measure(
 ) -> Result<Vec<LoadFigures>, TwinError> {
     let (one, eight) = (plan.congestion.join(","), "cubic".to_owned());
     let mut loads = Vec::new();
-    for (load, congestion, streams, direction) in [
-        (format!("one {one} flow up"), &one, 1, Senders::Up),
-        (format!("one {one} flow down"), &one, 1, Senders::Down),
-        ("eight cubic flows up".to_owned(), &eight, 8, Senders::Up),
-        ("eight cubic flows down".to_owned(), &eight, 8, Senders::Down),
-        ("pages of 300 kB down".to_owned(), &eight, PAGE.0, Senders::Down),
-    ] {
-        tell(&load, (5 - loads.len()) as f64 * time.as_secs_f64());
+    let wanted = [
+        (format!("one {one} flow up"), &one, 1, Senders::Up, Amount::Time(time)),
+        (format!("one {one} flow down"), &one, 1, Senders::Down, Amount::Time(time)),
+        ("eight cubic flows up".to_owned(), &eight, 8, Senders::Up, Amount::Time(time)),
+        ("eight cubic flows down".to_owned(), &eight, 8, Senders::Down, Amount::Time(time)),
+        ("pages of 300 kB down".to_owned(), &eight, PAGE.0, Senders::Down, Amount::Bytes(PAGE.1)),
+    ];
+    let count = wanted.len();
+    for (load, congestion, streams, direction, amount) in wanted {
+        tell(&load, (count - loads.len()) as f64 * time.as_secs_f64());
         let plan = FlowPlan {
             direction,
             streams,
-            amount: if streams == PAGE.0 { Amount::Bytes(PAGE.1) } else { Amount::Time(time) },
+            amount,
             congestion: vec![congestion.clone()],
             // The server's reports are traffic, too.
             interval: Span::from_secs(10),
@@ -114,14 +115,14 @@ fn half<T: Copy>(property: &Option<Property<T>>, number: impl Fn(T) -> f64) -> f
 }
 
 /// Of each load goodput and delays: what was measured beside what the twin says. It may err by the design's bars, by what the line's bounds leave
-/// open, and by a packet's time each way.
+/// open, and by a packet's time in each direction: pings wait for one, or just do not.
 pub fn compare(
     line: &MeasuredLine,
     measured: &[LoadFigures],
     twin: &[LoadFigures],
 ) -> Vec<Comparison> {
     let packet_ms = |way: &MeasuredDirection| {
-        way.passes().map_or(0.0, |rate| FULL_PACKET_BITS * 1e3 / rate.bps() as f64)
+        way.passes().map_or(0.0, |rate| rate.time_for(FRAME).as_millis_f64())
     };
     let packets_ms = packet_ms(&line.up) + packet_ms(&line.down);
     let mut all = Vec::new();

@@ -5,8 +5,8 @@
 //!     pings, trains, floods             │
 //!     (quell_probe, quell_flow)         ├─ base_delay, loss, grid          by pings over the idle line
 //!                                       ├─ rate, overhead, buffer          by floods of packets of two sizes
-//!                                       ├─ over_time                      by every flood: whether the rate stays, or its series
-//!                                       ├─ marks                          by floods that may be marked
+//!                                       ├─ over_time                       by every flood: whether the rate stays, or its series
+//!                                       ├─ marks                           by floods that may be marked
 //!                                       └─ queue_kind, fairness, policer, sharing
 //! ```
 //!
@@ -42,6 +42,7 @@ pub use conclude::conclude;
 pub use flood::Flood;
 pub use from_runs::from_results;
 pub use schedule::{
-    DirectionObservations, LearnPlan, LearnProgress, LineObservations, TwinError, learn,
+    DirectionObservations, LearnPlan, LearnProgress, LineObservations, TwinError, USUAL_BUDGET,
+    learn,
 };
 pub use sentence::{figures, sentence};

@@ -35,7 +35,7 @@ pub fn marks_at(flood: &Flood) -> Result<Option<Bounded>, &'static str> {
     let second = marked.iter().find(|packet| packet.came_s > first.came_s);
     let gap_s = second.map_or(0.0, |second| second.came_s - first.came_s);
     // As CoDel's first step, or CAKE's.
-    let is_law = (0.065..0.11).contains(&(gap_s / INTERVAL_S * 0.1));
+    let is_law = (0.65 * INTERVAL_S..1.1 * INTERVAL_S).contains(&gap_s);
     let wait = |at_s: f64| {
         let next = packets.partition_point(|packet| packet.came_s < at_s);
         packets.get(next).map_or(0.0, |packet| packet.wait_s)

@@ -9,7 +9,8 @@
 //! ```
 
 use crate::buffer::most;
-use crate::flood::{Drop, Flood, drops, spacing};
+use crate::flood::{DropRun, Flood, drops, spacing};
+use quell_policy::FRAME;
 use quell_series::measured_line::QueueKind;
 
 /// Drops of a law that are looked at: later ones may be those of a queue that is full.
@@ -20,8 +21,6 @@ const FEWEST: usize = 4;
 const INTERVAL_S: f64 = 0.1;
 /// Losses by chance a second among which a law's are not seen.
 const HIDING: f64 = 20.0;
-/// Bytes of a full packet of Ethernet; a queue that manages itself keeps two of them in any case.
-const FULL: f64 = 1514.0;
 /// By how much these may differ from it, in the mean: a drop is seen with the next packet.
 const OFF: f64 = 0.1;
 
@@ -83,7 +82,7 @@ pub fn pattern(flood: &Flood, loss: f64) -> DropPattern {
     DropPattern::Early {
         longest_s: waits.iter().copied().fold(0.0, f64::max),
         settled_s: quell_stats::median(&waits[waits.len() / 2..]).unwrap_or(0.0),
-        each_s: each_s * FULL / flood.wire(),
+        each_s: each_s * FRAME as f64 / flood.wire(),
     }
 }
 
@@ -100,7 +99,7 @@ impl DropLaw {
 }
 
 /// The law that the first drops keep best, and how far they are off.
-fn law(dropped: &[Drop]) -> Option<(DropLaw, f64)> {
+fn law(dropped: &[DropRun]) -> Option<(DropLaw, f64)> {
     let first = &dropped[..dropped.len().min(FIRST + 1)];
     let gaps: Vec<f64> = first.windows(2).map(|pair| pair[1].came_s - pair[0].came_s).collect();
     if gaps.len() < FEWEST {
@@ -118,7 +117,7 @@ fn law(dropped: &[Drop]) -> Option<(DropLaw, f64)> {
 }
 
 /// The same where others are lost by chance, so many a second: whether drops are there at the times of the law, for the usual interval, and few besides.
-fn law_among(dropped: &[Drop], by_chance: f64, each_s: f64) -> Option<(DropLaw, f64)> {
+fn law_among(dropped: &[DropRun], by_chance: f64, each_s: f64) -> Option<(DropLaw, f64)> {
     let near = |at: f64| {
         let offs = dropped.iter().map(|drop| (drop.came_s - at).abs());
         offs.fold(f64::MAX, f64::min) <= INTERVAL_S / 50.0 + 1.5 * each_s
@@ -225,14 +224,14 @@ mod tests {
 
     #[test]
     fn drops_that_come_ever_sooner_are_codels_or_cakes() {
-        let dropped = |steps: &[f64]| -> Vec<Drop> {
+        let dropped = |steps: &[f64]| -> Vec<DropRun> {
             let ends = steps.iter().scan(1.0, |at, step| {
                 *at += step;
                 Some(*at)
             });
             std::iter::once(1.0)
                 .chain(ends)
-                .map(|came_s| Drop { count: 1, came_s, wait_s: 0.1, backlog: 50, number: 7 })
+                .map(|came_s| DropRun { count: 1, came_s, backlog: 50, number: 7 })
                 .collect()
         };
         // As fq_codel and CAKE of Linux 6.1 did it at 10 Mbit/s, in seconds; by chance; at a full buffer.

@@ -9,7 +9,6 @@
 //!
 //! A train leaves at once, and how far apart its packets come tells the rate about; the brief flood is repeated at twice its rate until the line is full.
 
-use crate::bounded::Bounded;
 use crate::flood::{Flood, busy, spacing};
 use crate::over_time::{self, Steadiness};
 use quell_flow::{Amount, FlowError, FlowMeasurement, FlowPlan, Senders, Transport};
@@ -40,7 +39,7 @@ const OVERLOADS: (f64, f64) = (1.08, 2.0);
 const OVERLOADS_SLOW: (f64, f64) = (1.5, 4.0);
 const SLOW_BPS: f64 = 5e6;
 /// Bytes for a line of up to 100 Mbit/s.
-const USUAL_BUDGET: f64 = 150e6;
+pub const USUAL_BUDGET: f64 = 150e6;
 /// Fewest bits a second of a line that is learnt.
 const SLOWEST_BPS: f64 = 64e3;
 /// The longest flood that looks how a rate varies, in seconds, and the shortest that tells anything.
@@ -395,7 +394,6 @@ impl Learner<'_> {
     /// None where the budget has no room for it.
     fn together(&mut self, rates: [f64; 2]) -> Result<Option<[Flood; 2]>, TwinError> {
         let name = "both directions at once";
-        self.step(name, 2.0);
         // One rate for both: more than the faster carries.
         let rate = 1.2 * rates[0].max(rates[1]);
         let each_second = 2.0 * rate * (LARGE + self.headers() + 14) as f64;
@@ -406,6 +404,7 @@ impl Learner<'_> {
         if seconds < 0.3 {
             return Ok(None);
         }
+        self.step(name, seconds);
         let wanted =
             Wanted { name, way: Senders::Both, size: LARGE, rate, seconds, pings: false, tos: 0 };
         let plan = self.flow_plan(wanted);
@@ -542,10 +541,10 @@ pub fn pings(
     Ok(rows)
 }
 
-/// What came of a flood in a second, once it was under way.
-pub fn came_rate(flood: &Flood) -> Option<Bounded> {
+/// Packets a second that came of a flood, once it was under way.
+pub fn came_rate(flood: &Flood) -> Option<f64> {
     let packets = flood.packets();
     let last = packets.get(packets.len() / 4..)?;
     let rate = 1.0 / spacing(last);
-    rate.is_finite().then(|| Bounded::new(rate, (rate, rate)))
+    rate.is_finite().then_some(rate)
 }

@@ -7,7 +7,7 @@ use quell_series::measured_line::{
 use quell_units::table::{Align, Table};
 use quell_units::{Buffer, fmt};
 
-/// `12.3/48 Mbit/s up/down, 10 ms; up 256 kB, tail drop; down CoDel, flows apart. Pings see the queue up, not down.`
+/// `12.3 Mbit/s up, 48.2 Mbit/s down; tail drop at 256 kB up, FQ-CoDel down. Pings see the queue up, not down.`
 pub fn sentence(line: &MeasuredLine) -> String {
     let rates = [&line.up, &line.down]
         .map(|way| way.passes().map_or("unknown".to_owned(), |rate| fmt::rate(rate.bps() as f64)));

@@ -28,8 +28,7 @@ impl SeriesFile {
     pub fn read(mut from: impl BufRead, format: Option<Format>) -> Result<Self, SeriesError> {
         let head = from.fill_buf().map_err(|e| SeriesError::whole(e.to_string()))?;
         let format = format.or_else(|| Format::guess(head));
-        let unknown =
-            || SeriesError::whole("its format is not known; say it to `quell series convert --as`");
+        let unknown = || SeriesError::whole("its format is not known; say it by --as");
         format.ok_or_else(unknown)?.read(from)
     }
 

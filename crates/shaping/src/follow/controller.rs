@@ -15,7 +15,7 @@
 //! A probe that is overdue tells a wait too, before its answer does.
 
 use quell_model::task::Direction;
-use quell_policy::Bounds;
+use quell_policy::{Bounds, FRAME};
 use quell_units::Rate;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -33,7 +33,7 @@ const CARRIED_S: f64 = 1.0;
 const BASE_SECONDS: usize = 20;
 const DRAIN_EVERY_S: f64 = 8.0;
 /// The longest packet's bits.
-pub const PACKET_BITS: f64 = 12_112.0;
+pub const PACKET_BITS: f64 = (FRAME * 8) as f64;
 
 /// What one probe tells of a direction. Times are of the monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq)]

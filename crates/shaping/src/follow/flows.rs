@@ -154,7 +154,7 @@ impl Follower<'_> {
         let line = self.lines.iter_mut().find(|line| line.way == way).expect("it was there");
         line.is_held = true;
         self.phase = TestPhase::Flows(FlowTest { way, begun: now, passed: line.passed });
-        self.put(way, |bounds| bounds.ceiling).map(drop)
+        self.put(way, |bounds| bounds.ceiling)
     }
 
     pub(super) fn test_flows(&mut self, now: u64) -> Result<(), CommandError> {

@@ -7,7 +7,7 @@ use quell_netlink::NetlinkError;
 use quell_netlink::core::Socket;
 use quell_netlink::tc;
 use quell_policy::{
-    Bounds, Counting, DeviceTraits, LinePolicy, PolicyName, Tell, hold_step, line_step,
+    Bounds, Counting, DeviceTraits, FRAME, LinePolicy, PolicyName, Tell, hold_step, line_step,
 };
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wall::realtime_ns;
@@ -16,8 +16,6 @@ use quell_tc::{Change, ClassKind, Handle, Qdisc, Step, Thing};
 use quell_units::Rate;
 use std::collections::VecDeque;
 
-/// What a full packet counts as where only the number of those dropped is known.
-const FRAME: u64 = 1514;
 /// Readings that are kept: of 4 s where each round trip brings one, and of more than a test.
 const HISTORY: usize = 1000;
 

@@ -3,9 +3,9 @@
 //! ```text
 //!   stamp, flows ── delay ──► controller ── rate ──► line: one netlink message          state: what `status` shows
 //!              │                    ▲
-//!              └─ signal_test: load at the ceiling; does it move? ── not: no steering, the rate stays where the policy says
+//!              └─ load_test, signal_test: load below the ceiling; does it move? ── not: no steering, the rate stays at the floor
 //!
-//!   guard: another process; where this one is killed it puts the rate where the policy says
+//!   lifecycle: start, pause and the guard, another process; where this one is killed it puts the rate where the policy says
 //! ```
 //!
 //! A change of the policy ends it, and starts another: what is in force never changes under it. The rate is changed beside changes
@@ -54,6 +54,7 @@ const IDLE_PROBE_NS: u64 = 100 * MS;
 /// A silence as long as that, and no signal is believed.
 const SILENCE_NS: u64 = 1500 * MS;
 const STATE_NS: u64 = 1000 * MS;
+
 pub struct FollowOptions {
     pub stand_by: bool,
     /// Nothing is changed; each decision is told.

@@ -30,7 +30,7 @@ pub struct FollowedDirection {
     pub floor_bps: u64,
     pub ceiling_bps: u64,
     pub rate_bps: u64,
-    /// To which it goes where no signal is believed, unless that is the floor.
+    /// To which it goes where no signal is heard, if the policy says `last-good`.
     pub good_bps: u64,
     /// What went through our queue lately.
     pub load_bps: u64,
@@ -76,7 +76,7 @@ impl FollowState {
         serde_json::from_str(&input::text(&state_file(log), LONGEST).ok()?).ok()
     }
 
-    /// Without it only `status` knows less.
+    /// Without it `status` knows less, signals are tested again after a restart, and a guard takes the floor.
     pub fn write(&self, log: &Path) {
         if let Ok(text) = serde_json::to_vec(self) {
             let _ = quell_store::write_output(&state_file(log), &text);
