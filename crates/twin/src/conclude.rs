@@ -104,7 +104,7 @@ fn direction(
     let idle_s = quell_stats::median(&ways).unwrap_or(0.0);
     let is_apart = apart(gentle, &way.pings, up, idle_s);
     let kind = queue_kind(&patterns, is_apart.ok(), least / gentle.apart_s);
-    let kind = match (&kind, bucket(large, small.seconds)) {
+    let kind = match (&kind, bucket(large, small)) {
         (Ok(QueueKind::Policer), Err(why)) => Err(format!("no queue, and drops: {why}")),
         _ => kind,
     };
@@ -150,7 +150,7 @@ fn buffer_of(
     small: &Flood,
     large: &Flood,
 ) -> Option<Property<Buffer>> {
-    let how = "what stood before packets of 100 and 1400 bytes";
+    let how = "what stood before packets of 100 and 1200 bytes";
     match kind {
         Ok(QueueKind::TailDrop) => Some(match buffer(small, large) {
             Ok(BufferSize::Packets(size)) => {
@@ -265,7 +265,7 @@ fn rates(
     policed: bool,
     is_steady: bool,
 ) -> f64 {
-    if policed && let Ok(bucket) = bucket(large, small.seconds) {
+    if policed && let Ok(bucket) = bucket(large, small) {
         let (low, high) = (bucket.low_bits_per_second, bucket.high_bits_per_second);
         let how = "what came behind losses";
         let of = Bounded::new((low + high) / 2.0, (low, high));
@@ -278,7 +278,10 @@ fn rates(
                 );
                 bounded(of, bytes, "what came before the first loss", large.at_s)
             }
-            None => Property::unknown("the bucket may not have been full"),
+            None => Property::unknown(format!(
+                "it is {} or more: the bucket may still have been filling",
+                fmt::bytes(bucket.low_burst_bytes as u64)
+            )),
         });
         found.rate = Some(Property::unknown("the policer lets through less than the line carries"));
         return 0.0;
@@ -302,14 +305,14 @@ fn rates(
             "a packet takes {:.0} bytes less than its Ethernet frame",
             -of.value
         )),
-        Ok(of) => bounded(of, bytes, "packets a second of 100 and of 1400 bytes", small.at_s),
+        Ok(of) => bounded(of, bytes, "packets a second of 100 and of 1200 bytes", small.at_s),
         Err(why) => Property::unknown(why),
     });
     found.rate = Some(match of_large {
         Ok(packets) => {
             let of = |packets: f64, extra: f64| packets * (large.wire() + extra) * 8.0;
             let bounds = (of(packets.low, extra.low), of(packets.high, extra.high));
-            let how = "packets of 1400 bytes, more than it carries";
+            let how = "packets of 1200 bytes, more than it carries";
             bounded(Bounded::new(of(packets.value, extra.value), bounds), rate, how, large.at_s)
         }
         Err(why) => Property::unknown(why),

@@ -3,8 +3,12 @@
 use crate::flood::{ETHERNET, Flood, drops};
 use quell_cause::{DatagramFacts, TokenBucket};
 
-/// Of packets with their Ethernet header, as the lab's lines count. `quiet_s`: nothing was sent for so long before.
-pub fn bucket(flood: &Flood, quiet_s: f64) -> Result<TokenBucket, &'static str> {
+/// How much of the time between two floods a bucket may have taken to fill: one that took all of it was not full.
+const FILLED: f64 = 0.9;
+
+/// Of packets with their Ethernet header, as the lab's lines count. `before` was sent before it.
+pub fn bucket(flood: &Flood, before: &Flood) -> Result<TokenBucket, &'static str> {
+    let quiet_s = (flood.at_s - before.at_s - before.seconds) * FILLED;
     let packets = flood.packets();
     let Some(first) = packets.first() else { return Err("nothing came") };
     let dropped = drops(&packets);
@@ -43,15 +47,8 @@ mod tests {
     #[test]
     fn rate_and_burst_are_between_the_bounds() {
         for (rate, burst) in [(3e5, 20e3), (3e5, 100e3), (6e5, 256e3)] {
-            let mut tokens = (burst, 0.0);
-            let flood = line(1428.0, 0.9, 6.0, (1.25e6, 0.0), |queue| {
-                tokens.0 = (tokens.0 + (queue.now_s - tokens.1) * rate).min(burst);
-                tokens.1 = queue.now_s;
-                let passes = tokens.0 >= 1442.0;
-                tokens.0 -= if passes { 1442.0 } else { 0.0 };
-                passes
-            });
-            let told = bucket(&flood, 5.0).expect("a policer");
+            let flood = policed(rate, burst, burst);
+            let told = bucket(&flood, &before(1.0)).expect("a policer");
             assert!(told.low_bits_per_second <= rate * 8.0 * 1.001, "{told:?}");
             assert!(rate * 8.0 * 0.999 <= told.high_bits_per_second, "{told:?}");
             let high = told.high_burst_bytes.expect("it was full");
@@ -60,5 +57,30 @@ mod tests {
                 "{told:?} {burst}"
             );
         }
+    }
+
+    #[test]
+    fn a_bucket_that_was_still_filling_held_at_least_what_came() {
+        // 0.4 s of tokens, of a bucket that holds more.
+        let told = bucket(&policed(3e5, 120e3, 2e6), &before(0.4)).expect("a policer");
+        assert_eq!(told.high_burst_bytes, None, "{told:?}");
+        assert!((told.low_burst_bytes - 120e3).abs() < 2e3, "{told:?}");
+    }
+
+    /// A flood that ended so long before.
+    fn before(quiet_s: f64) -> Flood {
+        Flood { at_s: -quiet_s - 6.0, seconds: 6.0, ..Flood::default() }
+    }
+
+    /// Bytes a second, the bytes in the bucket at first, and as many as it holds.
+    fn policed(rate: f64, holds: f64, burst: f64) -> Flood {
+        let mut tokens = (holds, 0.0);
+        line(1428.0, 0.9, 6.0, (1.25e6, 0.0), |queue| {
+            tokens.0 = (tokens.0 + (queue.now_s - tokens.1) * rate).min(burst);
+            tokens.1 = queue.now_s;
+            let passes = tokens.0 >= 1442.0;
+            tokens.0 -= if passes { 1442.0 } else { 0.0 };
+            passes
+        })
     }
 }

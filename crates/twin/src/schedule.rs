@@ -28,9 +28,9 @@ use std::sync::{Mutex, PoisonError};
 const IDLE: Span = Span::from_secs(5);
 /// Between two pings then: no multiple of the grids on which lines let packets leave, so that some come just before one.
 const IDLE_INTERVAL: Span = Span::from_micros(9_700);
-/// Payload of small and large packets.
+/// Payload of small packets, and of large ones, which every IPv6 path (1280 bytes) and so every tunnel carries whole.
 const SMALL: u64 = 100;
-const LARGE: u64 = 1400;
+const LARGE: u64 = 1200;
 /// Packets of a train.
 const TRAIN: u64 = 32;
 /// How many times what the line carries comes in a gentle overload, in which queues that manage themselves show how, and in a hard one, which fills
@@ -95,6 +95,8 @@ pub enum TwinError {
     Budget { budget: u64, step: &'static str, takes: u64 },
     #[error("{0}: {1}")]
     Broke(&'static str, String),
+    #[error("{0}. While the line was idle, it lost {1} of {2} pings: find out why first")]
+    Lossy(Box<TwinError>, usize, usize),
     #[error("stopped")]
     Stopped,
 }
@@ -146,11 +148,22 @@ pub fn learn(
     let ended = learner.floods(&mut found);
     (found.bytes, found.seconds) = (learner.bytes, learner.now_s());
     match ended {
-        Err(error) if found.up.large.is_none() => return Err(error),
+        Err(error) if found.up.large.is_none() => return Err(beside_losses(error, &found.idle)),
         Err(error) => found.broke = Some(error.to_string()),
         Ok(()) => {}
     }
     Ok(found)
+}
+
+/// An idle line that loses packets may be why the results did not come.
+fn beside_losses(error: TwinError, idle: &[EchoSample]) -> TwinError {
+    let lost = idle.iter().filter(|ping| !ping.status.is_answered()).count();
+    match error {
+        TwinError::Flow(_) | TwinError::Broke(..) if lost > 0 => {
+            TwinError::Lossy(error.into(), lost, idle.len())
+        }
+        error => error,
+    }
 }
 
 impl LineObservations {

@@ -22,13 +22,18 @@ fn learn(line: &str, options: &str) -> Output {
 
 /// The folder has the files that the line names. Behind what is learnt comes what varies of it.
 fn learn_in(dir: &TestFolder, line: &str, options: &str) -> Output {
+    learn_from(dir, line, "", options)
+}
+
+/// `before` stands before the server's command.
+fn learn_from(dir: &TestFolder, line: &str, before: &str, options: &str) -> Output {
     let network = format!(
         "name = \"story\"\nduration = \"120s\"\n[topology]\nhosts = [\"a\", \"b\"]\n[[topology.link]]\nname = \"line\"\n\
          ends = [\"a\", \"b\"]\n{line}\n[[scenario]]\nname = \"s\"\n{PING}"
     );
     let file = dir.file("network.toml", &network);
     let file = file.to_string_lossy();
-    let serve = format!("b: {QUELL} serve --bind 0.0.0.0");
+    let serve = format!("b: {before} {QUELL} serve --bind 0.0.0.0");
     let exec = ["lab", "exec", &*file, "a", "--scenario", "s", "--with", &*serve, "--"];
     let learn = format!(
         "{QUELL} twin learn $0 -o /tmp/line.toml --one-clock {options} || exit; for w in up down; do echo; [ ! -e /tmp/line-$w.csv ] || cat /tmp/line-$w.csv; done"
@@ -203,4 +208,42 @@ fn a_line_too_slow_and_a_server_that_is_not_there_are_refused_with_what_to_do() 
     let silent = learn("both = { delay = \"5ms\" }", "-p 9");
     let said = String::from_utf8_lossy(&silent.stderr);
     assert!(silent.status.code() == Some(3) && said.contains("start `quell serve"), "{said}");
+}
+
+#[test]
+fn a_far_end_that_goes_and_a_line_that_loses_much_leave_what_was_seen() {
+    let line = "both = { rate = \"10mbit\", delay = \"10ms\", buffer = \"100p\" }";
+    for (seconds, is_known) in [(20, false), (60, true)] {
+        let dir = TestFolder::new();
+        let gone = learn_from(&dir, line, &format!("timeout {seconds}"), "--json");
+        let said = String::from_utf8_lossy(&gone.stderr);
+        assert!(!gone.status.success() && said.contains("the server 10.0.0.2:5201"), "{said}");
+        let Ok(told) = serde_json::from_slice::<MeasuredLine>(&gone.stdout) else {
+            assert!(!is_known, "{said}");
+            continue;
+        };
+        let rate = value(&told.up.rate).expect(&said).bps() as f64;
+        assert!(is_known && (rate / 10e6 - 1.0).abs() < 0.01, "{rate}");
+        assert!(value(&told.down.rate).is_none(), "{told:#?}");
+    }
+    let lossy = learn("both = { rate = \"10mbit\", delay = \"10ms\", loss = \"30%\" }", "");
+    let said = String::from_utf8_lossy(&lossy.stderr);
+    assert!(
+        lossy.status.code() == Some(3) && said.contains("While the line was idle, it lost"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_tunnels_short_packets_are_learnt_whole_and_a_bucket_that_fills_slowly_is_not_told_small() {
+    let line = told(
+        "mtu = 1300\nup = { police = { rate = \"2mbit\", burst = \"2MB\" }, delay = \"10ms\" }\n\
+         down = { rate = \"6mbit\", delay = \"10ms\", buffer = \"60p\", overhead = 80 }",
+    );
+    is_right(&line.down, 6e6, 10.0, 80, QueueKind::TailDrop);
+    assert_eq!(value(&line.down.buffer), Some(Buffer::Packets(60)), "{:#?}", line.down);
+    let rate = value(&line.up.police_rate).expect("a policer").bps() as f64;
+    assert!((rate / 2e6 - 1.0).abs() < 0.02, "{rate}");
+    let why = format!("{:?}", line.up.police_burst);
+    assert!(why.contains("or more: the bucket may still have been filling"), "{why}");
 }
