@@ -759,8 +759,8 @@ quell twin from seen.json",
 quell twin choose line.toml
 quell twin choose line.toml --for call -o policy.toml
 quell shape apply --dev eth0 --file policy.toml",
-        notes: "24 candidates for some seconds each, the best five for a minute, in the lab: nothing of this machine is touched. A candidate is \
-                host-fair or cake at a part of the measured rates. A wait is that of the worst of three windows.",
+        notes: "22 candidates, then the best eight and five of them for longer, in the lab: nothing of this machine is touched. A candidate is \
+                host-fair or cake at a part of the measured rates; where the rate varies, with quell shape follow up to a part of the most.",
         fails: Fails::When("a rate is unknown, or a measurement did not come to its end"),
         call: calls!(twin_choose::ChooseArgs, twin_choose::choose),
         ..of(Group::Measure)
@@ -780,9 +780,10 @@ quell twin check line.toml --kernel host   (where the lab's own does not run)",
     },
     Command {
         name: "twin show",
-        about: "Show what was measured of a line",
+        about: "Show what was measured of a line; draw it",
         examples: "\
 quell twin show line.toml
+quell twin show line.toml -o line.svg
 quell twin show line.toml --json | jq -r .up.queue.value",
         call: calls!(twin::TwinShowArgs, twin::show),
         ..of(Group::Measure)
@@ -806,7 +807,7 @@ quell series show cake-autorate.primary.log --json | jq .down.rate_bps",
         prints: Prints::Text,
         examples: "\
 quell series convert Verizon-LTE-driving.down -o lte.csv
-quell series convert cake-autorate.primary.log -o home.csv   (home.up.csv, home.down.csv)
+quell series convert cake-autorate.primary.log -o home.csv   (home-up.csv, home-down.csv)
 quell series convert --direction down cake-autorate.primary.log --to mahimahi -o home.down",
         notes: "It says what the format has no place for.",
         call: calls!(series::SeriesConvertArgs, series::convert),

@@ -44,6 +44,7 @@ mod tune;
 mod twin;
 mod twin_check;
 mod twin_choose;
+mod twin_picture;
 mod unanswered;
 mod version;
 mod what_is_wrong;

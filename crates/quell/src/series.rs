@@ -44,7 +44,7 @@ pub struct SeriesShowArgs {
 pub struct SeriesConvertArgs {
     #[command(flatten)]
     files: SeriesFiles,
-    /// File to write; of both directions NAME.up.csv and NAME.down.csv where it is NAME.csv
+    /// File to write; of both directions NAME-up.csv and NAME-down.csv where it is NAME.csv
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// What to write
@@ -112,8 +112,9 @@ pub fn convert(args: &SeriesConvertArgs) -> Result<ExitCode, Failure> {
     for (way, line) in &lines {
         let mut output = args.output.clone();
         if lines.len() > 1 {
+            let name = output.file_stem().unwrap_or_default().display();
             let end = output.extension().map(|end| format!(".{}", end.display()));
-            output.set_extension(format!("{way}{}", end.unwrap_or_default()));
+            output.set_file_name(format!("{name}-{way}{}", end.unwrap_or_default()));
         }
         tell(&save(line, args.to, &output)?);
         println!("{}", shown(&output));
@@ -278,6 +279,12 @@ fn values(line: &LineSeries) -> serde_json::Value {
 }
 
 fn figure(file: &SeriesFile) -> Figure {
+    let figure = Figure::new("The line over time").share_x();
+    panels(file).into_iter().fold(figure, Figure::panel)
+}
+
+/// Rate, delay and loss over time, where they are known.
+pub fn panels(file: &SeriesFile) -> Vec<Panel> {
     type Value = fn(&LineSeries) -> Option<Vec<(f64, f64)>>;
     let panels: [(&str, &str, Value); 3] = [
         ("Rate", "Mbit/s", |l| {
@@ -286,17 +293,14 @@ fn figure(file: &SeriesFile) -> Figure {
         ("Delay", "ms", |l| l.delay.as_ref().map(|s| points(s, Span::as_millis_f64))),
         ("Loss", "%", |l| l.loss.as_ref().map(|s| points(s, |loss| loss.as_f64() * 100.0))),
     ];
-    let mut figure = Figure::new("The line over time").share_x();
-    for (name, unit, of) in panels {
-        let lines: Vec<Polyline> = ways(file)
-            .filter_map(|(way, line)| Some(Polyline::new(way, of(line)?).stepped()))
-            .collect();
-        if !lines.is_empty() {
-            let axes = (Axis::time("Time"), Axis::linear(name).unit(unit).from(0.0));
-            figure = figure.panel(Panel::new(axes.0, axes.1).marks(lines));
-        }
-    }
-    figure
+    let panel = |(name, unit, of): (&str, &str, Value)| {
+        let lines =
+            ways(file).filter_map(|(way, line)| Some(Polyline::new(way, of(line)?).stepped()));
+        let lines: Vec<Polyline> = lines.collect();
+        let axes = (Axis::time("Time"), Axis::linear(name).unit(unit).from(0.0));
+        (!lines.is_empty()).then(|| Panel::new(axes.0, axes.1).marks(lines))
+    };
+    panels.into_iter().filter_map(panel).collect()
 }
 
 fn points<T: Copy + PartialEq>(steps: &Steps<T>, value: impl Fn(T) -> f64) -> Vec<(f64, f64)> {

@@ -2,10 +2,12 @@
 
 use crate::completion;
 use crate::failure::Failure;
+use crate::figure_options::{Format, Look, write_figure};
 use crate::options::{Family, Json, Place, SecretFile};
-use crate::results::{folder_of, read as read_run, write};
+use crate::results::{folder_of, read as read_run, shown, write};
 use crate::series::{print_files, write_line};
 use crate::text::{columns, document, say};
+use crate::twin_picture::picture;
 use clap::Args;
 use quell_finding::wrapped;
 use quell_policy::LineRates;
@@ -19,9 +21,10 @@ use quell_twin::{
 };
 use quell_units::{Bytes, fmt};
 use std::io::{BufReader, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 /// Bytes of a file that is read.
 const LARGEST_KEPT: u64 = 256 << 20;
@@ -72,6 +75,11 @@ pub struct TwinShowArgs {
     /// What `quell twin learn` wrote
     #[arg(default_value = "line.toml")]
     line: PathBuf,
+    /// Also draw it: .png, .svg or .pdf
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    look: Look,
     #[command(flatten)]
     json: Json,
 }
@@ -92,12 +100,19 @@ pub fn learn_line(args: &LearnArgs) -> Result<ExitCode, Failure> {
         "measures {} for some 75 s, 95 s where its rate varies, with at most {most}",
         args.host
     ));
-    let began = SystemTime::now();
+    let (began, clock) = (SystemTime::now(), Instant::now());
+    // The second direction takes about as long as the first, and both at once 2 s.
+    let (mut directions, mut end_s) = (2.0, 75.0);
     let seen = learn(&plan, &stop, &mut |progress| match progress {
         LearnProgress::Ahead { seconds, bytes } => {
+            end_s = clock.elapsed().as_secs_f64() + directions * seconds + 2.0;
+            directions -= 1.0;
             tell(&format!("this direction takes {seconds:.0} s and {}", fmt::bytes(bytes as u64)));
         }
-        LearnProgress::Step { name, seconds } => tell(&format!("{name}: {seconds:.1} s")),
+        LearnProgress::Step { name, seconds } => {
+            let left = (end_s - clock.elapsed().as_secs_f64()).max(seconds);
+            tell(&format!("{name}: {seconds:.1} s, about {left:.0} s left"));
+        }
     });
     let seen = seen.map_err(|error| match error {
         TwinError::Stopped | TwinError::TooSlow(..) | TwinError::Budget { .. } => {
@@ -106,7 +121,7 @@ pub fn learn_line(args: &LearnArgs) -> Result<ExitCode, Failure> {
         error => Failure::system(format!("{error}{}", found.hint())),
     })?;
     let seen = LineObservations {
-        to: args.host.clone(),
+        to: far_end(&args.host, found.to.port()),
         measured: quell_units::time::rfc3339(began),
         ..seen
     };
@@ -123,6 +138,16 @@ pub fn learn_line(args: &LearnArgs) -> Result<ExitCode, Failure> {
             Err(Failure::check(format!("it broke off after {:.0} s: {why}", seen.seconds)))
         }
         None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// As the file names it: with its port, where that is another than the usual one.
+fn far_end(host: &str, port: u16) -> String {
+    match host.trim_matches(['[', ']']).parse() {
+        _ if port == quell_wire::iperf3::PORT => host.to_owned(),
+        Ok(address) => SocketAddr::new(address, port).to_string(),
+        Err(_) if host.ends_with(&format!(":{port}")) => host.to_owned(),
+        Err(_) => format!("{host}:{port}"),
     }
 }
 
@@ -163,7 +188,15 @@ fn of_kept(file: &str) -> Result<LineOverTime, Failure> {
 
 /// `quell twin show`.
 pub fn show(args: &TwinShowArgs) -> Result<ExitCode, Failure> {
-    print(&read(&args.line)?, &args.json)?;
+    let line = read(&args.line)?;
+    if let Some(output) = &args.output {
+        let figure = args.look.of(picture(&args.line, &line)?)?;
+        write_figure(&figure, output, Format::of(output)?, args.look.dpi)?;
+    }
+    print(&line, &args.json)?;
+    if let Some(output) = args.output.as_ref().filter(|_| !args.json.json) {
+        println!("{}", shown(output));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -228,4 +261,23 @@ pub fn as_home_link(file: &Path) -> Result<(LineRates, String), Failure> {
     let path = std::fs::canonicalize(file).map_err(Failure::system)?;
     let path = toml::Value::from(path.to_string_lossy().into_owned());
     Ok((LineRates { up, down }, format!("topology.link.dsl.line={path}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_far_end_is_named_with_a_port_that_is_not_the_usual_one() {
+        for (host, port, named) in [
+            ("192.0.2.7", 5201, "192.0.2.7"),
+            ("192.0.2.7", 5300, "192.0.2.7:5300"),
+            ("far.example.org:5300", 5300, "far.example.org:5300"),
+            ("2001:db8::5300", 5300, "[2001:db8::5300]:5300"),
+            ("[2001:db8::7]:5300", 5300, "[2001:db8::7]:5300"),
+            ("[2001:db8::7]", 5300, "[2001:db8::7]:5300"),
+        ] {
+            assert_eq!(far_end(host, port), named);
+        }
+    }
 }

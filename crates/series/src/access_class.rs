@@ -197,15 +197,8 @@ impl AccessClass {
         }
         let both =
             MeasuredTogether { shared: is(self.shared, &how), ..MeasuredTogether::default() };
-        let to = format!("the model {}", self.name);
-        let line = MeasuredLine {
-            version: MeasuredLine::VERSION,
-            to,
-            up,
-            down,
-            both,
-            ..Default::default()
-        };
+        let line =
+            MeasuredLine { version: MeasuredLine::VERSION, up, down, both, ..Default::default() };
         LineOverTime { line, up: up_series, down: down_series }
     }
 }

@@ -52,8 +52,8 @@ fn a_log_of_both_directions_becomes_a_file_of_each() {
     assert_eq!((both.code, down.code), (Some(0), Some(0)), "{}{}", both.error, down.error);
     says(&both.error, &["the line may have carried more"]);
     let file = |name| std::fs::read_to_string(dir.path(name)).expect("it was written");
-    assert_eq!(file("home.down.csv"), file("down.csv"));
-    assert!(file("home.up.csv") != file("down.csv"));
+    assert_eq!(file("home-down.csv"), file("down.csv"));
+    assert!(file("home-up.csv") != file("down.csv"));
 }
 
 #[test]
@@ -64,6 +64,11 @@ fn the_rate_of_a_line_that_only_has_a_series_is_its_mean() {
     let shown = dir.quell(&["twin", "show", "line.toml"]);
     assert_eq!(shown.code, Some(0), "{}", shown.error);
     says(&shown.out, &["5.00 Mbit/s up, unknown down", "rate  5 Mbit/s"]);
+    let drawn = dir.quell(&["twin", "show", "line.toml", "-o", "line.svg"]).fine();
+    says(&drawn, &["line.svg"]);
+    let drawn = std::fs::read_to_string(dir.path("line.svg")).expect("it was written");
+    says(&drawn, &["Rate (Mbit/s)", "5.00 Mbit/s up, unknown down"]);
+    assert!(!drawn.contains("Wait (ms)"), "its queue is unknown: {drawn}");
     std::fs::remove_file(dir.path("up.csv")).expect("it was there");
     says(&dir.quell(&["twin", "show", "line.toml"]).refused(2), &["up.csv can't be read"]);
 }
