@@ -10,11 +10,13 @@
 //!   lab        how fast the lab is                       beside another Quell
 //!   arena      what leads a shaper over a line that varies   beside fixed rates, cake-autorate, QoSmate
 //!   twin       how well a line is told that nobody knows  beside the truth
+//!   choose     how good the queues are that are chosen      beside all candidates
 //! ```
 
 #![allow(missing_docs)] // Nobody uses it as a library.
 
 mod arena;
+mod choose;
 mod classify;
 mod flow;
 mod hidden_line;
@@ -33,7 +35,7 @@ use std::process::ExitCode;
 /// A bench: its name, what it does, and how many rounds it has unless told.
 type Bench = (&'static str, fn(&BenchOptions) -> Result<(), String>, usize);
 
-const BENCHES: [Bench; 7] = [
+const BENCHES: [Bench; 8] = [
     ("classify", classify::bench, 15),
     ("shape", shape::bench, 5),
     ("peers", peers::bench, 10),
@@ -41,6 +43,7 @@ const BENCHES: [Bench; 7] = [
     ("lab", lab::bench, 3),
     ("arena", arena::bench, 50),
     ("twin", twin::bench, 4),
+    ("choose", choose::bench, 1),
 ];
 
 /// What is started by a bench beside it, as a process of its own.

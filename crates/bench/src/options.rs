@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-pub const USAGE: &str = "usage: quell-bench classify|shape|peers|flow|lab|arena|twin|all [--quell PROGRAM] [--rounds N] \
+pub const USAGE: &str = "usage: quell-bench classify|shape|peers|flow|lab|arena|twin|choose|all [--quell PROGRAM] [--rounds N] \
                      [--seconds N] [--packets N] [--interval-ms N] [--subscribers N] [--only A,B] [--before PROGRAM] \
                      [--rival FOLDER] [--qosmate FOLDER] [--first N] [--draw FILE]";
 
