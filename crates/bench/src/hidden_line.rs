@@ -2,9 +2,14 @@
 
 use quell_series::access_class::CLASSES;
 use quell_series::measured_line::{MeasuredDirection, Property, QueueKind, value};
-use quell_series::{Format, LineSeries};
+use quell_series::{Format, LineSeries, Steps};
 use quell_stats::Rng;
-use quell_units::{Buffer, Span};
+use quell_units::{Buffer, Rate, Span};
+
+/// A told series is looked for in the hidden one at each multiple of this.
+const LOOK: Span = Span::from_millis(5);
+/// How long a hidden series is, in seconds.
+const LONG_S: u64 = 120;
 
 /// One direction, as it really is.
 #[derive(Debug)]
@@ -14,8 +19,8 @@ pub struct HiddenLine {
     loss: f64,
     overhead: f64,
     queue: HiddenQueue,
-    /// Where the rate varies: its series as a file, and that file's name.
-    series: Option<(String, Vec<u8>)>,
+    /// Where the rate varies: its series, the same as a file, and that file's name.
+    series: Option<(Steps<Rate>, (String, Vec<u8>))>,
 }
 
 #[derive(Debug)]
@@ -59,13 +64,14 @@ impl HiddenLine {
         };
         let series = ["lte", "leo"].get(kind.wrapping_sub(7)).and_then(|class| {
             let class = CLASSES.iter().find(|known| known.name == *class)?;
-            let made = class.make(seed, Span::from_secs(120));
+            let made = class.make(seed, Span::from_secs(LONG_S));
             let of = if way == "up" { made.up } else { made.down };
             let series = LineSeries { rate: of?.rate, ..LineSeries::default() };
-            rate = series.rate.as_ref()?.mean().bps() as f64;
             let mut csv = Vec::new();
             Format::Csv.write(&series, &mut csv).ok()?;
-            Some((format!("{seed}-{way}.csv"), csv))
+            let steps = series.rate?;
+            rate = steps.mean().bps() as f64;
+            Some((steps, (format!("{seed}-{way}.csv"), csv)))
         });
         if kind > 5 {
             (loss, overhead) = (0.0, 0.0);
@@ -75,12 +81,12 @@ impl HiddenLine {
 
     /// Name and bytes of the file that the line needs.
     pub fn file(&self) -> Option<&(String, Vec<u8>)> {
-        self.series.as_ref()
+        self.series.as_ref().map(|(_, file)| file)
     }
 
     pub fn toml(&self) -> String {
         let rate = match &self.series {
-            Some((file, _)) => format!("series = \"{file}\""),
+            Some((_, (file, _))) => format!("series = \"{file}\""),
             None => format!("rate = \"{}bit\"", self.rate),
         };
         let queue = match &self.queue {
@@ -103,7 +109,7 @@ impl HiddenLine {
     }
 
     /// What became of each property.
-    pub fn verdicts(&self, told: &MeasuredDirection) -> Vec<Verdict> {
+    pub fn verdicts(&self, told: &MeasuredDirection, series: Option<&Steps<Rate>>) -> Vec<Verdict> {
         let near = |part: f64, truth: f64| (truth, truth * part);
         let rate = |rate: quell_units::Rate| rate.bps() as f64;
         let mut all = vec![
@@ -132,7 +138,15 @@ impl HiddenLine {
         let apart = matches!(kind, QueueKind::FqCodel | QueueKind::Cake);
         let fair = value(&told.fair).map(|fair| (fair.name() != "none") == apart);
         all.push(("fair: flows apart", fair, None));
-        if self.series.is_none() {
+        if let Some((hidden, _)) = &self.series {
+            let fit = series.and_then(|series| fit(hidden, series));
+            let is_near = fit.map(|(off, _)| off < 0.03);
+            all.push(("series: median step ±3 %", is_near, None));
+            // Of the seconds in which it was looked at.
+            if let Some((_, mean)) = fit {
+                all.push(figure("rate: mean ±1 %", &told.rate, rate, near(0.01, mean)));
+            }
+        } else {
             all.push(figure("rate ±1 %", &told.rate, rate, near(0.01, self.rate)));
             let bytes = |o: quell_units::Bytes| o.get() as f64;
             all.push(figure("overhead exact", &told.overhead, bytes, (self.overhead, 0.1)));
@@ -158,6 +172,27 @@ impl HiddenLine {
         }
         all
     }
+}
+
+/// Where a told series is most like the hidden one: by which part of it half of its steps are off at most, and the mean that the hidden one had there.
+fn fit(hidden: &Steps<Rate>, told: &Steps<Rate>) -> Option<(f64, f64)> {
+    let looks = |time: Span| (time.nanos() / LOOK.nanos()) as usize;
+    let times = (0..).map(|at| LOOK.saturating_mul(at)).take(looks(Span::from_secs(LONG_S)));
+    let bits: Vec<f64> = hidden.bits_at(times).map(|bits| bits as f64).collect();
+    // Bits per second between two of them.
+    let mean = |from: usize, to: usize| {
+        (bits[to] - bits[from]).max(1.0) / ((to - from) as f64 * LOOK.as_secs_f64())
+    };
+    let begins = 0..bits.len().checked_sub(looks(told.end()))?;
+    let at = begins.map(|begin| {
+        let off = |(from, to, rate): (Span, Span, Rate)| {
+            (rate.bps() as f64 / mean(begin + looks(from), begin + looks(to)) - 1.0).abs()
+        };
+        let offs: Vec<f64> = told.iter().map(off).collect();
+        let off = quell_stats::median(&offs).unwrap_or(f64::MAX);
+        (off, mean(begin, begin + looks(told.end())))
+    });
+    at.min_by(|a, b| a.0.total_cmp(&b.0))
 }
 
 /// What became of a property: whether the value is right, and whether the truth is between low and high.

@@ -7,8 +7,9 @@
 use crate::hidden_line::HiddenLine;
 use crate::options::BenchOptions;
 use crate::stats::Scratch;
-use quell_series::MeasuredLine;
-use std::collections::BTreeMap;
+use quell_series::measured_line::LineOverTime;
+use quell_series::{Format, LineSeries};
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +26,7 @@ fn told(
     folder: &Scratch,
     seed: u64,
     ways: &[HiddenLine; 2],
-) -> Result<MeasuredLine, String> {
+) -> Result<LineOverTime, String> {
     let network = format!(
         "name = \"hidden\"\nduration = \"120s\"\n[topology]\nhosts = [\"a\", \"b\"]\n[[topology.link]]\nname = \"line\"\n\
          ends = [\"a\", \"b\"]\nup = {}\ndown = {}\n[[scenario]]\nname = \"s\"\n\
@@ -45,16 +46,29 @@ fn told(
         .arg(&file)
         .args(["a", "--scenario", "s", "--wall-limit", "10min", "--with"])
         .arg(format!("b: {quell} serve --bind 0.0.0.0"))
-        .args(["--", &quell, "twin", "learn", "{b}", "-o", "/tmp/line.toml"])
-        .args(["--one-clock", "--json"])
+        .args(["--", "sh", "-c"])
+        .arg(format!(
+            "{quell} twin learn {{b}} -o /tmp/line.toml --one-clock --json
+             for way in up down; do echo @; cat /tmp/line-$way.csv; done"
+        ))
         .stdin(Stdio::null())
         .output()
         .map_err(|e| format!("{quell}: {e}"))?;
-    serde_json::from_slice(&output.stdout).map_err(|_| {
+    let told = String::from_utf8_lossy(&output.stdout);
+    let mut parts = told.split("@\n");
+    let line = serde_json::from_str(parts.next().unwrap_or_default()).map_err(|_| {
         let said = String::from_utf8_lossy(&output.stderr);
-        let last = said.lines().rev().find(|line| line.starts_with("quell: "));
-        last.unwrap_or("it said nothing").to_owned()
-    })
+        let first = said.lines().find(|line| line.starts_with("quell: "));
+        first.unwrap_or("it said nothing").to_owned()
+    })?;
+    let [up, down] = [(); 2].map(|()| series(parts.next()?));
+    Ok(LineOverTime { line, up, down })
+}
+
+/// A file of one direction.
+fn series(csv: &str) -> Option<LineSeries> {
+    let file = Format::Csv.read(csv.as_bytes()).ok()?;
+    file.up.or(file.down)
 }
 
 pub fn bench(options: &BenchOptions) -> Result<(), String> {
@@ -63,7 +77,7 @@ pub fn bench(options: &BenchOptions) -> Result<(), String> {
         None => SEED,
     };
     let folder = Scratch::new()?;
-    let (next, table) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let (next, table) = (AtomicUsize::new(0), Mutex::new(Table::default()));
     println!("{} hidden lines, seeds from {first}", options.rounds);
     std::thread::scope(|scope| {
         for _ in 0..JOBS {
@@ -76,7 +90,10 @@ pub fn bench(options: &BenchOptions) -> Result<(), String> {
                     match told(options, &folder, seed, &ways) {
                         Ok(line) => count(&table, seed, &ways, &line),
                         Err(why) => {
-                            println!("{seed}: {why}: {}; {}", ways[0].toml(), ways[1].toml())
+                            println!("{seed}: {why}: {}; {}", ways[0].toml(), ways[1].toml());
+                            if let Ok(mut table) = table.lock() {
+                                table.wrong.insert(seed);
+                            }
                         }
                     }
                     let seconds = begun.elapsed().as_secs();
@@ -85,27 +102,40 @@ pub fn bench(options: &BenchOptions) -> Result<(), String> {
             });
         }
     });
-    println!("{:<20}{:>7}{:>7}{:>9}{:>14}", "", "right", "wrong", "unknown", "in interval");
-    for (name, [right, wrong, unknown, inside, outside]) in table.into_inner().unwrap_or_default() {
+    let Table { rows, wrong } = table.into_inner().unwrap_or_default();
+    println!("{:<26}{:>7}{:>7}{:>9}{:>14}", "", "right", "wrong", "unknown", "in interval");
+    for (name, [right, wrong, unknown, inside, outside]) in rows {
         let covered = match inside + outside {
             0 => "–".to_owned(),
             all => format!("{:.0} %", 100.0 * f64::from(inside) / f64::from(all)),
         };
-        println!("{name:<20}{right:>7}{wrong:>7}{unknown:>9}{covered:>14}");
+        println!("{name:<26}{right:>7}{wrong:>7}{unknown:>9}{covered:>14}");
     }
+    println!("Of {} lines, {} had anything wrong: {wrong:?}", options.rounds, wrong.len());
     Ok(())
 }
 
-fn count(
-    table: &Mutex<BTreeMap<&'static str, [u32; 5]>>,
-    seed: u64,
-    ways: &[HiddenLine; 2],
-    line: &MeasuredLine,
-) {
+#[derive(Debug, Default)]
+struct Table {
+    /// Right, wrong, unknown; inside its interval, outside.
+    rows: BTreeMap<&'static str, [u32; 5]>,
+    /// Lines of which anything was.
+    wrong: BTreeSet<u64>,
+}
+
+fn count(table: &Mutex<Table>, seed: u64, ways: &[HiddenLine; 2], told: &LineOverTime) {
     let Ok(mut table) = table.lock() else { return };
-    for (way, told, truth) in [("up", &line.up, &ways[0]), ("down", &line.down, &ways[1])] {
-        for (name, right, covers) in truth.verdicts(told) {
-            let row = table.entry(name).or_insert([0; 5]);
+    let LineOverTime { line, up, down } = told;
+    for (way, told, series, truth) in
+        [("up", &line.up, up, &ways[0]), ("down", &line.down, down, &ways[1])]
+    {
+        for (name, right, covers) in
+            truth.verdicts(told, series.as_ref().and_then(|series| series.rate.as_ref()))
+        {
+            if right == Some(false) {
+                table.wrong.insert(seed);
+            }
+            let row = table.rows.entry(name).or_insert([0; 5]);
             row[match right {
                 Some(true) => 0,
                 Some(false) => 1,

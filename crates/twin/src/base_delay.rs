@@ -8,11 +8,11 @@ const QUICKEST: f64 = 0.01;
 /// A clock's reading, in seconds.
 const CLOCK_S: f64 = 20e-6;
 
-/// Seconds. `each_s` are those of a ping's own bits. Where both ends have clocks of their own, half of the round trip, and anything up to all of it.
+/// Seconds. `bits` are those of a ping's own bits; where the rate varies, the quickest pings took the fewest. Where both ends have clocks of their own, half of the round trip, and anything up to all of it.
 pub fn base_delay(
     idle: &[EchoSample],
     up: bool,
-    each_s: f64,
+    bits: Bounded,
     one_clock: bool,
 ) -> Result<Bounded, &'static str> {
     let way = |ping: &EchoSample| if up { ping.up_ns } else { ping.down_ns };
@@ -25,16 +25,17 @@ pub fn base_delay(
     let at = |values: &[f64], p| quell_stats::quantile(values, p).unwrap_or(f64::NAN);
     let (least, rtt) = (at(&ways, QUICKEST), at(&rtts, QUICKEST));
     if !one_clock {
-        let most = (rtt - each_s).max(0.0);
-        return Ok(Bounded::new((rtt / 2.0 - each_s).max(0.0), (0.0, most)));
+        let most = (rtt - bits.low).max(0.0);
+        return Ok(Bounded::new((rtt / 2.0 - bits.value).max(0.0), (0.0, most)));
     }
     if least < 0.0 || least > rtt {
         return Err("both ends do not have one clock");
     }
-    let value = (least - each_s).max(0.0);
     // A quarter of the pings were so quick at least: what they waited for varies.
     let spread = (at(&ways, 0.25) - least).max(CLOCK_S);
-    Ok(Bounded::new(value, ((value - spread).max(0.0), value + spread)))
+    let [value, low, high] =
+        [least - bits.value, least - bits.high - spread, least - bits.low + spread];
+    Ok(Bounded::new(value.max(0.0), (low.max(0.0), high.max(0.0))))
 }
 
 #[cfg(test)]
@@ -53,19 +54,27 @@ mod tests {
             .collect()
     }
 
+    fn bits(s: f64) -> Bounded {
+        Bounded::new(s, (s, s))
+    }
+
     #[test]
     fn the_time_of_its_own_bits_is_no_delay_of_the_line() {
-        let told = base_delay(&pings(|_| 10_784_000), true, 784e-6, true).expect("they came");
+        let told = base_delay(&pings(|_| 10_784_000), true, bits(784e-6), true).expect("they came");
         assert!((told.value - 0.01).abs() < 1e-6 && told.high - told.low < 1e-4, "{told:?}");
-        let clocks = base_delay(&pings(|_| -5_000_000), true, 784e-6, true);
+        let clocks = base_delay(&pings(|_| -5_000_000), true, bits(784e-6), true);
         assert!(clocks.is_err_and(|why| why.contains("one clock")));
-        assert!(base_delay(&[], true, 0.0, true).is_err());
+        // A rate that varied was fast enough for 0.2 ms at the best.
+        let varying = Bounded::new(2e-4, (2e-4, 784e-6));
+        let told = base_delay(&pings(|_| 10_200_000), true, varying, true).expect("they came");
+        assert!((told.value - 0.01).abs() < 1e-6 && told.low < 0.0095, "{told:?}");
+        assert!(base_delay(&[], true, bits(0.0), true).is_err());
     }
 
     #[test]
     fn between_clocks_that_may_differ_only_the_round_trip_is_known() {
         for apart_ns in [-30_000_000, 0, 3_000_000] {
-            let told = base_delay(&pings(|_| 12_000_000 + apart_ns), true, 0.0, false);
+            let told = base_delay(&pings(|_| 12_000_000 + apart_ns), true, bits(0.0), false);
             let told = told.expect("they came");
             assert_eq!((told.low, told.value, told.high), (0.0, 0.01, 0.02), "{apart_ns}");
         }

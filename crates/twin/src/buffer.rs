@@ -19,7 +19,11 @@ pub fn buffer(small: &Flood, large: &Flood) -> Result<BufferSize, String> {
     let is_bytes = by_small.1 >= by_large.0 * 0.98 && by_small.0 <= by_large.1 * 1.02;
     let is_packets = (many - few).abs() <= (few * 0.02).max(1.0);
     match (is_packets, is_bytes) {
-        (true, false) => Ok(BufferSize::Packets(Bounded::new(few, (few.min(many), few.max(many))))),
+        (true, false) => {
+            // The one on the wire may count.
+            let bounds = (few.min(many) - 1.0, few.max(many) + 1.0);
+            Ok(BufferSize::Packets(Bounded::new(few, bounds)))
+        }
         (false, true) => {
             // The last of them may have been sent a moment too late to find its place.
             let (low, high) = (by_small.0, by_small.1 + small.wire());

@@ -8,7 +8,7 @@ use crate::flood::{ETHERNET, Flood};
 use crate::grid::grid;
 use crate::loss::loss;
 use crate::marks::marks_at;
-use crate::over_time::{RateStep, SLACK, Steadiness, of_direction, steadiness};
+use crate::over_time::{RateStep, SLACK, STEP_S, Steadiness, of_direction, steadiness};
 use crate::overhead::overhead;
 use crate::policer::bucket;
 use crate::queue_kind::{pattern, queue_kind};
@@ -28,8 +28,10 @@ use quell_units::{Buffer, Bytes, Rate, Ratio, Span, fmt};
 const PARTS: usize = 4;
 /// Fewest steps that tell whether a rate stays.
 const FEWEST: usize = 5;
-/// Of a series: as `over_time` cuts it.
-const STEP: Span = Span::from_millis(100);
+/// Seconds between steps of two floods, and not of one.
+const REST_S: f64 = 0.5;
+/// What a packet costs at most beyond its frame: WireGuard's tunnel over IPv6.
+const MOST_OVERHEAD: f64 = 80.0;
 /// Bytes of a ping's IP packet and its Ethernet header.
 pub const PING: f64 = 84.0 + ETHERNET;
 
@@ -90,7 +92,7 @@ fn direction(
     };
     let idle_loss = loss(&seen.idle, way.light.as_ref(), up);
     let at_s = way.light.as_ref().map_or(0.0, |light| light.at_s);
-    let (least, chance) = idle_loss.as_ref().map_or((0.0, 0.0), |(loss, _)| (loss.low, loss.high));
+    let chance = idle_loss.as_ref().map_or(Bounded::new(0.0, (0.0, 0.0)), |(loss, _)| *loss);
     found.loss = Some(match &idle_loss {
         Ok((loss, run)) => {
             let run = if *run > 1.5 { format!(", {run:.1} in a row") } else { String::new() };
@@ -102,8 +104,12 @@ fn direction(
     let ways = |ping: &EchoSample| if up { ping.up_ns } else { ping.down_ns };
     let ways: Vec<f64> = seen.idle.iter().filter_map(ways).map(|ns| ns as f64 / 1e9).collect();
     let idle_s = quell_stats::median(&ways).unwrap_or(0.0);
-    let is_apart = apart(gentle, &way.pings, up, idle_s);
-    let kind = queue_kind(&patterns, is_apart.ok(), least / gentle.apart_s);
+    // A far end that is told to begin sends a round trip before it is known here.
+    let rtts: Vec<f64> =
+        seen.idle.iter().filter_map(|p| p.rtt_ns).map(|ns| ns as f64 / 1e9).collect();
+    let late_s = quell_stats::median(&rtts).filter(|_| !up).unwrap_or(0.0);
+    let is_apart = apart(gentle, &way.pings, up, (idle_s, late_s));
+    let kind = queue_kind(&patterns, is_apart.ok(), chance.low / gentle.apart_s);
     let kind = match (&kind, bucket(large, small)) {
         (Ok(QueueKind::Policer), Err(why)) => Err(format!("no queue, and drops: {why}")),
         _ => kind,
@@ -112,10 +118,10 @@ fn direction(
     let change = if is_policed { None } else { change(seen, way, up) };
     let extra = rates(&mut found, small, large, is_policed, change.is_none());
     let series = if is_policed { None } else { over_time(&mut found, way, change, extra) };
-    let each_s = value(&found.rate).map_or(0.0, |rate| (PING + extra) * 8.0 / rate.bps() as f64);
+    let bits = ping_bits(&found.rate, series.as_ref(), extra);
     found.grid = grid_of(way);
     let grid_s = value(&found.grid).map_or(0.0, Span::as_secs_f64);
-    found.delay = Some(delay_of(seen, up, (each_s, grid_s)));
+    found.delay = Some(delay_of(seen, up, (bits, grid_s)));
     found.buffer = buffer_of(&kind, small, large);
     found.queue = Some(match kind {
         Ok(kind) => measured(kind, None, "waits and drops of three floods", gentle.at_s),
@@ -130,14 +136,30 @@ fn direction(
     (found, series)
 }
 
-/// `each_s` are the seconds of a ping's bits. Where packets leave only every `grid_s`, even the quickest ping may have waited so long: pings that another
+/// Seconds of a ping's bits. The quickest of a line that varies passed while it was fastest.
+fn ping_bits(told: &Option<Property<Rate>>, series: Option<&LineSeries>, extra: f64) -> Bounded {
+    let seconds = |rate: Rate| (PING + extra) * 8.0 / rate.bps().max(1) as f64;
+    let Some(rate) = told.as_ref().and_then(Property::estimate) else {
+        return Bounded::new(0.0, (0.0, 0.0));
+    };
+    let steps = series.and_then(|series| series.rate.as_ref());
+    match steps.and_then(|steps| steps.iter().map(|(_, _, rate)| rate).max()) {
+        Some(fastest) => Bounded::new(seconds(fastest), (seconds(fastest), seconds(rate.value))),
+        None => {
+            let end = |end: Option<Rate>| seconds(end.unwrap_or(rate.value));
+            Bounded::new(seconds(rate.value), (end(rate.low), end(rate.high)))
+        }
+    }
+}
+
+/// `bits` are the seconds of a ping's. Where packets leave only every `grid_s`, even the quickest ping may have waited so long: pings that another
 /// grid has ordered wait for the same part of it.
-fn delay_of(seen: &LineObservations, up: bool, (each_s, grid_s): (f64, f64)) -> Property<Span> {
+fn delay_of(seen: &LineObservations, up: bool, (bits, grid_s): (Bounded, f64)) -> Property<Span> {
     let how = match seen.one_clock {
         true => "the quickest pings, less the time of their bits",
         false => "half of the quickest round trips: each end has its own clock",
     };
-    match base_delay(&seen.idle, up, each_s, seen.one_clock) {
+    match base_delay(&seen.idle, up, bits, seen.one_clock) {
         Ok(Bounded { value, low, high }) => {
             bounded(Bounded::new(value, ((low - grid_s).max(0.0), high)), span, how, 0.0)
         }
@@ -218,20 +240,20 @@ fn over_time(
         found.rate = Some(bounded(of.map(|after| after * bits), rate, "since it changed", at_s));
         return None;
     }
-    // What was sent without a rest and was more than the line ever carried, where there was room for that.
-    let long_s = way.long.as_ref().map_or(0.0, |long| long.at_s);
-    let long = &steps[steps.partition_point(|step| step.at_s < long_s)..];
-    let steps = if long.len() < 2 * FEWEST { &steps } else { long };
+    // The flood that saw most; where the line was not full for a moment, it is as before.
+    let follows = |a: &RateStep, b: &RateStep| b.at_s - a.at_s < REST_S;
+    let steps = steps.chunk_by(follows).max_by_key(|steps| steps.len())?;
     let rates: Vec<f64> = steps.iter().map(|step| step.rate * bits).collect();
-    let mean = quell_stats::mean(&rates)?;
+    let from = |at_s: f64| span(at_s - steps[0].at_s);
+    let series = steps.iter().zip(&rates).map(|(step, bps)| (from(step.at_s), rate(*bps)));
+    let series = Steps::new(series, from(steps.last()?.at_s + STEP_S))?;
+    let mean = series.mean().bps() as f64;
     let parts = rates.chunks(rates.len().div_ceil(PARTS)).filter_map(quell_stats::mean);
     let spread = Interval::of_mean(&parts.collect::<Vec<_>>());
     let spread = spread.map_or((0.0, 2.0 * mean), |spread| (spread.low, spread.high));
     let how = "the mean of a rate that varies";
     found.rate = Some(bounded(Bounded::new(mean, spread), rate, how, at_s));
-    let at = |number: usize| STEP.saturating_mul(number as u64);
-    let steps = rates.iter().enumerate().map(|(number, bps)| (at(number), rate(*bps)));
-    Some(LineSeries { rate: Steps::new(steps, at(rates.len())), ..LineSeries::default() })
+    Some(LineSeries { rate: Some(series), ..LineSeries::default() })
 }
 
 fn marks(way: &DirectionObservations) -> Property<MarkingThreshold> {
@@ -293,8 +315,9 @@ fn rates(
         (Ok(s), Ok(l)) => overhead((small.packet, *s), (large.packet, *l)),
         (Err(why), _) | (_, Err(why)) => Err((*why).to_owned()),
     };
-    let exact = |of: &Bounded| of.high - of.low <= 2.0;
-    let extra = overhead.clone().unwrap_or(Bounded::new(0.0, (0.0, 0.0)));
+    // One whole number is between its bounds.
+    let exact = |of: &Bounded| of.low.ceil() >= of.high.floor();
+    let extra = overhead.clone().unwrap_or(Bounded::new(0.0, (0.0, MOST_OVERHEAD)));
     let extra = if exact(&extra) { extra.map(|extra| extra.round().max(0.0)) } else { extra };
     found.overhead = Some(match overhead {
         Ok(of) if !exact(&of) => Property::unknown(format!(

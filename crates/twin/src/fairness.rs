@@ -7,12 +7,13 @@ use quell_model::EchoSample;
 const LEAST_S: f64 = 0.004;
 const LEAST_PACKETS: f64 = 6.0;
 
-/// Whether pings of another flow are kept out of the flood's queue. Both begin at the same time. `idle_s` is a ping's time one way over the idle line.
+/// Whether pings of another flow are kept out of the flood's queue. `idle_s` is a ping's time one way over the idle line, `late_s` how much later
+/// than the flood the pings began.
 pub fn apart(
     flood: &Flood,
     pings: &[EchoSample],
     up: bool,
-    idle_s: f64,
+    (idle_s, late_s): (f64, f64),
 ) -> Result<bool, &'static str> {
     let mut packets = flood.packets();
     packets.sort_by(|a, b| a.sent_s.total_cmp(&b.sent_s));
@@ -23,7 +24,8 @@ pub fn apart(
         .filter(|ping| ping.status.is_answered())
         .filter_map(|ping| {
             // What the flood's packets waited that were sent about then.
-            let at = packets.partition_point(|packet| packet.sent_s < ping.t_ns as f64 / 1e9);
+            let at =
+                packets.partition_point(|packet| packet.sent_s < ping.t_ns as f64 / 1e9 + late_s);
             let bulk_s = packets.get(at)?.wait_s;
             let thin_s = way(ping)? as f64 / 1e9 - idle_s;
             (bulk_s >= least_s).then_some(thin_s / bulk_s)
@@ -56,8 +58,8 @@ mod tests {
                 })
                 .collect()
         };
-        let told = |ms| apart(&flood, &pings(ms), true, 0.01);
+        let told = |ms| apart(&flood, &pings(ms), true, (0.01, 0.0));
         assert_eq!([told(11), told(65)], [Ok(true), Ok(false)]);
-        assert!(told(40).is_err() && apart(&flood, &[], true, 0.01).is_err());
+        assert!(told(40).is_err() && apart(&flood, &[], true, (0.01, 0.0)).is_err());
     }
 }

@@ -8,6 +8,9 @@ use quell_stats::{Batch, Interval};
 /// Packets in a batch, by which it is seen whether losses come in clumps.
 const BATCH: u64 = 50;
 
+/// Packets of a stream that the line carries with ease stand in its queue up to here; beyond, the line has become slower, and drops them itself.
+const FULL: usize = 10;
+
 /// Of pings over the idle line and of a stream that the line carries with ease; and how many are lost in a row, in the mean.
 pub fn loss(
     idle: &[EchoSample],
@@ -22,7 +25,7 @@ pub fn loss(
     if let Some(flood) = light {
         let mut of_flood = vec![Batch::default(); (flood.sent / BATCH + 1) as usize];
         (0..flood.sent).for_each(|number| of_flood[(number / BATCH) as usize].sent += 1.0);
-        for drop in drops(&flood.packets()) {
+        for drop in drops(&flood.packets()).into_iter().filter(|drop| drop.backlog <= FULL) {
             runs.push(drop.count as f64);
             for number in drop.number..drop.number + drop.count {
                 if let Some(batch) = of_flood.get_mut((number.saturating_sub(1) / BATCH) as usize) {
@@ -48,6 +51,14 @@ pub fn loss(
 mod tests {
     use super::*;
     use crate::flood::made_up::line;
+
+    #[test]
+    fn what_finds_no_room_while_the_line_is_slower_is_no_loss_by_chance() {
+        let slow = line(128.0, 1.2, 4.0, (1.25e5, 0.0), |queue| queue.packets < 50);
+        assert!(slow.lost() > 100);
+        let (told, _) = loss(&[], Some(&slow), true).expect("enough were sent");
+        assert_eq!(told.value, 0.0);
+    }
 
     #[test]
     fn what_is_lost_at_random_is_within_the_bounds() {

@@ -9,7 +9,7 @@ use crate::schedule::DirectionObservations;
 use quell_units::fmt;
 
 /// Seconds of a step: as fine as what packets of a slow line carry.
-const STEP_S: f64 = 0.1;
+pub const STEP_S: f64 = 0.1;
 /// By so much steps of a line that is steady differ: stamps, and packets of others such as of the control connection.
 pub const SLACK: f64 = 0.03;
 /// Fewest steps that differ, and of how many one may: in those a host was busy, or what both ends tell each other went before.

@@ -25,7 +25,7 @@ mod tests {
 
     #[test]
     fn the_overhead_is_told_to_the_byte() {
-        for (wire, truth) in [(6.25e4, 0.0), (1.25e6, 22.0)] {
+        for (wire, truth) in [(6.25e4, 0.0), (1.25e6, 22.0), (3.75e7, 44.0)] {
             let rates = [128.0, 1428.0].map(|packet| {
                 let flood = line(packet, 2.0, 4.0, (wire, truth), |queue| queue.packets < 100);
                 packet_rate(&flood).expect("it is full")
@@ -33,11 +33,5 @@ mod tests {
             let told = overhead((128.0, rates[0]), (1428.0, rates[1])).expect("two sizes");
             assert!((told.value - truth).abs() < 0.5, "{told:?} {truth}");
         }
-        let rates = [128.0, 1428.0].map(|packet| {
-            packet_rate(&line(packet, 2.0, 1.0, (3.75e7, 44.0), |queue| queue.packets < 100))
-        });
-        let [Ok(small), Ok(large)] = rates else { panic!("{rates:?}") };
-        let told = overhead((128.0, small), (1428.0, large));
-        assert!(told.as_ref().is_ok_and(|told| told.high - told.low > 2.0), "{told:?}");
     }
 }

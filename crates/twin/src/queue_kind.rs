@@ -8,6 +8,7 @@
 //!   drops before that at random, and the wait falls again    PIE (RFC 8033)
 //! ```
 
+use crate::bounded::Bounded;
 use crate::buffer::most;
 use crate::flood::{DropRun, Flood, drops, spacing};
 use quell_policy::FRAME;
@@ -27,7 +28,7 @@ const OFF: f64 = 0.1;
 /// By which each drop comes sooner behind the last.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum DropLaw {
-    /// The interval over √count (RFC 8289, section 3.3). The kernel's root is an approximation, whose second value is too small
+    /// The interval over √count (RFC 8289, section 3.3), which the kernel brings nearer by one step of Newton's a drop
     /// (`codel_Newton_step`, include/net/codel_impl.h).
     Codel,
     /// It counts a drop before the next is due (`cobalt_should_drop`, net/sched/sch_cake.c).
@@ -54,11 +55,11 @@ pub enum DropPattern {
     },
 }
 
-/// `loss` is that of the idle line, at most.
-pub fn pattern(flood: &Flood, loss: f64) -> DropPattern {
+/// `loss` is that of the idle line.
+pub fn pattern(flood: &Flood, loss: Bounded) -> DropPattern {
     let packets = flood.packets();
     let dropped = drops(&packets);
-    let by_chance = flood.sent as f64 * loss;
+    let by_chance = flood.sent as f64 * loss.high;
     let most_by_chance = by_chance + 3.0 * by_chance.sqrt() + 3.0;
     let count: u64 = dropped.iter().map(|drop| drop.count).sum();
     if count as f64 <= most_by_chance {
@@ -69,13 +70,15 @@ pub fn pattern(flood: &Flood, loss: f64) -> DropPattern {
         return DropPattern::NoQueue;
     }
     let each_s = spacing(&packets);
-    let among = || law_among(&dropped, loss / flood.apart_s, each_s);
+    let among = || law_among(&dropped, loss.high / flood.apart_s, each_s);
     if let Some((law, off)) = law(&dropped).or_else(among) {
         return DropPattern::Law(law, off);
     }
     let brim = longest.saturating_sub((longest / 10).max(2));
     let early: u64 = dropped.iter().filter(|d| d.backlog < brim).map(|drop| drop.count).sum();
-    if early as f64 <= most_by_chance && count - early > early {
+    // A line that loses nothing drops none early.
+    let most_early = if loss.value > 0.0 { most_by_chance } else { 0.0 };
+    if early as f64 <= most_early && count - early > early {
         return DropPattern::AtTheBrim;
     }
     let waits: Vec<f64> = packets.iter().map(|packet| packet.wait_s).collect();
@@ -89,11 +92,11 @@ pub fn pattern(flood: &Flood, loss: f64) -> DropPattern {
 impl DropLaw {
     /// The time from the k-th drop to the next, of the interval; `k` from 1.
     fn step(self, k: usize) -> f64 {
-        let k = k as f64;
         match self {
-            DropLaw::Codel if k == 2.0 => 0.5,
-            DropLaw::Codel => k.sqrt().recip(),
-            DropLaw::Cobalt => (k + 1.0).sqrt().recip(),
+            DropLaw::Codel => {
+                (2..=k).fold(1.0, |root, k| root * (3.0 - k as f64 * root * root) / 2.0)
+            }
+            DropLaw::Cobalt => (k as f64 + 1.0).sqrt().recip(),
         }
     }
 }
@@ -178,14 +181,14 @@ pub fn queue_kind(
             _ => Ok(QueueKind::TailDrop),
         };
     }
-    if by_chance > 0.3 {
+    if by_chance > HIDING {
         return Err("it drops before it is full; losses by chance hide by what law".into());
     }
     match patterns.iter().find(|pattern| is_early(pattern)) {
         Some(Early { longest_s, settled_s, each_s })
             if apart == Some(false)
                 && *settled_s < (0.03_f64).max(2.6 * each_s)
-                && *settled_s < longest_s / 2.0 =>
+                && *settled_s < longest_s / 4.0 =>
         {
             Ok(QueueKind::Pie)
         }
@@ -202,7 +205,12 @@ mod tests {
     fn a_full_buffer_a_policer_and_losses_by_chance_are_told_apart() {
         let wire = (1.25e6, 0.0);
         let brim = line(1428.0, 1.3, 4.0, wire, |queue| queue.packets < 50);
-        assert_eq!(pattern(&brim, 0.0), DropPattern::AtTheBrim);
+        let lossless = Bounded::new(0.0, (0.0, 0.001));
+        assert_eq!(pattern(&brim, lossless), DropPattern::AtTheBrim);
+        let early = line(1428.0, 1.3, 4.0, wire, |queue| {
+            queue.packets < 50 && (queue.packets != 30 || queue.now_s > 0.2)
+        });
+        assert!(matches!(pattern(&early, lossless), DropPattern::Early { .. }));
         let mut tokens = (20_000.0, 0.0);
         let policer = line(1428.0, 0.5, 4.0, wire, |queue| {
             tokens.0 = (tokens.0 + (queue.now_s - tokens.1) * 3e5_f64).min(20_000.0);
@@ -211,10 +219,10 @@ mod tests {
             tokens.0 -= if passes { 1442.0 } else { 0.0 };
             passes
         });
-        assert_eq!(pattern(&policer, 0.001), DropPattern::NoQueue);
+        assert_eq!(pattern(&policer, lossless), DropPattern::NoQueue);
         let mut rng = quell_stats::Rng::new(3);
         let chance = line(1428.0, 0.9, 8.0, wire, |_| rng.f64() > 0.02);
-        assert_eq!(pattern(&chance, 0.022), DropPattern::Nothing);
+        assert_eq!(pattern(&chance, Bounded::new(0.02, (0.018, 0.022))), DropPattern::Nothing);
         assert_eq!(queue_kind(&[DropPattern::NoQueue], None, 0.0), Ok(QueueKind::Policer));
         assert_eq!(
             queue_kind(&[DropPattern::AtTheBrim], Some(false), 0.0),
@@ -259,5 +267,11 @@ mod tests {
         assert_eq!(kind(DropLaw::Codel, Some(true)), Ok(QueueKind::FqCodel));
         assert_eq!(kind(DropLaw::Cobalt, Some(true)), Ok(QueueKind::Cake));
         assert!(kind(DropLaw::Codel, None).is_err());
+        // PIE at 4 Mbit/s and CoDel at 20 Mbit/s, whose law chance may hide: both beside losses.
+        let early = |longest_s, settled_s, each_s| {
+            queue_kind(&[DropPattern::Early { longest_s, settled_s, each_s }], Some(false), 5.0)
+        };
+        assert_eq!(early(0.2835, 0.006, 0.003), Ok(QueueKind::Pie));
+        assert!(early(0.0805, 0.0296, 0.0006).is_err());
     }
 }

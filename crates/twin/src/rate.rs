@@ -8,8 +8,8 @@ use quell_stats::Interval;
 const PARTS: usize = 8;
 /// What stamps and other packets, such as of the control connection, may add.
 const SLACK: f64 = 0.001;
-/// Who sends one packet after the other looks at a clock for each, and is late by up to so many seconds.
-const LATE_S: f64 = 0.5e-6;
+/// By less than this a gap differs from the usual one where nothing stood in it: the smallest packet on a line of small ones.
+const NEAR: f64 = 0.03;
 
 /// Packets a second.
 pub fn packet_rate(flood: &Flood) -> Result<Bounded, &'static str> {
@@ -23,26 +23,29 @@ pub fn packet_rate(flood: &Flood) -> Result<Bounded, &'static str> {
     if each_s <= 0.0 {
         return Err("its packets came all at once");
     }
-    let clocked = |late_s: f64| 1.0 / (each_s - late_s).max(each_s / 2.0);
-    let value = clocked(LATE_S / 2.0);
+    let value = 1.0 / each_s;
     let length = packets.len() / PARTS;
     let rates: Vec<f64> = (0..PARTS)
         .map(|part| &packets[part * length..=((part + 1) * length).min(packets.len() - 1)])
-        .map(|part| 1.0 / spacing(part))
+        .map(|part| 1.0 / each(part))
         .collect();
     let spread = Interval::of_mean(&rates);
-    let low = spread.map_or(value, |spread| spread.low).min(clocked(0.0)) * (1.0 - SLACK);
-    let high = spread.map_or(value, |spread| spread.high).max(clocked(LATE_S)) * (1.0 + SLACK);
+    let low = spread.map_or(value, |spread| spread.low) * (1.0 - SLACK);
+    let high = spread.map_or(value, |spread| spread.high) * (1.0 + SLACK);
     Ok(Bounded::new(value, (low, high)))
 }
 
-/// Seconds from one packet to the next. A timer that comes late now and then makes the mean of them longer, and not the median; where stamps are those
-/// of several at once, only the mean is right.
+/// Seconds from one packet to the next, by those gaps in which nothing of another, nor a late timer, stood. Where stamps are those of several at once,
+/// only all of them together are right.
 fn each(packets: &[FloodPacket]) -> f64 {
     let gaps: Vec<f64> = packets.windows(2).map(|pair| pair[1].came_s - pair[0].came_s).collect();
-    let mean = spacing(packets);
-    let median = quell_stats::median(&gaps).unwrap_or(mean);
-    if (mean * 0.9..mean).contains(&median) { median } else { mean }
+    let median = quell_stats::median(&gaps).unwrap_or(0.0);
+    let near: Vec<f64> =
+        gaps.iter().copied().filter(|gap| (gap / median - 1.0).abs() < NEAR).collect();
+    match quell_stats::mean(&near) {
+        Some(each_s) if near.len() as f64 > 0.95 * gaps.len() as f64 => each_s,
+        _ => spacing(packets),
+    }
 }
 
 #[cfg(test)]
