@@ -19,8 +19,9 @@ pub struct HiddenLine {
     loss: f64,
     overhead: f64,
     queue: HiddenQueue,
-    /// Where the rate varies: its series, the same as a file, and that file's name.
-    series: Option<(Steps<Rate>, (String, Vec<u8>))>,
+    /// Where the rate varies; and the same as a file, with its name.
+    series: Option<Steps<Rate>>,
+    file: Option<(String, Vec<u8>)>,
 }
 
 #[derive(Debug)]
@@ -76,17 +77,18 @@ impl HiddenLine {
         if kind > 5 {
             (loss, overhead) = (0.0, 0.0);
         }
-        Self { rate, delay_s, loss, overhead, queue, series }
+        let (series, file) = series.unzip();
+        Self { rate, delay_s, loss, overhead, queue, series, file }
     }
 
     /// Name and bytes of the file that the line needs.
     pub fn file(&self) -> Option<&(String, Vec<u8>)> {
-        self.series.as_ref().map(|(_, file)| file)
+        self.file.as_ref()
     }
 
     pub fn toml(&self) -> String {
-        let rate = match &self.series {
-            Some((_, (file, _))) => format!("series = \"{file}\""),
+        let rate = match &self.file {
+            Some((file, _)) => format!("series = \"{file}\""),
             None => format!("rate = \"{}bit\"", self.rate),
         };
         let queue = match &self.queue {
@@ -138,7 +140,7 @@ impl HiddenLine {
         let apart = matches!(kind, QueueKind::FqCodel | QueueKind::Cake);
         let fair = value(&told.fair).map(|fair| (fair.name() != "none") == apart);
         all.push(("fair: flows apart", fair, None));
-        if let Some((hidden, _)) = &self.series {
+        if let Some(hidden) = &self.series {
             let fit = series.and_then(|series| fit(hidden, series));
             let is_near = fit.map(|(off, _)| off < 0.03);
             all.push(("series: median step ±3 %", is_near, None));

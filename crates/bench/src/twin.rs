@@ -77,7 +77,7 @@ pub fn bench(options: &BenchOptions) -> Result<(), String> {
         None => SEED,
     };
     let folder = Scratch::new()?;
-    let (next, table) = (AtomicUsize::new(0), Mutex::new(Table::default()));
+    let (next, table) = (AtomicUsize::new(0), Mutex::new(Verdicts::default()));
     println!("{} hidden lines, seeds from {first}", options.rounds);
     std::thread::scope(|scope| {
         for _ in 0..JOBS {
@@ -102,7 +102,7 @@ pub fn bench(options: &BenchOptions) -> Result<(), String> {
             });
         }
     });
-    let Table { rows, wrong } = table.into_inner().unwrap_or_default();
+    let Verdicts { rows, wrong } = table.into_inner().unwrap_or_default();
     println!("{:<26}{:>7}{:>7}{:>9}{:>14}", "", "right", "wrong", "unknown", "in interval");
     for (name, [right, wrong, unknown, inside, outside]) in rows {
         let covered = match inside + outside {
@@ -116,14 +116,14 @@ pub fn bench(options: &BenchOptions) -> Result<(), String> {
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct Verdicts {
     /// Right, wrong, unknown; inside its interval, outside.
     rows: BTreeMap<&'static str, [u32; 5]>,
     /// Lines of which anything was.
     wrong: BTreeSet<u64>,
 }
 
-fn count(table: &Mutex<Table>, seed: u64, ways: &[HiddenLine; 2], told: &LineOverTime) {
+fn count(table: &Mutex<Verdicts>, seed: u64, ways: &[HiddenLine; 2], told: &LineOverTime) {
     let Ok(mut table) = table.lock() else { return };
     let LineOverTime { line, up, down } = told;
     for (way, told, series, truth) in
