@@ -74,26 +74,14 @@ pub fn choose(args: &ChooseArgs) -> Result<ExitCode, Failure> {
         write(output, policy.as_bytes())?;
     }
     if args.json.json {
-        let row = |trial: &Trial| {
-            json!({
-                "policy": trial.candidate.map(|one| one.policy),
-                "percent": trial.candidate.map(|one| one.percent),
-                "up_mbps": trial.up_mbps,
-                "down_mbps": trial.down_mbps,
-                "wait_p95_ms": trial.wait_ms,
-                "page_s": trial.page_s,
-                "worth": args.purpose.worth(trial),
-            })
-        };
+        let row = |trial: &Trial| json_of(trial, args.purpose);
         let trials: Vec<_> = trials.iter().map(row).collect();
         let all = json!({"as_it_is": row(as_it_is), "best_first": trials, "policy": policy});
         println!("{}", document(&all));
         return Ok(ExitCode::SUCCESS);
     }
-    say(&format!(
-        "{}\n\n",
-        wrapped(&sentence(as_it_is, best, &chosen, &rounds), columns()).join("\n")
-    ));
+    let said = sentence(as_it_is, best, &chosen, &rounds);
+    say(&format!("{}\n\n", wrapped(&said, columns()).join("\n")));
     table(as_it_is, trials);
     match &args.output {
         Some(output) => {
@@ -106,6 +94,18 @@ pub fn choose(args: &ChooseArgs) -> Result<ExitCode, Failure> {
         None => say(&format!("\n{policy}")),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn json_of(trial: &Trial, purpose: Purpose) -> serde_json::Value {
+    json!({
+        "policy": trial.candidate.map(|one| one.policy),
+        "percent": trial.candidate.map(|one| one.percent),
+        "up_mbps": trial.up_mbps,
+        "down_mbps": trial.down_mbps,
+        "wait_p95_ms": trial.wait_ms,
+        "page_s": trial.page_s,
+        "worth": purpose.worth(trial),
+    })
 }
 
 /// Round by round, the last one with the best.
@@ -169,15 +169,14 @@ fn sentence(as_it_is: &Trial, best: &Trial, chosen: &LinePolicy, rounds: &[Tried
 
 /// What the next larger part of the rates costs, by the last round that has both; nothing where it carries no more.
 fn next_step(rounds: &[Tried], candidate: Candidate) -> String {
-    let all = Candidate::all(false).into_iter().chain(Candidate::all(true));
-    let above = all.map(|one| one.percent).filter(|percent| *percent > candidate.percent).min();
-    let both = above.and_then(|percent| {
-        rounds.iter().rev().find_map(|(_, trials)| {
-            let found = |one| trials.iter().find(|trial| trial.candidate == Some(one));
-            Some((found(Candidate { percent, ..candidate })?, found(candidate)?))
-        })
+    let tried = rounds.iter().flat_map(|(_, trials)| trials).filter_map(|trial| trial.candidate);
+    let above = tried.map(|one| one.percent).filter(|percent| *percent > candidate.percent).min();
+    let percent = above.unwrap_or(candidate.percent);
+    let both = rounds.iter().rev().find_map(|(_, trials)| {
+        let found = |one| trials.iter().find(|trial| trial.candidate == Some(one));
+        Some((found(Candidate { percent, ..candidate })?, found(candidate)?))
     });
-    let (Some(percent), Some((next, own))) = (above, both) else { return String::new() };
+    let Some((next, own)) = both else { return String::new() };
     let more = 100.0 * (next.carried_mbps() / own.carried_mbps() - 1.0);
     let longer_ms = next.wait_ms - own.wait_ms;
     match more > 0.05 && longer_ms > 0.0 {

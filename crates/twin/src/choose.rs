@@ -108,12 +108,10 @@ impl Candidate {
             return Some(LinePolicy { up: Some(up), down: Some(down), ..policy });
         };
         // The floor stays below it.
-        let least = |floor: Rate| Rate::from_bps(floor.bps() + 1000);
-        let LineRates { up, down } = bounds.ceiling;
-        let ceiling = LineRates {
-            up: self.part(up).max(least(bounds.floor.up)),
-            down: self.part(down).max(least(bounds.floor.down)),
-        };
+        let part =
+            |ceiling: Rate, floor: Rate| self.part(ceiling).max(Rate::from_bps(floor.bps() + 1000));
+        let (LineRates { up, down }, floor) = (bounds.ceiling, bounds.floor);
+        let ceiling = LineRates { up: part(up, floor.up), down: part(down, floor.down) };
         Some(LinePolicy { follow: Some(FollowPolicy { ceiling, ..bounds.clone() }), ..policy })
     }
 }
@@ -182,31 +180,24 @@ pub fn changes(tryout: &Tryout<'_>) -> Option<Vec<String>> {
             continue;
         }
         let names = ["up", "down"].map(|way| format!("{name}-{way}"));
-        for (name, direction, tell, rate) in [
-            (&names[0], "out", Tell::Source, wanted.up),
-            (&names[1], "in", Tell::Destination, wanted.down),
-        ] {
-            let policy = wanted.policy(candidate.policy, tell, rate?, DeviceTraits::default());
-            queues.push(Value::Table(Table::from_iter([
-                ("name".to_owned(), Value::from(name.clone())),
-                ("on".to_owned(), Value::from("router:wan")),
-                ("direction".to_owned(), Value::from(direction)),
-                ("policy".to_owned(), Value::try_from(policy).ok()?),
-            ])));
-        }
+        queues.extend(queues_of(candidate.policy, &wanted, &names)?);
         scenarios.push(scenario(&name, &[], &names.each_ref().map(String::as_str)));
     }
     let (warm_up, start) = match bounds {
         Some(_) => (TEST, ", start = \"0s\""),
         None => (Span::from_secs(3), ""),
     };
-    let bulk = ["up", "down"].map(|way| {
-        format!("{{ name = \"{way}\", kind = \"tcp\", from = \"a\", to = \"server\", direction = \"{way}\", connections = 4{start} }}")
-    });
-    let pages = PAGES.map(|start| {
-        format!("{{ name = \"page-{start}\", kind = \"tcp\", from = \"b\", to = \"server\", direction = \"down\", bytes = \"{PAGE_BYTES}B\", start = \"{start}s\" }}")
-    });
-    loads.extend(bulk.into_iter().chain(pages));
+    let tcp = |name: &str, from, direction, more: &str| {
+        format!(
+            "{{ name = \"{name}\", kind = \"tcp\", from = \"{from}\", to = \"server\", direction = \"{direction}\"{more} }}"
+        )
+    };
+    let four = format!(", connections = 4{start}");
+    loads.extend(["up", "down"].map(|way| tcp(way, "a", way, &four)));
+    loads.extend(PAGES.map(|start| {
+        let more = format!(", bytes = \"{PAGE_BYTES}B\", start = \"{start}s\"");
+        tcp(&format!("page-{start}"), "b", "down", &more)
+    }));
     Some(vec![
         "name=twin-choose".into(),
         "title=\"A measured line: as it is, and with each candidate's queues\"".into(),
@@ -231,14 +222,26 @@ pub fn changes(tryout: &Tryout<'_>) -> Option<Vec<String>> {
     ])
 }
 
+/// What a policy that keeps its rates has on the router, up and down.
+fn queues_of(policy: PolicyName, wanted: &LinePolicy, names: &[String; 2]) -> Option<[Value; 2]> {
+    let queue = |name: &String, direction, tell, rate: Option<Rate>| {
+        let policy = wanted.policy(policy, tell, rate?, DeviceTraits::default());
+        Some(Value::Table(Table::from_iter([
+            ("name".to_owned(), Value::from(name.clone())),
+            ("on".to_owned(), Value::from("router:wan")),
+            ("direction".to_owned(), Value::from(direction)),
+            ("policy".to_owned(), Value::try_from(policy).ok()?),
+        ])))
+    };
+    let up = queue(&names[0], "out", Tell::Source, wanted.up)?;
+    Some([up, queue(&names[1], "in", Tell::Destination, wanted.down)?])
+}
+
 fn scenario(name: &str, commands: &[&str], queues: &[&str]) -> String {
-    let pages = PAGES.map(|start| format!("page-{start}"));
-    let loads: Vec<&str> =
-        ["up", "down"].into_iter().chain(pages.iter().map(String::as_str)).collect();
-    format!(
-        "{{ name = \"{name}\", loads = {:?}, queues = {queues:?} }}",
-        [&loads, commands].concat()
-    )
+    let mut loads: Vec<String> =
+        ["up", "down"].iter().chain(commands).map(|one| one.to_string()).collect();
+    loads.extend(PAGES.map(|start| format!("page-{start}")));
+    format!("{{ name = \"{name}\", loads = {loads:?}, queues = {queues:?} }}")
 }
 
 fn command(name: &str, on: &str, run: &[impl AsRef<str>]) -> String {
@@ -249,7 +252,7 @@ fn command(name: &str, on: &str, run: &[impl AsRef<str>]) -> String {
     )
 }
 
-/// The words (the lab has servers of its own from port 5201 on) that put a policy in force on the router and follow the line, with the lab's server as the far end.
+/// The words that put a policy in force on the router and follow the line. The lab's far end stands aside of the ports of its loads.
 fn followed(mut policy: LinePolicy, quell: &str) -> Option<[String; 5]> {
     policy.follow.as_mut()?.signals =
         vec![Signal::Stamp("{server}:5301".to_owned()), Signal::Flows];

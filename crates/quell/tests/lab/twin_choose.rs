@@ -77,7 +77,7 @@ fn on_a_line_that_varies_followers_are_tried_as_they_would_be_applied() {
     assert!(figure(best, "wait_p95_ms") < figure(plain, "wait_p95_ms") / 3.0, "{all:#}");
     assert!(figure(best, "up_mbps") > 1.2, "it carries what its floor does: {all:#}");
     let text = std::fs::read_to_string(dir.path().join("policy.toml")).expect("it was written");
-    let ceiling = format!("ceiling = \"{}/", figure(best, "percent") * 0.04);
+    let ceiling = format!("ceiling = \"{}/", figure(best, "percent") * 40.0 / 1000.0);
     let bounds = text.contains("floor = \"1.35/5.4\"") && text.contains(&ceiling);
     assert!(bounds && text.contains("[\"flows\"]"), "{text}");
 }
