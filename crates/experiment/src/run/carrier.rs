@@ -129,8 +129,6 @@ fn in_guest(
     worker: usize,
     stop: &Bell,
 ) -> Result<(), String> {
-    let cpus = quell_sys::affinity::allowed_cpus().unwrap_or_default();
-    let cpu = (!cpus.is_empty()).then(|| cpus[worker % cpus.len()]);
     let spec = GuestSpec {
         kernel: options.kernel_of(plan).path.clone(),
         memory_mib: options.memory_mib.saturating_add(plan.memory_mib()),
@@ -139,7 +137,7 @@ fn in_guest(
         arguments: vec![GUEST_INIT.into()],
         dir: desk.to_path_buf(),
         wall_limit: options.wall_limit.unwrap_or_else(|| guest_limit(plan)),
-        cpu,
+        cpu: quell_sys::affinity::cpu_of_worker(worker),
         clock: Clock::Virtual,
         console: Console::Null,
     };

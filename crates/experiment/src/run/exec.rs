@@ -56,7 +56,6 @@ pub fn lab_exec(
         Carrier::Machines(_) => return Err("real hosts run no program of the lab".into()),
         Carrier::Guest(options) => {
             let clock = if real_time { Clock::Real } else { Clock::Virtual };
-            let cpus = quell_sys::affinity::allowed_cpus().unwrap_or_default();
             let spec = GuestSpec {
                 kernel: options.kernel_of(&plan.cell).path.clone(),
                 memory_mib: options.memory_mib.saturating_add(plan.cell.memory_mib()),
@@ -65,7 +64,7 @@ pub fn lab_exec(
                 arguments: vec![carrier::GUEST_INIT.into()],
                 dir: folder.0.clone(),
                 wall_limit: options.wall_limit.unwrap_or(WALL_LIMIT),
-                cpu: cpus.first().copied(),
+                cpu: quell_sys::affinity::cpu_of_worker(0),
                 clock,
                 console: if plan.interactive { Console::Inherit } else { Console::Null },
             };
