@@ -9,6 +9,7 @@ use quell_tc::{ClassKind, Qdisc, Step, Tree};
 use quell_units::Rate;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// Far ends that are probed at once, at most.
@@ -21,6 +22,9 @@ pub struct FollowPolicy {
     pub ceiling: LineRates,
     pub signals: Vec<Signal>,
     pub lost: WhenLost,
+    /// The secret of the far ends, for the loads of a test.
+    #[serde(rename = "secret-file", skip_serializing_if = "Option::is_none")]
+    pub secret_file: Option<PathBuf>,
 }
 
 /// What tells of the line's queue.
@@ -51,13 +55,15 @@ struct WrittenFollow {
     signals: Vec<Signal>,
     #[serde(default)]
     lost: WhenLost,
+    #[serde(default, rename = "secret-file")]
+    secret_file: Option<PathBuf>,
 }
 
 impl TryFrom<WrittenFollow> for FollowPolicy {
     type Error = String;
 
     fn try_from(written: WrittenFollow) -> Result<Self, String> {
-        let WrittenFollow { floor, ceiling, signals, lost } = written;
+        let WrittenFollow { floor, ceiling, signals, lost, secret_file } = written;
         for (way, low, high) in [("up", floor.up, ceiling.up), ("down", floor.down, ceiling.down)] {
             if low >= high {
                 return Err(format!(
@@ -77,7 +83,14 @@ impl TryFrom<WrittenFollow> for FollowPolicy {
         {
             return Err(format!("`follow`: the signal {} is there twice", twice.1));
         }
-        Ok(FollowPolicy { floor, ceiling, signals, lost })
+        // It is read by a process that was started elsewhere.
+        if let Some(file) = secret_file.as_ref().filter(|file| !file.is_absolute()) {
+            return Err(format!(
+                "`follow`: secret-file = \"{}\" needs a whole path",
+                file.display()
+            ));
+        }
+        Ok(FollowPolicy { floor, ceiling, signals, lost, secret_file })
     }
 }
 
@@ -214,6 +227,7 @@ mod tests {
             ("stamp:192.0.2.9:5201", "flows", "the signal flows is there twice"),
             ("stamp:192", "ping:192", "`ping:192.0.2.9:5201` is no signal"),
             ("floor", "flor", "unknown field `flor`"),
+            ("\"] }", "\"], secret-file = \"key\" }", "secret-file = \"key\" needs a whole path"),
         ] {
             let error = read(&FOLLOW.replace(from, to)).expect_err(words);
             let at = error.span().expect("a place");

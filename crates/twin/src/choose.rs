@@ -147,6 +147,7 @@ pub fn follow(line: &MeasuredLine, series: [Option<LineSeries>; 2]) -> Option<Fo
         ceiling: rates(up, down),
         signals: stamp.into_iter().chain([Signal::Flows]).collect(),
         lost: WhenLost::default(),
+        secret_file: None,
     })
 }
 

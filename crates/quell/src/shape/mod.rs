@@ -305,6 +305,9 @@ fn test_load(load: &TestLoad, secret: Option<Secret>, begun: &dyn Fn()) -> Resul
         device: None,
     };
     let found = resolve(&load.host, usual)?;
+    let of_policy = load.secret_file.as_deref().filter(|_| secret.is_none());
+    let of_policy = of_policy.map(quell_sys::secret::read).transpose();
+    let secret = of_policy.map_err(|e| e.to_string())?.or(secret);
     let up = load.way == Direction::Up;
     let plan = FlowPlan {
         transport: Transport::Udp,

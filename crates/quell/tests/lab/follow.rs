@@ -136,9 +136,15 @@ fn where_nobody_listens_beyond_the_line_nothing_is_known_and_nothing_spins() {
     let said = on_the_line(
         "buffer = \"500kB\"",
         &policy,
-        "$Q shape apply --dev wan --confirm-within never --file $P >/dev/null; sleep 60; $Q shape status",
+        "$Q shape apply --dev wan --confirm-within never --file $P >/dev/null; sleep 60; \
+         $Q shape status || echo failed $?",
     );
-    for words in ["up 2Mbit of 2Mbit to 25Mbit", "down: unknown whether it sees the line's queue"] {
+    for words in [
+        "up 2Mbit of 2Mbit to 25Mbit",
+        "down: unknown whether it sees the line's queue",
+        "up it stays at 2Mbit, since of stamp:server:9 it is unknown whether it sees",
+        "failed 1",
+    ] {
         assert!(said.contains(words), "`{words}` should be in: {said}");
     }
 }

@@ -24,9 +24,9 @@ use std::fmt;
 /// The wait that is aimed at, and what is about none.
 const TARGET_S: f64 = 0.003;
 /// In which a wait above that is to be gone.
-const HORIZON_S: f64 = 0.1;
+const HORIZON_S: f64 = 0.08;
 /// Over which the capacity is reckoned, where packets are small beside it.
-const WINDOW_S: f64 = 0.1;
+const WINDOW_S: f64 = 0.05;
 /// How long what the line carried is a rate to go back to.
 const CARRIED_S: f64 = 1.0;
 /// Seconds of which the least delay is the base, and without an empty queue after which one is made.
@@ -174,6 +174,8 @@ pub struct RateController {
     carried: VecDeque<(f64, f64)>,
     base: LeastOfSeconds,
     base_rtt: LeastOfSeconds,
+    /// The last round trip, less what it waited in this direction's queue.
+    unqueued_rtt: Option<f64>,
     /// Rates at which all was well.
     good: LeastOfSeconds,
     /// How far waits are spread while there is no load.
@@ -203,8 +205,13 @@ pub fn aimed_ms(rate: Rate) -> f64 {
     1e3 * (TARGET_S + 2.0 * PACKET_BITS / rate.bps().max(1) as f64)
 }
 
+/// Parts by which the rate grows, and the least part of the capacity that it falls to at once.
 const LEAST_STEP: f64 = 0.05;
 const MOST_STEP: f64 = 0.25;
+const LEAST_FACTOR: f64 = 0.1;
+/// A wait heeds a rate when it falls to this part; it does not when after so long it has not, though the rate has.
+const HEEDED: f64 = 0.7;
+const UNHEEDED_S: f64 = 1.5;
 
 fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
@@ -222,6 +229,7 @@ impl RateController {
             carried: VecDeque::new(),
             base: LeastOfSeconds::default(),
             base_rtt: LeastOfSeconds::default(),
+            unqueued_rtt: None,
             good: LeastOfSeconds::default(),
             spread: 0.0,
             empty_at: None,
@@ -261,13 +269,13 @@ impl RateController {
     pub fn turn(&mut self) {
         self.points.clear();
         self.outcomes.clear();
-        self.unheeded = None;
+        (self.unheeded, self.unqueued_rtt) = (None, None);
         (self.base, self.base_rtt) = (LeastOfSeconds::default(), LeastOfSeconds::default());
     }
 
-    /// The longest packet's time on the line.
+    /// The longest packet's time on the line, or in our queue where that is slower.
     fn packet(&self) -> f64 {
-        PACKET_BITS / self.capacity.unwrap_or(self.rate).max(self.rate)
+        PACKET_BITS / self.capacity.unwrap_or(self.rate).min(self.rate)
     }
 
     /// The wait that is aimed at: more where packets take long, or delays are spread anyway.
@@ -275,7 +283,12 @@ impl RateController {
         TARGET_S + 2.0 * self.packet() + 2.0 * self.spread
     }
 
-    /// A wait that may be none: one packet is before the probe in any case.
+    /// A wait that is more than the line's own unsteadiness.
+    fn too_long(&self) -> f64 {
+        2.0 * self.target()
+    }
+
+    /// A wait that may be none: one packet is before the probe in any case, on the line or in our queue.
     fn about_none(&self) -> f64 {
         TARGET_S / 4.0 + 1.2 * self.packet() + self.spread
     }
@@ -295,6 +308,7 @@ impl RateController {
         let base_rtt = self.base_rtt.least().unwrap_or(rtt);
         // The far clock may be set: then both ways change, and the round trip does not.
         let wait = (delay - base).min(rtt - base_rtt).max(0.0);
+        self.unqueued_rtt = Some(rtt - wait);
         self.enter(sample, wait);
         // A queue that flows keep in the line is no spread, though none is in ours.
         if !self.is_loaded && self.is_trickle() {
@@ -356,7 +370,6 @@ impl RateController {
     }
 
     fn steer(&mut self, now: f64, wait: f64, rtt: f64, sample: &LineSample) -> Option<NewRate> {
-        let target = self.target();
         if let Some(measured) = self.measured() {
             // Of a trickle nobody knows what the line could carry.
             if !self.is_loaded && self.is_trickle() {
@@ -374,8 +387,7 @@ impl RateController {
             if self.drain_is_due(now, wait, rtt) {
                 return self.change(now, 0.8 * measured, RateReason::Drained);
             }
-            let least = if self.way == Direction::Up { 0.1 } else { 0.5 };
-            let factor = (1.0 + (target - queue) / HORIZON_S).clamp(least, 1.0 + MOST_STEP);
+            let factor = self.factor(queue);
             let (wait_ms, capacity_bps) = (wait * 1e3, measured as u64);
             let (rate, reason) = match factor < 1.0 {
                 true => (measured * factor, RateReason::Waits { wait_ms, capacity_bps }),
@@ -424,17 +436,16 @@ impl RateController {
 
     /// Whether the wait stays what it is however low the rate: then it is no queue of ours, and the base is taken anew.
     fn heeds_nothing(&mut self, now: f64, wait: f64, delay: f64) -> bool {
-        let is_long = wait > 2.0 * self.target();
+        let is_long = wait > self.too_long();
         match self.unheeded {
             _ if !is_long => self.unheeded = None,
-            None => self.unheeded = Some((now, wait, self.rate)),
-            Some((_, was, _)) if wait < 0.7 * was => {
+            Some((_, was, _)) if wait < HEEDED * was => {
                 self.unheeded = Some((now, wait, self.rate));
             }
-            Some((since, _, rate)) if now - since > 1.5 => {
-                let is_low = self.rate <= 0.7 * rate
+            Some((since, _, rate)) if now - since > UNHEEDED_S => {
+                let is_low = self.rate <= HEEDED * rate
                     || self.rate <= 1.01 * self.bounds.floor.bps() as f64
-                    || self.load_bps < 0.3 * self.rate;
+                    || self.is_trickle();
                 if is_low {
                     self.base = LeastOfSeconds::default();
                     self.base_rtt = LeastOfSeconds::default();
@@ -447,37 +458,25 @@ impl RateController {
                 self.unheeded = Some((now, wait, self.rate));
             }
             Some(_) => {}
+            None => self.unheeded = Some((now, wait, self.rate)),
         }
         false
     }
 
-    /// The answer to the oldest probe that is under way is not there. `sent_ns` and `passed`: when it left, and what had passed by then.
-    pub fn overdue(
-        &mut self,
-        sent_ns: u64,
-        passed: u64,
-        now_ns: u64,
-        now_passed: u64,
-    ) -> Option<NewRate> {
-        let (now, sent) = (seconds(now_ns), seconds(sent_ns));
-        let late = now - sent - self.base_rtt.least()?;
-        if late <= 2.0 * self.target() || !self.is_loaded {
+    /// What of the capacity the rate is to be, so that a queue becomes the one that is aimed at.
+    fn factor(&self, queue: f64) -> f64 {
+        (1.0 + (self.target() - queue) / HORIZON_S).clamp(LEAST_FACTOR, 1.0 + MOST_STEP)
+    }
+
+    /// The answer to the oldest probe that is under way, which left at `sent_ns`, is not there. It is late by what the last one had without the queue.
+    pub fn overdue(&mut self, sent_ns: u64, now_ns: u64) -> Option<NewRate> {
+        let now = seconds(now_ns);
+        let late = now - seconds(sent_ns) - self.unqueued_rtt?;
+        if late <= self.too_long().max(self.wait_ms / 1e3 + self.target()) || !self.is_loaded {
             return None;
         }
-        let last = self.points.back().copied()?;
-        let capacity = match self.way {
-            Direction::Up if sent > last.at => {
-                let through = (sent - last.at) + (late - last.wait);
-                (8.0 * passed as f64 - last.passed) / through.max(0.01)
-            }
-            _ => self.capacity.unwrap_or(self.rate),
-        };
-        let capacity = capacity.min(self.capacity.unwrap_or(self.rate));
-        let came = 8.0 * now_passed.saturating_sub(passed) as f64;
-        let queue = late + came / capacity.max(1.0) - (now - sent);
-        let factor = (1.0 + (self.target() - queue) / HORIZON_S).clamp(0.3, 1.0);
-        let rate = capacity.max(self.rate / 4.0) * factor;
-        if rate >= 0.95 * self.rate {
+        let rate = self.capacity.unwrap_or(self.rate) * self.factor(late);
+        if rate >= self.rate {
             return None;
         }
         self.change(now, rate, RateReason::Overdue { late_ms: late * 1e3 })
@@ -497,7 +496,7 @@ impl RateController {
     fn change(&mut self, now: f64, rate: f64, reason: RateReason) -> Option<NewRate> {
         let (floor, ceiling) = (self.bounds.floor.bps() as f64, self.bounds.ceiling.bps() as f64);
         let rate = rate.clamp(floor, ceiling);
-        if self.wait_ms <= 2e3 * self.target() {
+        if self.wait_ms <= 1e3 * self.too_long() {
             self.good.add(now, rate, 10);
         }
         // One message a change: what differs by less than a hundredth is none.

@@ -175,9 +175,6 @@ impl Follower<'_> {
         if let Some(flows) = &mut self.flows {
             flows.again(slot(way), now);
         }
-        if let Some(at) = self.test_of_flows(way) {
-            self.tests.remove(at);
-        }
         self.note_test(FLOWS.to_owned(), way, judged);
         for line in self.lines.iter_mut().filter(|line| line.way == way) {
             line.is_held = false;

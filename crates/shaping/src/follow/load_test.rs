@@ -2,14 +2,16 @@
 
 use super::controller::RateReason;
 use super::flows::FlowTest;
-use super::signal_test::{SignalTest, SignalVerdict, judge};
+use super::signal_test::{LEAST_PROBES, SignalTest, SignalVerdict, judge};
+use super::stamp::StampSession;
 use super::state::{TestedSignal, word};
-use super::{FLOWS, Follower, MS, slot};
+use super::{FLOWS, Follower, MS, STAMP, slot};
 use crate::CommandError;
 use quell_model::task::Direction;
 use quell_policy::Bounds;
 use quell_sys::clock::monotonic_ns;
 use quell_units::{Rate, Span};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -19,8 +21,11 @@ const IDLE_NS: u64 = 2000 * MS;
 pub const LOAD: Span = Span::from_secs(3);
 /// What a load begins with tells nothing yet.
 pub(super) const LOAD_BEGINS_NS: u64 = 500 * MS;
-/// A signal of which nothing is known is tried again after that.
-const AGAIN_NS: u64 = 1_800_000 * MS;
+/// A signal of which nothing is known is tried again after that; where the line carried the whole load, which is much, after the second.
+const AGAIN_NS: u64 = 60_000 * MS;
+const AGAIN_CARRIED_NS: u64 = 1_800_000 * MS;
+/// Loads of one test, one way.
+const MOST_LOADS: usize = 4;
 
 /// A load of one direction, from or to the far end that a signal asks.
 pub struct TestLoad {
@@ -29,6 +34,8 @@ pub struct TestLoad {
     /// What is sent, whatever of it arrives.
     pub rate: Rate,
     pub time: Span,
+    /// As the policy names it.
+    pub secret_file: Option<PathBuf>,
 }
 
 /// Sends a load, calls what it is given once data flows, and tells how much of it arrived.
@@ -40,12 +47,14 @@ pub(super) enum TestPhase {
     Idle {
         way: Direction,
         until: u64,
-        /// What is offered then.
+        /// What is offered then, and how many loads there were before.
         offers: Rate,
+        before: usize,
     },
     Load {
         way: Direction,
         offered: Rate,
+        before: usize,
         begun: Arc<AtomicU64>,
         load: JoinHandle<Result<Rate, String>>,
         /// The rate is at the ceiling: data flows.
@@ -80,16 +89,15 @@ impl Follower<'_> {
                     }
                     true if due => {
                         self.next_test = None;
-                        self.tests.retain(|test| test.signal == FLOWS);
                         self.begin_test(Direction::Up, now)?;
                     }
                     _ => self.begin_flow_test(now)?,
                 }
             }
             TestPhase::Flows(_) => self.test_flows(now)?,
-            TestPhase::Idle { way, until, offers } if now >= *until => {
-                let (way, offers) = (*way, *offers);
-                self.load(way, offers);
+            TestPhase::Idle { way, until, offers, before } if now >= *until => {
+                let (way, offers, before) = (*way, *offers, *before);
+                self.load(way, offers, before);
             }
             TestPhase::Load { load, .. } if load.is_finished() => self.end_load(now)?,
             _ => self.raise(now)?,
@@ -97,27 +105,25 @@ impl Follower<'_> {
         Ok(())
     }
 
-    /// A load has ended. Behind one that was much more than the line carries comes a gentle one, where no signal rose: PIE drops a flood before anything
-    /// waits, and for a second or two more.
     fn end_load(&mut self, now: u64) -> Result<(), CommandError> {
         let phase = std::mem::replace(&mut self.phase, TestPhase::None);
-        let TestPhase::Load { way, offered, begun, load, .. } = phase else { return Ok(()) };
+        let TestPhase::Load { way, offered, before, begun, load, .. } = phase else {
+            return Ok(());
+        };
         let arrived = load.join().unwrap_or_else(|_| Err("the load broke off".into()));
         self.judge(way, offered, begun.load(Ordering::Relaxed), &arrived);
-        let is = |verdict| {
-            self.tests.iter().any(|test| test.direction == way && test.test.verdict == verdict)
-        };
-        let is_seen = is(SignalVerdict::Sees);
-        let gentle = arrived.as_ref().map_or(0, |arrived| arrived.bps() / 10 * 11);
-        let was_flood = offered == self.most(way)? && (1..offered.bps()).contains(&gentle);
-        if was_flood && !is_seen && is(SignalVerdict::Blind) {
+        let sees =
+            |test: &TestedSignal| test.direction == way && test.test.verdict == SignalVerdict::Sees;
+        let is_seen = self.tests.iter().any(sees);
+        let arrived = arrived.ok();
+        let next = arrived.and_then(|arrived| self.next_load(way, offered, before, arrived));
+        if let (false, Some(offers)) = (is_seen, next) {
             self.put(way, |bounds| bounds.floor)?;
-            self.tests.retain(|test| test.direction != way || test.signal == FLOWS);
-            self.rest(way, now, Rate::from_bps(gentle));
+            self.rest(way, now, offers, before + 1);
             return Ok(());
         }
         // What arrived is what the line carries just now.
-        let begins = arrived.ok().filter(|_| is_seen);
+        let begins = arrived.filter(|_| is_seen);
         self.put(way, |bounds| begins.unwrap_or(bounds.floor))?;
         match way {
             Direction::Up => self.begin_test(Direction::Down, now),
@@ -128,18 +134,31 @@ impl Follower<'_> {
         }
     }
 
+    /// What is offered behind a load beside which no signal rose. PIE drops a flood before anything waits, and for a second or two more: then it is a tenth
+    /// more than arrived, as often as that arrives too. It is the same where hardly a probe came back: the line stood still.
+    fn next_load(&self, way: Direction, was: Rate, before: usize, arrived: Rate) -> Option<Rate> {
+        let most = self.most(way).ok()?;
+        let is_answered = self.idle.iter().any(|idle| !idle.is_empty());
+        let is_heard = self.loaded.iter().any(|loaded| loaded.len() >= LEAST_PROBES);
+        let gentle = Rate::from_bps(arrived.bps() / 10 * 11).min(most);
+        let next = if is_heard { gentle } else { was };
+        let tells_more =
+            !is_heard || next.bps() > was.bps() / 20 * 21 || (was == most && next < was);
+        (is_answered && tells_more && before + 1 < MOST_LOADS).then_some(next)
+    }
+
     fn begin_test(&mut self, way: Direction, now: u64) -> Result<(), CommandError> {
-        self.rest(way, now, self.most(way)?);
+        self.rest(way, now, self.most(way)?, 0);
         Ok(())
     }
 
     /// Without load, before one.
-    fn rest(&mut self, way: Direction, now: u64, offers: Rate) {
+    fn rest(&mut self, way: Direction, now: u64, offers: Rate, before: usize) {
         let count = self.names.len();
         (self.idle, self.loaded) = (vec![Vec::new(); count], vec![Vec::new(); count]);
         self.unanswered = vec![Vec::new(); count];
         self.lines.iter_mut().for_each(|line| line.is_held = true);
-        self.phase = TestPhase::Idle { way, until: now + IDLE_NS, offers };
+        self.phase = TestPhase::Idle { way, until: now + IDLE_NS, offers, before };
     }
 
     fn line_of(&self, way: Direction) -> Result<usize, CommandError> {
@@ -175,8 +194,14 @@ impl Follower<'_> {
         Ok(Rate::from_bps(ceiling.bps() / 100 * 92))
     }
 
-    fn load(&mut self, way: Direction, offered: Rate) {
-        let test = TestLoad { way, host: self.host.clone(), rate: offered, time: LOAD };
+    /// Loads a direction, with the first far end that answered of late.
+    fn load(&mut self, way: Direction, offered: Rate, before: usize) {
+        let answered = |(at, _): &&(usize, StampSession)| !self.idle[*at].is_empty();
+        let far_end = self.sessions.iter().find(answered).or(self.sessions.first());
+        let name = far_end.map_or("", |(at, _)| &self.names[*at]);
+        let host = name.trim_start_matches(STAMP).to_owned();
+        let secret_file = self.secret_file.clone();
+        let test = TestLoad { way, host, rate: offered, time: LOAD, secret_file };
         let (loader, begun) = (self.options.loader.clone(), Arc::new(AtomicU64::new(0)));
         let begins = begun.clone();
         let load = std::thread::spawn(move || {
@@ -185,7 +210,7 @@ impl Follower<'_> {
                 let _ = begins.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
             })
         });
-        self.phase = TestPhase::Load { way, offered, begun, load, is_raised: false };
+        self.phase = TestPhase::Load { way, offered, before, begun, load, is_raised: false };
     }
 
     fn judge(&mut self, way: Direction, offered: Rate, begun: u64, arrived: &Result<Rate, String>) {
@@ -207,10 +232,13 @@ impl Follower<'_> {
 
     fn end_test(&mut self, now: u64) {
         self.believe();
-        let unknown = |test: &TestedSignal| {
-            test.signal != FLOWS && test.test.verdict == SignalVerdict::Unknown
-        };
-        self.next_test = self.tests.iter().any(unknown).then_some(now + AGAIN_NS);
+        let asked = self.tests.iter().filter(|test| test.signal != FLOWS);
+        let unknown = asked.filter(|test| test.test.verdict == SignalVerdict::Unknown);
+        let after = unknown.map(|one| match one.test.is_carried() {
+            true => AGAIN_CARRIED_NS,
+            false => AGAIN_NS,
+        });
+        self.next_test = after.min().map(|after| now + after);
         for line in &mut self.lines {
             line.is_held = false;
             if line.signal.is_none() {

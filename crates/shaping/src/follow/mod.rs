@@ -44,13 +44,13 @@ use quell_sys::wait::{Alarm, came, readable, wait};
 use quell_tc::hash;
 use signal_test::{SignalTest, SignalVerdict};
 use stamp::{ProbeAnswer, StampSession};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const MS: u64 = 1_000_000;
-/// Between two probes, while the line is used and while it is not.
-const PROBE_NS: u64 = 20 * MS;
-const IDLE_PROBE_NS: u64 = 100 * MS;
+/// Between two probes, while the line is used and while it is not: no multiples of the 2, 5 or 10 ms at which a line may grant.
+const PROBE_NS: u64 = 11 * MS;
+const IDLE_PROBE_NS: u64 = 103 * MS;
 /// A silence as long as that, and no signal is believed.
 const SILENCE_NS: u64 = 1500 * MS;
 const STATE_NS: u64 = 1000 * MS;
@@ -70,11 +70,11 @@ struct Follower<'a> {
     socket: Socket,
     lines: Vec<FollowedLine>,
     names: Vec<String>,
-    /// Whom loads are sent to, and who is asked, by the place of its signal.
-    host: String,
+    /// Who is asked, by the place of its signal.
     sessions: Vec<(usize, StampSession)>,
     flows: Option<FlowSignal>,
     lost: WhenLost,
+    secret_file: Option<PathBuf>,
     options: &'a FollowOptions,
     tests: Vec<TestedSignal>,
     phase: TestPhase,
@@ -104,7 +104,9 @@ pub fn run(
     // It may have been changed while another one was waited for.
     let log = logs.of(&mut kernel, device)?;
     let mut follower = Follower::open(log, &logs.folder, device, &mut kernel, options)?;
-    if !options.dry_run {
+    if options.dry_run {
+        follower.tell_unled();
+    } else {
         start_guard(&logs.folder, device).map_err(CommandError::system)?;
     }
     let told = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)
@@ -141,7 +143,7 @@ impl<'a> Follower<'a> {
             let line = FollowedLine::open(&mut socket, index, step, way, counting);
             lines.push(line.map_err(CommandError::system)?);
         }
-        let (mut sessions, mut flows, mut host) = (Vec::new(), None, String::new());
+        let (mut sessions, mut flows) = (Vec::new(), None);
         for (at, signal) in follow.signals.iter().enumerate() {
             match signal {
                 Signal::Stamp(name) => {
@@ -155,7 +157,6 @@ impl<'a> Follower<'a> {
                     // Of a family to which there is no way the socket can't be connected.
                     let session = found.reached(|_| true, StampSession::open);
                     sessions.push((at, session.map_err(CommandError::system)?));
-                    host.clone_from(name);
                 }
                 Signal::Flows => {
                     let index = now.links.get(device).map_or(0, |link| link.index);
@@ -177,10 +178,10 @@ impl<'a> Follower<'a> {
             socket,
             lines,
             names,
-            host,
             sessions,
             flows,
             lost: follow.lost,
+            secret_file: follow.secret_file,
             options,
             next_test: is_due.then(monotonic_ns),
             tests,
@@ -224,7 +225,13 @@ impl<'a> Follower<'a> {
 
     fn note_test(&mut self, signal: String, direction: Direction, test: SignalTest) {
         let says = test.to_string();
-        self.tests.push(TestedSignal { signal, direction, test, says });
+        let new = TestedSignal { signal, direction, test, says };
+        let is_it =
+            |had: &&mut TestedSignal| (&had.signal, had.direction) == (&new.signal, direction);
+        match self.tests.iter_mut().find(is_it) {
+            Some(had) => *had = new,
+            None => self.tests.push(new),
+        }
     }
 
     /// When a signal last told of a direction.
@@ -374,10 +381,9 @@ impl<'a> Follower<'a> {
                 continue;
             }
             let session = self.sessions.iter().find(|(at, _)| Some(*at) == line.signal);
-            let oldest = session.and_then(|(_, session)| session.oldest());
-            if let (Some(sent), false) = (oldest, line.is_held) {
-                let passed = line.passed_at(sent.sent_ns);
-                let new = line.controller.overdue(sent.sent_ns, passed, now, line.passed);
+            let awaited = session.and_then(|(_, session)| session.awaited());
+            if let (Some(sent), false) = (awaited, line.is_held) {
+                let new = line.controller.overdue(sent.sent_ns, now);
                 self.change(at, new)?;
             }
         }
@@ -432,6 +438,14 @@ impl<'a> Follower<'a> {
         self.lines[at].change(&mut self.socket, new).map_err(|e| gone(self.device, &e))
     }
 
+    /// Of a dry run, the directions that it changes nothing in: it tests nothing.
+    fn tell_unled(&self) {
+        for line in self.lines.iter().filter(|line| line.signal.is_none()) {
+            let (way, rate) = (word(line.way), line.controller.rate());
+            println!("{way} it stays at {rate}: {}, and a dry run tests none", RateReason::Unseen);
+        }
+    }
+
     fn tell(&self) {
         if !self.options.dry_run {
             let directions = self.lines.iter().map(|line| line.state(&self.names)).collect();
@@ -447,6 +461,8 @@ fn gone(device: &str, error: &dyn std::fmt::Display) -> CommandError {
 
 /// The signal of the flows themselves, by its name.
 const FLOWS: &str = "flows";
+/// What the names of those begin with that ask a far end.
+const STAMP: &str = "stamp:";
 
 fn slot(way: Direction) -> usize {
     usize::from(way == Direction::Down)

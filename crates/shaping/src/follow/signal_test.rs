@@ -5,7 +5,7 @@
 //!                 │                                           not, and a part of the load was lost: blind
 //!                 └─ what of it arrived                       not, and all of it arrived: unknown
 //!
-//!   blind ──► load 3 s at a tenth more than arrived           the same
+//!   not seen ──► load 3 s at a tenth more than arrived        the same
 //! ```
 //!
 //! Where the line's queue is fair to flows, a ping has one of its own and waits for nobody: it would say that all is well at any rate.
@@ -20,8 +20,9 @@ use std::fmt;
 const LEAST_MS: f64 = 3.0;
 /// A load of which more than this part is lost was more than the line carries.
 const OVERLOAD: f64 = 0.03;
-/// Fewer probes tell nothing.
-const LEAST_PROBES: usize = 20;
+/// With fewer probes a delay that did not rise tells nothing, and with fewer than the second one that did.
+pub const LEAST_PROBES: usize = 20;
+const LEAST_RISEN: usize = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -67,6 +68,7 @@ pub fn judge(
     });
     let few = idle.len().min(loaded.len()) < LEAST_PROBES;
     let (verdict, why) = match () {
+        () if moved && loaded.len() >= LEAST_RISEN => (SignalVerdict::Sees, None),
         () if few => (
             SignalVerdict::Unknown,
             Some(format!(
@@ -75,7 +77,6 @@ pub fn judge(
                 loaded.len()
             )),
         ),
-        () if moved => (SignalVerdict::Sees, None),
         () if missing > OVERLOAD => (SignalVerdict::Blind, None),
         () => (
             SignalVerdict::Unknown,
@@ -94,6 +95,11 @@ pub fn judge(
 }
 
 impl SignalTest {
+    /// Whether the line carried the whole load, as far as is known.
+    pub fn is_carried(&self) -> bool {
+        self.arrived_bps as f64 > (1.0 - OVERLOAD) * self.offered_bps as f64
+    }
+
     /// One that could not be carried out.
     pub fn failed(why: String) -> Self {
         SignalTest {
@@ -185,6 +191,8 @@ mod tests {
                 "the line carried the whole load",
             ),
             ("the far end went", &idle, Vec::new(), 3, (50, 0), Unknown, "too few"),
+            ("a deep buffer", &idle, vec![1100.0; 10], 115, (50, 20), Sees, "rose by 1080"),
+            ("one late answer", &idle, vec![300.0; 2], 120, (50, 1), Unknown, "too few"),
             (
                 "a line with jitter",
                 &around(40.0, 30.0, 100),

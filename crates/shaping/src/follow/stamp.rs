@@ -43,8 +43,9 @@ pub struct StampSession {
     next: u32,
     inbox: Inbox,
     under_way: VecDeque<SentProbe>,
-    /// When the last answer came, at first when the session began.
+    /// When the last answer came, at first when the session began; and when the latest probe left that was answered.
     pub heard_ns: u64,
+    answered_ns: u64,
 }
 
 impl AsFd for StampSession {
@@ -64,6 +65,7 @@ impl StampSession {
             inbox: Inbox::new(16, WITH_PRESENCE),
             under_way: VecDeque::new(),
             heard_ns: monotonic_ns(),
+            answered_ns: 0,
         })
     }
 
@@ -96,6 +98,7 @@ impl StampSession {
             }
             self.under_way.remove(at);
             self.heard_ns = seen_ns;
+            self.answered_ns = self.answered_ns.max(sent.sent_ns);
             let up = packet.received_ns as i64 - sent.sent_ns as i64;
             let down = seen_ns as i64 - packet.sent_ns as i64;
             answers.push(ProbeAnswer { sent, seen_ns, delay_ns: [up, down] });
@@ -114,7 +117,36 @@ impl StampSession {
         lost
     }
 
-    pub fn oldest(&self) -> Option<SentProbe> {
-        self.under_way.front().copied()
+    /// The oldest that is awaited: what left before one that was answered is lost, or nearly so.
+    pub fn awaited(&self) -> Option<SentProbe> {
+        self.under_way.iter().find(|sent| sent.sent_ns > self.answered_ns).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+
+    #[test]
+    fn a_probe_that_was_lost_is_not_awaited_once_a_later_one_is_answered() {
+        let far_end = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let mut session =
+            StampSession::open(far_end.local_addr().expect("it is bound")).expect("a session");
+        let base = monotonic_ns();
+        (0..2).for_each(|n| session.send(base + n));
+        assert_eq!(session.awaited().map(|sent| sent.sent_ns), Some(base));
+        let mut bytes = [0; 1500];
+        for answered in [false, true] {
+            let (length, from) = far_end.recv_from(&mut bytes).expect("a probe");
+            if answered {
+                assert!(ReflectorPacket::reflect(&mut bytes[..length], 0, 1, 2, 64));
+                far_end.send_to(&bytes[..length], from).expect("it is sent");
+            }
+        }
+        assert_eq!(session.answers().len(), 1);
+        assert!(session.awaited().is_none());
+        session.send(base + 2);
+        assert_eq!(session.awaited().map(|sent| sent.sent_ns), Some(base + 2));
     }
 }

@@ -1,5 +1,6 @@
 //! What a follower tells of itself: a file beside the undo log, written a second apart, which `quell shape status` reads.
 
+use super::FLOWS;
 use super::controller::RateReason;
 use super::signal_test::{SignalTest, SignalVerdict};
 use crate::process_lock;
@@ -98,20 +99,20 @@ impl FollowState {
         if self.process.is_none() {
             return Some("nobody follows the line: quell shape apply again".to_owned());
         }
-        let blind = self.directions.iter().find_map(|one| {
+        let unseen = self.directions.iter().filter(|one| one.signal.is_none()).find_map(|one| {
             let direction = one.direction;
-            let of = |signal: &&TestedSignal| {
-                signal.direction == direction && signal.test.verdict == SignalVerdict::Blind
-            };
-            let blind = self.signals.iter().find(of).filter(|_| one.signal.is_none())?;
+            let (test, of) = self.signals.iter().find_map(|test| match test.test.verdict {
+                _ if test.direction != direction => None,
+                SignalVerdict::Blind => Some((test, format!("{} is", test.signal))),
+                // Flows may not be there yet.
+                SignalVerdict::Unknown if test.signal != FLOWS => {
+                    Some((test, format!("of {} it is", test.signal)))
+                }
+                _ => None,
+            })?;
             let rate = Rate::from_bps(one.rate_bps);
-            Some(format!(
-                "{} it stays at {rate}, since {} is {}",
-                word(direction),
-                blind.signal,
-                blind.says
-            ))
+            Some(format!("{} it stays at {rate}, since {of} {}", word(direction), test.says))
         });
-        blind.map(|why| format!("not followed: {why}"))
+        unseen.map(|why| format!("not followed: {why}"))
     }
 }
