@@ -1,5 +1,6 @@
-//! Those who lead a shaper's rate over a line that varies, on the same lines in the lab: at the floor, at the mean, `quell shape follow`, and with
-//! `--rival FOLDER` and `--qosmate FOLDER` checkouts of cake-autorate under bash and of QoSmate under busybox's ash, both as they are.
+//! Those who lead a shaper's rate over a line that varies, on the same lines in the lab: at the floor, at the mean, `quell shape follow` by STAMP and by
+//! flows alone, and with `--rival FOLDER` and `--qosmate FOLDER` checkouts of cake-autorate under bash and of QoSmate under busybox's ash, both as they are.
+//! `unloaded` are the same probes with no flows beside them: what outages of the line cost whatever the rate.
 //!
 //! ```text
 //!   router ──wan── modem ════ server: quell serve         line N: `quell series make KIND --seed N`
@@ -21,6 +22,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const KINDS: [&str; 5] = ["wifi", "lte", "5g", "leo", "docsis"];
 /// Lines that are run at once.
 const JOBS: usize = 2;
+/// Those that lead a rate, and the line on which their CPU time is counted.
+const LED: [&str; 4] = ["follow", "flows", "cake-autorate", "qosmate"];
+const CPU_KIND: &str = "leo";
 /// Time without load before each transfer, and for a follower to test its signals.
 const IDLE_S: u64 = 2;
 const BEGIN_S: u64 = 25;
@@ -31,8 +35,8 @@ const REFLECTORS: &str = "10.0.2.2 10.0.2.11 10.0.2.12 10.0.2.13 10.0.2.14 10.0.
 
 /// One direction of one line: Mbit/s; what packets waited longer than the least, in ms: median, 95 % and 99 % quantile; per cent above 30 ms.
 type ArenaRow = [f64; 5];
-/// Line, its mean in Mbit/s each way, and what came of it.
-type LineRun = (u64, [f64; 2], [ArenaRow; 2]);
+/// Line, its mean in Mbit/s each way, what came of it, and seconds of CPU of who led.
+type LineRun = (u64, [f64; 2], [ArenaRow; 2], f64);
 
 fn kind(line: u64) -> &'static str {
     KINDS[(line % KINDS.len() as u64) as usize]
@@ -42,7 +46,8 @@ pub fn bench(options: &BenchOptions) -> Result<(), String> {
     let seconds = options.seconds.unwrap_or(20);
     let rivals = [("cake-autorate", &options.rival), ("qosmate", &options.qosmate)];
     let rivals = rivals.into_iter().filter(|(_, folder)| folder.is_some()).map(|(name, _)| name);
-    let contenders = ["floor", "mean", "follow"].into_iter().chain(rivals);
+    let ours = ["unloaded", "floor", "mean", "follow", "flows"];
+    let contenders = ours.into_iter().chain(rivals);
     println!(
         "{} lines, four TCP flows of {seconds} s each way; means over the lines, and the worst p99",
         options.rounds
@@ -55,9 +60,13 @@ pub fn bench(options: &BenchOptions) -> Result<(), String> {
         for (at, way) in ["up", "down"].into_iter().enumerate() {
             print_way(name, way, at, &runs);
             points.extend(
-                runs.iter()
-                    .map(|(_, means, rows)| (name, 100.0 * rows[at][0] / means[at], rows[at][3])),
+                runs.iter().map(|(_, means, rows, _)| {
+                    (name, 100.0 * rows[at][0] / means[at], rows[at][3])
+                }),
             );
+        }
+        if LED.contains(&name) {
+            println!("{name:>13}   CPU  {}", cpu(options, name, seconds)?);
         }
     }
     match &options.draw {
@@ -67,8 +76,18 @@ pub fn bench(options: &BenchOptions) -> Result<(), String> {
     }
 }
 
+/// What it takes of one CPU of a guest in real time: virtual time stands still while something runs.
+fn cpu(options: &BenchOptions, name: &str, seconds: u64) -> Result<String, String> {
+    let scratch = Scratch::new()?;
+    let line = (0..).map(|n| options.first + n).find(|line| kind(*line) == CPU_KIND);
+    let line = line.unwrap_or(options.first);
+    let run = run(options, &scratch.path().join("cpu"), name, line, seconds, true)?;
+    let percent = 100.0 * run.3 / (2 * (seconds + IDLE_S)) as f64;
+    Ok(format!("{percent:.2} % on {CPU_KIND} {line}, in real time"))
+}
+
 fn print_way(name: &str, way: &str, at: usize, runs: &[LineRun]) {
-    for (line, means, rows) in runs {
+    for (line, means, rows, _) in runs {
         let [mbit, p50, p95, p99, late] = rows[at];
         println!(
             "  {name} {way} {} {line}: {mbit:.2} of {:.2} Mbit/s, {p50:.1} {p95:.1} {p99:.1} ms, {late:.1} %",
@@ -80,7 +99,7 @@ fn print_way(name: &str, way: &str, at: usize, runs: &[LineRun]) {
     let [mbit, p50, p95, p99, late] = std::array::from_fn(|n| mean(&|run| run.2[at][n]));
     let share = mean(&|run| 100.0 * run.2[at][0] / run.1[at]);
     let worst = runs.iter().max_by(|a, b| a.2[at][3].total_cmp(&b.2[at][3]));
-    let worst = worst.map_or(String::new(), |(line, _, rows)| {
+    let worst = worst.map_or(String::new(), |(line, _, rows, _)| {
         format!("{:.0} ({} {line})", rows[at][3], kind(*line))
     });
     println!(
@@ -112,7 +131,7 @@ fn all(options: &BenchOptions, name: &str, seconds: u64) -> Result<Vec<LineRun>,
                 {
                     let line = options.first + line as u64;
                     let folder = scratch.path().join(line.to_string());
-                    match run(options, &folder, name, line, seconds) {
+                    match run(options, &folder, name, line, seconds, false) {
                         Ok(run) => runs.lock().map_or((), |mut runs| runs.push(run)),
                         Err(why) => println!("{name}, {} {line}: {why}", kind(line)),
                     }
@@ -171,7 +190,7 @@ fn leads(
     );
     Ok(match name {
         "floor" => fixed(floor),
-        "mean" => fixed(mean),
+        "mean" | "unloaded" => fixed(mean),
         "cake-autorate" => {
             let rival = options.rival.as_ref().ok_or("no folder of cake-autorate")?;
             format!("{bounds}RIVAL={}\n{CAKE_AUTORATE}", rival.display())
@@ -184,7 +203,8 @@ fn leads(
             let mbit = |[up, down]: [u64; 2]| format!("{}/{}", up as f64 / 1e3, down as f64 / 1e3);
             let (floor, ceiling) = (mbit(floor), mbit(ceiling));
             let policy = format!(
-                "policy = \"cake\"\nfollow = {{ floor = \"{floor}\", ceiling = \"{ceiling}\", signals = [\"stamp:server\"] }}\n"
+                "policy = \"cake\"\nfollow = {{ floor = \"{floor}\", ceiling = \"{ceiling}\", signals = [\"{}\"] }}\n",
+                if name == "flows" { name } else { "stamp:server" }
             );
             let file = folder.join("follow.toml");
             std::fs::write(&file, policy).map_err(|e| e.to_string())?;
@@ -195,6 +215,14 @@ fn leads(
         }
     })
 }
+
+/// Hundredths of a second that who leads the rate has used: our follower, and all that is not ours.
+const CPU: &str = r#"cpu() { for p in /proc/[0-9]*; do [ $p = /proc/$$ ] && continue
+case $(readlink $p/exe) in $Q) grep -q follow $p/cmdline || continue;; esac
+sed 's/.*) //' $p/stat 2>/dev/null; done | awk '{ s += $12 + $13 + $14 + $15 } END { print s + 0 }'; }
+"#;
+
+const NO_LOAD: &str = r#"{"up":{"bits_per_second":0},"down":{"bits_per_second":0}}"#;
 
 const CAKE_AUTORATE: &str = r#"
 [ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
@@ -236,14 +264,19 @@ fn run(
     name: &str,
     line: u64,
     seconds: u64,
+    real_time: bool,
 ) -> Result<LineRun, String> {
     let mean = made(options, folder, line, BEGIN_S + 2 * (seconds + IDLE_S) + 5)?;
     let quell = options.quell.display();
     let lead = leads(options, name, mean, folder)?;
+    let load = match name {
+        "unloaded" => format!("sleep {seconds}; echo '{NO_LOAD}'"),
+        _ => format!("$Q flow $SERVER -4 -P 4 $way -t {seconds} --json"),
+    };
     let script = format!(
-        "Q={quell}; SERVER=$0; cd /tmp\n{lead}sleep {BEGIN_S}\n\
+        "Q={quell}; SERVER=$0; cd /tmp\n{CPU}{lead}sleep {BEGIN_S}; had=$(cpu)\n\
          for way in '' -R; do $Q ping -4 -m udp $SERVER -i 10ms -d {}s --write p$way >/dev/null & P=$!; sleep {IDLE_S}\n\
-         $Q flow $SERVER -4 -P 4 $way -t {seconds} --json; wait $P; $Q data export csv p$way; echo; done\n",
+         {load}; wait $P; $Q data export csv p$way; echo; done; echo $(($(cpu) - had))\n",
         seconds + IDLE_S
     );
     let addresses: String = REFLECTORS
@@ -254,7 +287,9 @@ fn run(
     let serve = format!("server: sh -c '{addresses}exec {quell} serve --bind ::'");
     let network = folder.join("network.toml").display().to_string();
     let output = Command::new(&options.quell)
-        .args(["lab", "exec", &network, "router", "--with", &serve, "--", "bash", "-c", &script])
+        .args(["lab", "exec"])
+        .args(real_time.then_some("--real-time"))
+        .args([&network, "router", "--with", &serve, "--", "bash", "-c", &script])
         .arg("{server}")
         .stdin(Stdio::null())
         .output()
@@ -264,7 +299,8 @@ fn run(
     let way = |at: usize, way: &str| row(parts.get(at)?, way);
     let both = way(0, "up").zip(way(1, "down"));
     let both = both.ok_or_else(|| format!("{said}{}", String::from_utf8_lossy(&output.stderr)))?;
-    Ok((line, mean.map(|kbit| kbit as f64 / 1e3), [both.0, both.1]))
+    let ticks = parts.last().and_then(|ticks| ticks.trim().parse::<f64>().ok()).unwrap_or(f64::NAN);
+    Ok((line, mean.map(|kbit| kbit as f64 / 1e3), [both.0, both.1], ticks / 100.0))
 }
 
 /// Of what `quell flow --json` said, and a table of probes.
