@@ -225,6 +225,7 @@ sed 's/.*) //' $p/stat 2>/dev/null; done | awk '{ s += $12 + $13 + $14 + $15 } E
 const NO_LOAD: &str = r#"{"up":{"bits_per_second":0},"down":{"bits_per_second":0}}"#;
 
 const CAKE_AUTORATE: &str = r#"
+command -v fping >/dev/null || exit 1
 [ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
 mkdir /tmp/rival; cp -r $RIVAL/. /tmp/rival; cd /tmp/rival
 cat >>config.primary.sh <<END
@@ -240,6 +241,7 @@ cd /tmp
 
 /// Its root is a folder with busybox and what it asks of OpenWrt: a configuration, a log, an interface of that name.
 const QOSMATE: &str = r#"
+command -v busybox >/dev/null || exit 1
 ip link set i-wan down; ip link set i-wan name ifb-wan; ip link set ifb-wan up
 R=/tmp/root; mkdir -p $R/bin $R/lib $R/lib64 $R/usr $R/etc $R/tmp/qosmate $R/proc $R/sys $R/dev $R/sbin
 cp $(command -v busybox) $R/bin/busybox; for a in sh ash sleep awk ping cat wc tail mv logger; do ln -s busybox $R/bin/$a; done
