@@ -33,6 +33,8 @@ pub struct FollowPolicy {
 pub enum Signal {
     /// STAMP to a `quell serve` beyond it, by HOST or HOST:PORT.
     Stamp(String),
+    /// Pings to a host beyond it, which need nobody's leave.
+    Ping(String),
     /// Round trips of the TCP flows that carry much.
     Flows,
 }
@@ -102,9 +104,12 @@ impl FromStr for Signal {
             Some(("stamp", host)) if !host.trim().is_empty() => {
                 Ok(Signal::Stamp(host.trim().to_owned()))
             }
+            Some(("ping", host)) if !host.trim().is_empty() => {
+                Ok(Signal::Ping(host.trim().to_owned()))
+            }
             None if text == "flows" => Ok(Signal::Flows),
             _ => Err(format!(
-                "`{text}` is no signal; there are stamp:HOST, a `quell serve` beyond the line, and flows, the TCP flows themselves"
+                "`{text}` is no signal; there are stamp:HOST, a `quell serve` beyond the line, ping:HOST, anyone there who answers pings, and flows, the TCP flows themselves"
             )),
         }
     }
@@ -128,6 +133,7 @@ impl fmt::Display for Signal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Signal::Stamp(host) => write!(f, "stamp:{host}"),
+            Signal::Ping(host) => write!(f, "ping:{host}"),
             Signal::Flows => write!(f, "flows"),
         }
     }
@@ -225,7 +231,7 @@ mod tests {
             ("\"2/5\"", "\"30/5\"", "the floor up, 30Mbit, is not below the ceiling, 20Mbit"),
             ("[\"stamp:192.0.2.9:5201\", \"flows\"]", "[]", "0 signals; name 1 to 4"),
             ("stamp:192.0.2.9:5201", "flows", "the signal flows is there twice"),
-            ("stamp:192", "ping:192", "`ping:192.0.2.9:5201` is no signal"),
+            ("stamp:192", "pong:192", "`pong:192.0.2.9:5201` is no signal"),
             ("floor", "flor", "unknown field `flor`"),
             ("\"] }", "\"], secret-file = \"key\" }", "secret-file = \"key\" needs a whole path"),
         ] {

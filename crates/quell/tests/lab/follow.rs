@@ -293,6 +293,27 @@ fn flows_lead_alone_where_there_is_no_far_end_and_their_program_goes_with_the_fo
 }
 
 #[test]
+fn pings_lead_where_no_far_end_takes_a_load_once_the_users_own_flows_have_tested_them() {
+    let policy = POLICY.replace("stamp:server", "ping:server");
+    let said = on_the_line(
+        "buffer = \"500kB\"",
+        &policy,
+        "$Q shape apply --dev wan --confirm-within never --file $P >/dev/null; sleep 8; $Q shape status; \
+         $Q flow server -t 20 --json; $Q flow server -t 20 -R --json; $Q shape status",
+    );
+    let (json, status) =
+        (&said[said.find("{\n").expect("JSON")..], &said[said.rfind('}').expect("JSON")..]);
+    let all = documents(&json[..json.rfind('}').expect("JSON") + 1]);
+    let [(up, waits_up), (down, waits_down)] = [&all[0], &all[1]].map(of_flow);
+    assert!(up > 6.0 && waits_up < 100.0, "{up} Mbit/s, {waits_up} ms: {said}");
+    assert!(down > 14.0 && waits_down < 100.0, "{down} Mbit/s, {waits_down} ms: {said}");
+    for way in ["up", "down"] {
+        assert!(said.contains(&format!("ping:server {way}: unknown")), "{said}");
+        assert!(status.contains(&format!("ping:server {way}: sees the line's queue")), "{said}");
+    }
+}
+
+#[test]
 fn plan_recipe_and_proof_know_a_line_that_is_followed() {
     let said = on_the_line(
         "buffer = \"500kB\"",

@@ -10,7 +10,7 @@
 use super::line::FollowedLine;
 use super::load_test::{LOAD_BEGINS_NS, TestPhase};
 use super::signal_test::{SignalTest, SignalVerdict, judge};
-use super::{FLOWS, Follower, slot};
+use super::{Follower, slot};
 use crate::CommandError;
 use quell_classify::{ClassifyError, RoundTrip, RoundTrips};
 use quell_model::task::Direction;
@@ -26,10 +26,12 @@ const HEARD_NOW: Span = Span::from_millis(500);
 /// Of round trips of late a median is taken.
 const OF_LATE: usize = 40;
 
-pub struct FlowSignal {
+/// A signal that is tested by the user's own traffic: the flows, and pings where no far end takes a load.
+pub struct OwnSignal {
     /// Its place among the signals.
     pub at: usize,
-    pub trips: Result<RoundTrips, ClassifyError>,
+    /// Of the flows.
+    pub trips: Option<Result<RoundTrips, ClassifyError>>,
     /// When one of each direction was told last, and not before when it is tested again.
     pub heard_ns: [u64; 2],
     pub next_test: [u64; 2],
@@ -38,8 +40,8 @@ pub struct FlowSignal {
     pub loaded: Vec<f64>,
 }
 
-/// A test of the flows' round trips that is under way.
-pub struct FlowTest {
+/// A test by the user's own traffic that is under way.
+pub struct OwnTest {
     pub way: Direction,
     pub begun: u64,
     /// What had passed then.
@@ -55,17 +57,25 @@ pub fn added_ns(trip: &RoundTrip) -> i64 {
     (trip.seen_ns - trip.sent_ns).saturating_sub(trip.least_ns) as i64
 }
 
-impl FlowSignal {
-    pub fn open(at: usize, index: u32) -> Self {
+impl OwnSignal {
+    pub fn flows(at: usize, index: u32) -> Self {
         let trips = RoundTrips::load().and_then(|mut trips| trips.watch(index).map(|()| trips));
-        FlowSignal {
+        OwnSignal { trips: Some(trips), ..Self::pings(at) }
+    }
+
+    pub fn pings(at: usize) -> Self {
+        OwnSignal {
             at,
-            trips,
+            trips: None,
             heard_ns: [0; 2],
             next_test: [0; 2],
             idle: [Vec::new(), Vec::new()],
             loaded: Vec::new(),
         }
+    }
+
+    pub fn round_trips(&self) -> Option<&RoundTrips> {
+        self.trips.as_ref()?.as_ref().ok()
     }
 
     /// Notes an added delay at the floor.
@@ -93,8 +103,8 @@ impl FlowSignal {
     /// What is known before a test.
     pub fn untested(&self) -> SignalTest {
         SignalTest::failed(match &self.trips {
-            Ok(_) => "no TCP flow has filled the line yet".to_owned(),
-            Err(why) => why.to_string(),
+            Some(Err(why)) => why.to_string(),
+            _ => "no TCP flow has filled the line yet".to_owned(),
         })
     }
 
@@ -111,71 +121,86 @@ impl FlowSignal {
     }
 }
 
-/// The round trips of flows, and their test.
+/// The round trips of flows, and the test of what the user's own traffic tests.
 impl Follower<'_> {
     pub(super) fn read_flows(&mut self) -> Result<(), CommandError> {
-        loop {
-            let Some(flows) = &mut self.flows else { return Ok(()) };
-            let Some(trip) = flows.trips.as_mut().ok().and_then(RoundTrips::next_trip) else {
-                return Ok(());
-            };
-            let (signal, way, added) = (flows.at, way_of(&trip), added_ns(&trip));
-            flows.heard_ns[slot(way)] = trip.seen_ns;
+        let next =
+            |own: &mut OwnSignal| Some((own.at, own.trips.as_mut()?.as_mut().ok()?.next_trip()?));
+        while let Some((signal, trip)) = self.own.iter_mut().find_map(next) {
+            let (way, added) = (way_of(&trip), added_ns(&trip));
             let is_led = |line: &FollowedLine| line.way == way && line.is_led_by(signal);
-            let Some(at) = self.lines.iter().position(is_led) else {
-                let ms = added as f64 / 1e6;
-                match &self.phase {
-                    TestPhase::Flows(test) if test.way == way => {
-                        if trip.sent_ns > test.begun + LOAD_BEGINS_NS {
-                            flows.loaded.push(ms);
-                        }
-                    }
-                    _ => flows.at_floor(slot(way), ms),
+            if let Some(at) = self.lines.iter().position(is_led) {
+                self.count(monotonic_ns())?;
+                self.sample(at, trip.sent_ns, trip.seen_ns, Some(added))?;
+            }
+            self.note_for_own_test(signal, way, (trip.sent_ns, trip.seen_ns), added);
+        }
+        Ok(())
+    }
+
+    /// Notes a delay for the test of a signal by the user's own traffic.
+    pub(super) fn note_for_own_test(
+        &mut self,
+        signal: usize,
+        way: Direction,
+        (sent_ns, seen_ns): (u64, u64),
+        delay_ns: i64,
+    ) {
+        // A ping waits in the queue of either direction.
+        let is_elsewhere = self.lines.iter().any(|line| line.way != way && line.is_used(seen_ns));
+        let Some(own) = self.own.iter_mut().find(|own| own.at == signal) else { return };
+        own.heard_ns[slot(way)] = seen_ns;
+        let ms = delay_ns as f64 / 1e6;
+        match &self.phase {
+            TestPhase::Own(test) if test.way == way => {
+                if sent_ns > test.begun + LOAD_BEGINS_NS {
+                    own.loaded.push(ms);
                 }
-                continue;
-            };
-            self.count(monotonic_ns())?;
-            self.sample(at, trip.sent_ns, trip.seen_ns, Some(added))?;
+            }
+            _ if own.trips.is_none() && is_elsewhere => {}
+            _ if self.lines.iter().any(|line| line.way == way && line.is_led_by(signal)) => {}
+            _ => own.at_floor(slot(way), ms),
         }
     }
 
-    /// Begins where a queue of ours is full by flows, and nothing else tells of its line.
-    pub(super) fn begin_flow_test(&mut self, now: u64) -> Result<(), CommandError> {
-        let Some(flows) = &self.flows else { return Ok(()) };
+    /// Begins where a queue of ours is full, and nothing else tells of its line.
+    pub(super) fn begin_own_test(&mut self, now: u64) -> Result<(), CommandError> {
         let may = |line: &&FollowedLine| {
-            let way = slot(line.way);
+            let believed = self.believed(line.way);
+            let is_ready =
+                |own: &OwnSignal| own.is_ready(slot(line.way), now) && !believed.contains(&own.at);
             line.is_waiting
+                && line.is_used(now)
                 && (line.signal.is_none() || line.is_held)
-                && flows.is_ready(way, now)
-                && !self.believed(line.way).contains(&flows.at)
+                && self.own.iter().any(is_ready)
         };
         let way = self.lines.iter().find(may).map(|line| line.way);
         let Some(way) = way.filter(|_| !self.options.dry_run) else { return Ok(()) };
         let line = self.lines.iter_mut().find(|line| line.way == way).expect("it was there");
         line.is_held = true;
-        self.phase = TestPhase::Flows(FlowTest { way, begun: now, passed: line.passed });
+        self.phase = TestPhase::Own(OwnTest { way, begun: now, passed: line.passed });
         self.put(way, |bounds| bounds.ceiling)
     }
 
-    pub(super) fn test_flows(&mut self, now: u64) -> Result<(), CommandError> {
-        let (TestPhase::Flows(test), Some(flows)) = (&self.phase, &self.flows) else {
-            return Ok(());
-        };
+    pub(super) fn test_own(&mut self, now: u64) -> Result<(), CommandError> {
+        let TestPhase::Own(test) = &self.phase else { return Ok(()) };
         let (way, past) = (test.way, now.saturating_sub(test.begun));
         let Some(line) = self.lines.iter().find(|line| line.way == way) else { return Ok(()) };
         let (ceiling, passed) = (line.bounds.ceiling, line.passed - test.passed);
         let passed = u128::from(passed) * 8_000_000_000;
         let passed = Rate::from_bps((passed / u128::from(past.max(1))) as u64);
-        let judged = flows.judged(slot(way), ceiling, passed);
-        if judged.verdict != SignalVerdict::Sees && past < FILL.nanos() {
+        let judge = |own: &OwnSignal| (own.at, own.judged(slot(way), ceiling, passed));
+        let judged: Vec<_> = self.own.iter().map(judge).collect();
+        let is_seen = judged.iter().any(|(_, test)| test.verdict == SignalVerdict::Sees);
+        if !is_seen && past < FILL.nanos() {
             return Ok(());
         }
         self.phase = TestPhase::None;
         self.put(way, |bounds| bounds.floor)?;
-        if let Some(flows) = &mut self.flows {
-            flows.again(slot(way), now);
+        for (at, judged) in judged {
+            self.note_test(self.names[at].clone(), way, judged);
         }
-        self.note_test(FLOWS.to_owned(), way, judged);
+        self.own.iter_mut().for_each(|own| own.again(slot(way), now));
         for line in self.lines.iter_mut().filter(|line| line.way == way) {
             line.is_held = false;
             line.controller.turn();
@@ -193,8 +218,14 @@ mod tests {
     fn flows_that_wait_longer_at_the_ceiling_see_the_queue_and_slow_ones_tell_nothing() {
         let none = ClassifyError::Table { tried: "look".to_owned(), answer: "no".to_owned() };
         let (heard_ns, next_test, idle) = ([0; 2], [0; 2], [vec![0.4; 50], Vec::new()]);
-        let mut signal =
-            FlowSignal { at: 0, trips: Err(none), heard_ns, next_test, idle, loaded: Vec::new() };
+        let mut signal = OwnSignal {
+            at: 0,
+            trips: Some(Err(none)),
+            heard_ns,
+            next_test,
+            idle,
+            loaded: Vec::new(),
+        };
         let mbit = |n: u64| Rate::from_bps(n * 1_000_000);
         signal.loaded = [vec![0.5; 300], vec![30.0; 40]].concat();
         assert_eq!(signal.judged(0, mbit(25), mbit(10)).verdict, SignalVerdict::Sees);

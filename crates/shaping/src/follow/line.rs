@@ -154,6 +154,12 @@ impl FollowedLine {
         }
     }
 
+    /// Whether it carried half of its floor or more in the last second.
+    pub fn is_used(&self, now: u64) -> bool {
+        let passed = self.passed - self.passed_at(now.saturating_sub(1_000_000_000));
+        8 * passed > self.bounds.floor.bps() / 2
+    }
+
     /// Changes the rate, by one message.
     pub fn change(&mut self, socket: &mut Socket, new: NewRate) -> Result<(), NetlinkError> {
         let mut step = self.step.clone();

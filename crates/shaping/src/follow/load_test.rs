@@ -1,11 +1,10 @@
 //! The test of the signals that a far end answers: each direction without load, and with more than it carries.
 
 use super::controller::RateReason;
-use super::flows::FlowTest;
+use super::flows::OwnTest;
 use super::signal_test::{LEAST_PROBES, SignalTest, SignalVerdict, judge};
-use super::stamp::StampSession;
 use super::state::{TestedSignal, word};
-use super::{FLOWS, Follower, MS, STAMP, slot};
+use super::{Follower, MS, STAMP, slot};
 use crate::CommandError;
 use quell_model::task::Direction;
 use quell_policy::Bounds;
@@ -60,14 +59,14 @@ pub(super) enum TestPhase {
         /// The rate is at the ceiling: data flows.
         is_raised: bool,
     },
-    Flows(FlowTest),
+    Own(OwnTest),
 }
 
 impl Follower<'_> {
     pub(super) fn note_for_test(&mut self, signal: usize, sent_ns: u64, delay_ns: &[i64; 2]) {
         let ms = |way: Direction| delay_ns[slot(way)] as f64 / 1e6;
         match &self.phase {
-            TestPhase::None | TestPhase::Flows(_) => {}
+            TestPhase::None | TestPhase::Own(_) => {}
             TestPhase::Idle { way, .. } => self.idle[signal].push(ms(*way)),
             TestPhase::Load { way, .. } => self.loaded[signal].push((sent_ns, ms(*way))),
         }
@@ -83,7 +82,7 @@ impl Follower<'_> {
                 let due = self.next_test.is_some_and(|at| now >= at)
                     || (again && self.next_test.is_none());
                 match (due || again) && !self.options.dry_run {
-                    true if self.sessions.is_empty() => {
+                    true if !self.names.iter().any(|name| name.starts_with(STAMP)) => {
                         self.tests.clear();
                         self.believe();
                     }
@@ -91,10 +90,10 @@ impl Follower<'_> {
                         self.next_test = None;
                         self.begin_test(Direction::Up, now)?;
                     }
-                    _ => self.begin_flow_test(now)?,
+                    _ => self.begin_own_test(now)?,
                 }
             }
-            TestPhase::Flows(_) => self.test_flows(now)?,
+            TestPhase::Own(_) => self.test_own(now)?,
             TestPhase::Idle { way, until, offers, before } if now >= *until => {
                 let (way, offers, before) = (*way, *offers, *before);
                 self.load(way, offers, before);
@@ -196,9 +195,10 @@ impl Follower<'_> {
 
     /// Loads a direction, with the first far end that answered of late.
     fn load(&mut self, way: Direction, offered: Rate, before: usize) {
-        let answered = |(at, _): &&(usize, StampSession)| !self.idle[*at].is_empty();
-        let far_end = self.sessions.iter().find(answered).or(self.sessions.first());
-        let name = far_end.map_or("", |(at, _)| &self.names[*at]);
+        let far_ends = || self.names.iter().enumerate().filter(|(_, name)| name.starts_with(STAMP));
+        let answered = |(at, _): &(usize, &String)| !self.idle[*at].is_empty();
+        let far_end = far_ends().find(answered).or(far_ends().next());
+        let name = far_end.map_or("", |(_, name)| name);
         let host = name.trim_start_matches(STAMP).to_owned();
         let secret_file = self.secret_file.clone();
         let test = TestLoad { way, host, rate: offered, time: LOAD, secret_file };
@@ -215,7 +215,10 @@ impl Follower<'_> {
 
     fn judge(&mut self, way: Direction, offered: Rate, begun: u64, arrived: &Result<Rate, String>) {
         let beside = begun + LOAD_BEGINS_NS..begun + LOAD.nanos();
-        for at in (0..self.names.len()).filter(|at| self.names[*at] != FLOWS).collect::<Vec<_>>() {
+        for at in (0..self.names.len())
+            .filter(|at| self.own.iter().all(|own| own.at != *at))
+            .collect::<Vec<_>>()
+        {
             let test = match arrived {
                 Err(why) => SignalTest::failed(format!("no load could be sent: {why}")),
                 Ok(arrived) => {
@@ -232,7 +235,9 @@ impl Follower<'_> {
 
     fn end_test(&mut self, now: u64) {
         self.believe();
-        let asked = self.tests.iter().filter(|test| test.signal != FLOWS);
+        let is_own =
+            |test: &TestedSignal| self.own.iter().any(|own| self.names[own.at] == test.signal);
+        let asked = self.tests.iter().filter(|test| !is_own(test));
         let unknown = asked.filter(|test| test.test.verdict == SignalVerdict::Unknown);
         let after = unknown.map(|one| match one.test.is_carried() {
             true => AGAIN_CARRIED_NS,

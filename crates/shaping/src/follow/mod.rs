@@ -1,7 +1,7 @@
 //! `quell shape follow`: the rates of a line that varies, led by signals that were seen to see its queue.
 //!
 //! ```text
-//!   stamp, flows ── delay ──► controller ── rate ──► line: one netlink message          state: what `status` shows
+//!   stamp, ping, flows ── delay ──► controller ── rate ──► line: one netlink message          state: what `status` shows
 //!              │                    ▲
 //!              └─ load_test, signal_test: load below the ceiling; does it move? ── not: no steering, the rate stays at the floor
 //!
@@ -29,7 +29,7 @@ pub use state::{FollowState, FollowedDirection, TestedSignal, word};
 use crate::daemon::stamp as stamp_of;
 use crate::{CommandError, UndoLogs, open_to_change, policy_of_log, process_lock};
 use controller::{LineSample, NewRate, RateReason};
-use flows::FlowSignal;
+use flows::OwnSignal;
 use lifecycle::{planned, start_guard};
 use line::FollowedLine;
 use load_test::TestPhase;
@@ -43,7 +43,7 @@ use quell_sys::resolve::{Family, Usual, resolve};
 use quell_sys::wait::{Alarm, came, readable, wait};
 use quell_tc::hash;
 use signal_test::{SignalTest, SignalVerdict};
-use stamp::{ProbeAnswer, StampSession};
+use stamp::{ProbeAnswer, ProbeSession};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -71,8 +71,8 @@ struct Follower<'a> {
     lines: Vec<FollowedLine>,
     names: Vec<String>,
     /// Who is asked, by the place of its signal.
-    sessions: Vec<(usize, StampSession)>,
-    flows: Option<FlowSignal>,
+    sessions: Vec<(usize, ProbeSession)>,
+    own: Vec<OwnSignal>,
     lost: WhenLost,
     secret_file: Option<PathBuf>,
     options: &'a FollowOptions,
@@ -143,10 +143,12 @@ impl<'a> Follower<'a> {
             let line = FollowedLine::open(&mut socket, index, step, way, counting);
             lines.push(line.map_err(CommandError::system)?);
         }
-        let (mut sessions, mut flows) = (Vec::new(), None);
+        let (mut sessions, mut own) = (Vec::new(), Vec::new());
+        let is_stamp = |signal: &Signal| matches!(signal, Signal::Stamp(_));
+        let is_loaded = follow.signals.iter().any(is_stamp);
         for (at, signal) in follow.signals.iter().enumerate() {
             match signal {
-                Signal::Stamp(name) => {
+                Signal::Stamp(name) | Signal::Ping(name) => {
                     let usual = Usual {
                         family: Family::Any,
                         own: None,
@@ -155,12 +157,17 @@ impl<'a> Follower<'a> {
                     };
                     let mut found = resolve(name, usual).map_err(CommandError::system)?;
                     // Of a family to which there is no way the socket can't be connected.
-                    let session = found.reached(|_| true, StampSession::open);
+                    let open =
+                        if is_stamp(signal) { ProbeSession::stamp } else { ProbeSession::ping };
+                    let session = found.reached(|_| true, open);
                     sessions.push((at, session.map_err(CommandError::system)?));
+                    if !is_loaded {
+                        own.push(OwnSignal::pings(at));
+                    }
                 }
                 Signal::Flows => {
                     let index = now.links.get(device).map_or(0, |link| link.index);
-                    flows = Some(FlowSignal::open(at, index));
+                    own.push(OwnSignal::flows(at, index));
                 }
             }
         }
@@ -168,8 +175,8 @@ impl<'a> Follower<'a> {
         let kept = FollowState::read(log.path()).filter(|kept| kept.policy == policy);
         let tests = kept.map(|kept| kept.signals).unwrap_or_default();
         let names: Vec<String> = follow.signals.iter().map(ToString::to_string).collect();
-        let (count, is_asked) = (names.len(), |test: &TestedSignal| test.signal != FLOWS);
-        let is_due = !sessions.is_empty() && !tests.iter().any(is_asked);
+        let (count, is_asked) = (names.len(), |test: &TestedSignal| test.signal.starts_with(STAMP));
+        let is_due = is_loaded && !tests.iter().any(is_asked);
         let mut follower = Follower {
             stamp: stamp_of(log.path()),
             log,
@@ -179,7 +186,7 @@ impl<'a> Follower<'a> {
             lines,
             names,
             sessions,
-            flows,
+            own,
             lost: follow.lost,
             secret_file: follow.secret_file,
             options,
@@ -201,9 +208,12 @@ impl<'a> Follower<'a> {
         for at in 0..self.lines.len() {
             let way = self.lines[at].way;
             self.lines[at].signal = self.believed(way).first().copied();
-            let untested = self.flows.as_ref().filter(|_| self.test_of_flows(way).is_none());
-            if let Some(test) = untested.map(FlowSignal::untested) {
-                self.note_test(FLOWS.to_owned(), way, test);
+            for own in 0..self.own.len() {
+                let (name, test) = (&self.names[self.own[own].at], self.own[own].untested());
+                let is_it = |had: &TestedSignal| (&had.signal, had.direction) == (name, way);
+                if !self.tests.iter().any(is_it) {
+                    self.note_test(name.clone(), way, test);
+                }
             }
         }
     }
@@ -219,10 +229,6 @@ impl<'a> Follower<'a> {
         (0..self.names.len()).filter(sees).collect()
     }
 
-    fn test_of_flows(&self, way: Direction) -> Option<usize> {
-        self.tests.iter().position(|test| test.signal == FLOWS && test.direction == way)
-    }
-
     fn note_test(&mut self, signal: String, direction: Direction, test: SignalTest) {
         let says = test.to_string();
         let new = TestedSignal { signal, direction, test, says };
@@ -236,13 +242,17 @@ impl<'a> Follower<'a> {
 
     /// When a signal last told of a direction.
     fn heard_ns(&self, signal: usize, way: Direction) -> u64 {
-        match &self.flows {
-            Some(flows) if flows.at == signal => flows.heard_ns[slot(way)],
-            _ => self.session(signal).map_or(0, |session| session.heard_ns),
+        match self.session(signal) {
+            Some(session) => session.heard_ns,
+            None => self
+                .own
+                .iter()
+                .find(|own| own.at == signal)
+                .map_or(0, |own| own.heard_ns[slot(way)]),
         }
     }
 
-    fn session(&self, signal: usize) -> Option<&StampSession> {
+    fn session(&self, signal: usize) -> Option<&ProbeSession> {
         self.sessions.iter().find(|(at, _)| *at == signal).map(|(_, session)| session)
     }
 
@@ -280,9 +290,7 @@ impl<'a> Follower<'a> {
             alarm.set(Some(next_probe)).map_err(CommandError::system)?;
             let mut fds = vec![readable(told), readable(&alarm)];
             fds.extend(self.sessions.iter().map(|(_, session)| readable(session)));
-            fds.extend(
-                self.flows.iter().filter_map(|flows| flows.trips.as_ref().ok()).map(readable),
-            );
+            fds.extend(self.own.iter().filter_map(OwnSignal::round_trips).map(readable));
             wait(&mut fds).map_err(CommandError::system)?;
             if came(&fds[0]) {
                 let _ = told.read_events();
@@ -326,10 +334,12 @@ impl<'a> Follower<'a> {
         self.count(*seen_ns)?;
         self.note_for_test(signal, sent.sent_ns, delay_ns);
         for at in 0..self.lines.len() {
+            let way = self.lines[at].way;
+            let delay = delay_ns[slot(way)];
             if self.lines[at].is_led_by(signal) {
-                let delay = delay_ns[slot(self.lines[at].way)];
                 self.sample(at, sent.sent_ns, *seen_ns, Some(delay))?;
             }
+            self.note_for_own_test(signal, way, (sent.sent_ns, *seen_ns), delay);
         }
         Ok(())
     }
@@ -397,7 +407,7 @@ impl<'a> Follower<'a> {
             let is_heard =
                 |signal: &usize| now.saturating_sub(self.heard_ns(*signal, way)) <= SILENCE_NS;
             let heard = self.believed(way).into_iter().find(is_heard);
-            let is_flows = self.flows.as_ref().map(|flows| flows.at) == self.lines[at].signal;
+            let is_flows = self.lines[at].signal.is_some_and(|at| self.session(at).is_none());
             let line = &mut self.lines[at];
             if line.signal.is_none() || !matches!(self.phase, TestPhase::None) {
                 continue;
@@ -459,8 +469,6 @@ fn gone(device: &str, error: &dyn std::fmt::Display) -> CommandError {
     CommandError::system(format!("{device} is followed no more: {error}"))
 }
 
-/// The signal of the flows themselves, by its name.
-const FLOWS: &str = "flows";
 /// What the names of those begin with that ask a far end.
 const STAMP: &str = "stamp:";
 

@@ -1,6 +1,6 @@
 //! What a follower tells of itself: a file beside the undo log, written a second apart, which `quell shape status` reads.
 
-use super::FLOWS;
+use super::STAMP;
 use super::controller::RateReason;
 use super::signal_test::{SignalTest, SignalVerdict};
 use crate::process_lock;
@@ -104,8 +104,8 @@ impl FollowState {
             let (test, of) = self.signals.iter().find_map(|test| match test.test.verdict {
                 _ if test.direction != direction => None,
                 SignalVerdict::Blind => Some((test, format!("{} is", test.signal))),
-                // Flows may not be there yet.
-                SignalVerdict::Unknown if test.signal != FLOWS => {
+                // What the user's own traffic tests may not be there yet.
+                SignalVerdict::Unknown if test.signal.starts_with(STAMP) => {
                     Some((test, format!("of {} it is", test.signal)))
                 }
                 _ => None,
