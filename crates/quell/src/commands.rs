@@ -292,7 +292,7 @@ quell shape change ann --down 10Mbit --confirm-within 60s",
 quell shape apply --dev wan --file follow.toml   (it starts it)
 quell shape follow --dev wan --dry-run
 quell shape follow --dev wan --stand-by",
-        notes: "The policy file has follow = { floor = \"2/5\", ceiling = \"20/60\", signals = [\"stamp:HOST\", \"ping:HOST\", \"flows\"] }, where a `quell serve` runs on the first HOST beyond the line, the second answers pings, and flows are the round trips of \
+        notes: "The policy file has follow = { floor = \"2/5\", ceiling = \"20/60\", signals = [\"stamp:HOST\", \"ping:HOST\", \"flows\"] }. A `quell serve` runs on the first HOST beyond the line, the second answers pings, and flows are the round trips of \
                 TCP. Each signal is tested first, with loads of 3 s in each direction, or by the flows themselves. One that does not see the line's queue is not \
                 believed, and the rate stays at the floor.",
         fails: Fails::When(
