@@ -3,8 +3,10 @@
 use crate::flood::{ETHERNET, Flood, drops};
 use quell_cause::{DatagramFacts, TokenBucket};
 
-/// How much of the time between two floods a bucket may have taken to fill: one that took all of it was not full.
-const FILLED: f64 = 0.9;
+/// How much of the time between two floods a bucket may have taken to fill: one that took most of it may not have been full.
+const FILLED: f64 = 0.5;
+/// Bytes that the connection beside a flood sends meanwhile, at most: they take tokens, too.
+const BESIDE: f64 = 1000.0;
 
 /// Of packets with their Ethernet header, as the lab's lines count. `before` was sent before it.
 pub fn bucket(flood: &Flood, before: &Flood) -> Result<TokenBucket, &'static str> {
@@ -33,7 +35,7 @@ pub fn bucket(flood: &Flood, before: &Flood) -> Result<TokenBucket, &'static str
         behind: &behind,
         longer_s: Some(least_behind - least_before).filter(|longer| longer.is_finite()),
         jitter_s: 0.0,
-        pings: 0.0,
+        pings: BESIDE / flood.seconds,
         quiet_s,
     }
     .bucket()

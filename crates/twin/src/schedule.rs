@@ -18,7 +18,7 @@ use quell_probe::{ProbeError, ProbeOptions};
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::pace::Window;
-use quell_sys::wait::Bell;
+use quell_sys::wait::{Alarm, Bell, readable, wait};
 use quell_units::{Span, Tos, fmt};
 use quell_wire::auth::Secret;
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,8 @@ use std::sync::{Mutex, PoisonError};
 const IDLE: Span = Span::from_secs(5);
 /// Between two pings then: no multiple of the grids on which lines let packets leave, so that some come just before one.
 const IDLE_INTERVAL: Span = Span::from_micros(9_700);
+/// Before the large ones, which tell a policer's burst.
+const PAUSE: Span = Span::from_secs(1);
 /// Payload of small packets, and of large ones, which every IPv6 path (1280 bytes) and so every tunnel carries whole.
 const SMALL: u64 = 100;
 const LARGE: u64 = 1200;
@@ -232,8 +234,8 @@ impl Lengths {
     }
 
     fn seconds(&self) -> f64 {
-        // Each has to begin, and to drain; pings of a second come before one.
-        self.light + self.gentle + self.small + self.large + 2.0 * self.ecn + 4.0
+        // Each has to begin, and to drain; pings and a pause of a second each come before one.
+        self.light + self.gentle + self.small + self.large + 2.0 * self.ecn + 5.0
     }
 
     fn bytes(&self, bps: f64) -> f64 {
@@ -266,6 +268,15 @@ impl Learner<'_> {
             true => Ok(rows),
             false => Err(TwinError::Silent(self.plan.to)),
         }
+    }
+
+    /// Nothing is sent, so that a policer's bucket fills.
+    fn pause(&mut self) -> Result<(), TwinError> {
+        self.step("a pause", PAUSE.as_secs_f64());
+        let mut alarm = Alarm::new()?;
+        alarm.set(Some(monotonic_ns() + PAUSE.nanos()))?;
+        wait(&mut [readable(&alarm), readable(self.stop)])?;
+        Ok(())
     }
 
     fn floods(&mut self, found: &mut LineObservations) -> Result<(), TwinError> {
@@ -394,6 +405,7 @@ impl Learner<'_> {
         let small =
             of("an overload of small packets", SMALL, hard * small_rate, lengths.small, false);
         seen.small = Some(self.flood(small)?.0);
+        self.pause()?;
         let large = of("an overload of large packets", LARGE, hard * rate, lengths.large, false);
         seen.large = Some(self.flood(large)?.0);
         seen.gentle = Some(gentle);
