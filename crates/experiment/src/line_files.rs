@@ -55,10 +55,26 @@ fn swept<'a>(experiment: &'a Experiment, key: &'a str) -> impl Iterator<Item = S
 
 /// Reads the files that an experiment names, in the folder of its own file: of lines that were measured, and of those that change.
 pub fn read(experiment: &Experiment, folder: &Path) -> Result<LineFilesRead, String> {
+    let [lines, series] = [".line", ".series"].map(|key| swept(experiment, key));
+    read_all(experiment.topology.clone(), lines, series, folder)
+}
+
+/// Puts what the files say that a topology names by itself into its lines.
+pub fn read_into(topology: &mut Topology, folder: &Path) -> Result<(), String> {
+    let none = std::iter::empty;
+    let files = read_all(topology.clone(), none(), none(), folder)?;
+    fill(topology, &files)
+}
+
+fn read_all(
+    mut topology: Topology,
+    lines: impl Iterator<Item = String>,
+    series: impl Iterator<Item = String>,
+    folder: &Path,
+) -> Result<LineFilesRead, String> {
     let mut all = LineFilesRead::new();
-    let mut topology = experiment.topology.clone();
     let links = topology.link.iter().filter_map(|link| link.line.clone());
-    for name in links.chain(swept(experiment, ".line")).collect::<BTreeSet<_>>() {
+    for name in links.chain(lines).collect::<BTreeSet<_>>() {
         let file = read_file(&folder.join(&name), "the measured line", |from| {
             let mut text = String::new();
             from.by_ref()
@@ -73,7 +89,7 @@ pub fn read(experiment: &Experiment, folder: &Path) -> Result<LineFilesRead, Str
     measured_links(&mut topology, &all)?;
     let lines = topology.link.iter().flat_map(|link| [&link.both, &link.up, &link.down]).flatten();
     let files = lines.filter_map(|line| line.series.as_ref()).flat_map(LineFiles::names).cloned();
-    for name in files.chain(swept(experiment, ".series")).collect::<BTreeSet<_>>() {
+    for name in files.chain(series).collect::<BTreeSet<_>>() {
         let file = read_file(&folder.join(&name), "the series", |from| {
             let says = SeriesFile::read(BufReader::with_capacity(1 << 16, from), None);
             Ok((says.map_err(|e| e.to_string())?, None))
@@ -175,4 +191,30 @@ fn fill_line(line: &mut Line, way: &str, files: &LineFilesRead) -> Result<(), St
     }
     line.series = Some(LineFiles::Read(Arc::new(series)));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topology_by_itself_has_the_lines_whose_files_it_names() {
+        let template = std::env::temp_dir().join("quell-lines-XXXXXX");
+        let folder = nix::unistd::mkdtemp(&template).expect("a folder");
+        let line = "version = 1\n[up]\nrate = { value = \"2 Mbit/s\" }\n[down]\nrate = { value = \"8 Mbit/s\" }\n";
+        std::fs::write(folder.join("line.toml"), line).expect("it is written");
+        let of = |file: &str| -> Topology {
+            let text = format!(
+                "hosts = [\"a\", \"b\"]\n[[link]]\nname = \"wan\"\nends = [\"a\", \"b\"]\nline = \"{file}\"\n"
+            );
+            toml::from_str(&text).expect("a topology")
+        };
+        let mut topology = of("line.toml");
+        read_into(&mut topology, &folder).expect("it is there");
+        let up = topology.link[0].up.as_ref().and_then(|up| up.rate);
+        assert_eq!(up.map(|rate| rate.bps()), Some(2_000_000));
+        let why = read_into(&mut of("none.toml"), &folder).expect_err("no such file");
+        assert!(why.contains("none.toml"), "{why}");
+        std::fs::remove_dir_all(folder).expect("it is ours");
+    }
 }

@@ -737,7 +737,9 @@ quell serve --bind 192.0.2.7                (at the other end)
 quell twin learn 192.0.2.7
 quell twin learn 192.0.2.7 -o home.toml --budget 30MB",
         notes: "It fills the line for some 75 s, 95 s where its rate varies. What the data can't tell is unknown, with the reason. docs/twin.md tells more.",
-        fails: Fails::When("it broke off; what was measured until then is written"),
+        fails: Fails::When(
+            "it broke off; what was measured is written, once the direction up is known",
+        ),
         call: calls!(twin::LearnArgs, twin::learn_line),
         ..of(Group::Measure)
     },

@@ -8,7 +8,7 @@ use crate::run::carrier;
 use clap::Args;
 use quell_experiment::run::lab_exec;
 use quell_experiment::spec::load_file;
-use quell_experiment::{prepare, text_of};
+use quell_experiment::{line_files, prepare, text_of};
 use quell_lab::cell::CellPlan;
 use quell_lab::exec::{ExecPlan, HostProgram};
 use quell_lab::guest::init::OWN;
@@ -18,7 +18,7 @@ use quell_sys::wait::Bell;
 use quell_units::Span;
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -242,7 +242,10 @@ fn cell(lab: &LabPlace) -> Result<CellPlan, Failure> {
         }
         return Ok(cell);
     }
-    let topology: Topology = load_file::parse_as(&name, &text).map_err(Failure::usage)?;
+    let mut topology: Topology = load_file::parse_as(&name, &text).map_err(Failure::usage)?;
+    let folder = Path::new(&name).parent().unwrap_or(Path::new("."));
+    line_files::read_into(&mut topology, folder)
+        .map_err(|e| Failure::usage(format!("{name}: {e}")))?;
     topology.parse().map_err(|e| Failure::usage(format!("{name}: {e}")))?;
     if let Some(scenario) = &lab.scenario {
         return Err(Failure::usage(format!(

@@ -3,7 +3,7 @@
 use crate::completion;
 use crate::failure::Failure;
 use crate::figure_options::{Format, Look, write_figure};
-use crate::options::{Family, Json, Place, SecretFile};
+use crate::options::{Family, Json, Place, SecretFile, refused};
 use crate::results::{folder_of, read as read_run, shown, write};
 use crate::series::{print_files, write_line};
 use crate::text::{columns, document, say};
@@ -86,6 +86,8 @@ pub struct TwinShowArgs {
 
 /// `quell twin learn`.
 pub fn learn_line(args: &LearnArgs) -> Result<ExitCode, Failure> {
+    // Told before anything is sent.
+    can_be_written(&args.output)?;
     let found = args.family.server(&args.host, args.port)?;
     let plan = LearnPlan {
         host: args.host.clone(),
@@ -139,6 +141,12 @@ pub fn learn_line(args: &LearnArgs) -> Result<ExitCode, Failure> {
         }
         None => Ok(ExitCode::SUCCESS),
     }
+}
+
+fn can_be_written(output: &Path) -> Result<(), Failure> {
+    let folder = output.parent().filter(|path| !path.as_os_str().is_empty());
+    nix::unistd::access(folder.unwrap_or(Path::new(".")), nix::unistd::AccessFlags::W_OK)
+        .map_err(|error| refused(output, "-o", error.desc()))
 }
 
 /// As the file names it: with its port, where that is another than the usual one.
@@ -207,8 +215,10 @@ pub fn tell(what: &str) {
 
 /// A measured line; the rate of a direction that only has a series is its mean.
 pub fn read(path: &Path) -> Result<MeasuredLine, Failure> {
-    let text = input::text(path, MeasuredLine::LONGEST)
-        .map_err(|e| Failure::usage(format!("{} can't be read: {e}", path.display())))?;
+    let text = input::text(path, MeasuredLine::LONGEST).map_err(|e| {
+        let path = path.display();
+        Failure::usage(format!("{path} can't be read: {e}; `quell twin learn HOST` writes it"))
+    })?;
     let mut line = MeasuredLine::parse(&text)
         .map_err(|e| Failure::unusable(format!("{} is no measured line: {e}", path.display())))?;
     for (way, up) in [(&mut line.up, true), (&mut line.down, false)] {

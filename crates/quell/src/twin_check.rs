@@ -109,7 +109,11 @@ fn table(all: &[Comparison]) -> String {
         } else {
             String::new()
         };
-        let errs = if one.holds() { "" } else { "  errs" };
+        let errs = match one.holds() {
+            true => "",
+            false if one.is_open() => "  unknown",
+            false => "  errs",
+        };
         format!(
             "{load}    {:24} {measured:>11} {twin:>9} {error:>+7.1} % {allowed:>7.1} %{errs}\n",
             one.figure

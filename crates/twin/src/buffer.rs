@@ -25,8 +25,8 @@ pub fn buffer(small: &Flood, large: &Flood) -> Result<BufferSize, String> {
             Ok(BufferSize::Packets(Bounded::new(few, bounds)))
         }
         (false, true) => {
-            // The last of them may have been sent a moment too late to find its place.
-            let (low, high) = (by_small.0, by_small.1 + small.wire());
+            // One of them may have left, or been sent, a moment too late to be counted right.
+            let (low, high) = (by_small.0 - small.wire(), by_small.1 + small.wire());
             Ok(BufferSize::Bytes(Bounded::new((low + high) / 2.0, (low, high))))
         }
         (true, true) => Err("it has room for hardly a packet: either unit would do".into()),
@@ -76,7 +76,7 @@ mod tests {
             let told = told(|queue, size| queue.bytes + size <= bytes, 1.25e6);
             let Ok(BufferSize::Bytes(told)) = told else { panic!("{told:?}") };
             assert!(told.low <= bytes && bytes <= told.high, "{told:?} {bytes}");
-            assert!(told.high - told.low < 300.0, "{told:?}");
+            assert!(told.high - told.low < 430.0, "{told:?}");
         }
     }
 

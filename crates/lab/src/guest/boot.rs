@@ -19,8 +19,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Where a guest's clock begins: 2026-01-01 00:00 UTC, in microseconds since 1970.
-const BEGIN_US: u64 = 1_767_225_600_000_000;
+/// Where a guest's clock begins, in nanoseconds: on 1970-01-21.
+const BEGIN_NS: u64 = 1_767_225_600_000_000;
 
 /// How much more CPU time than wall time, in seconds: it ends a guest that nobody watches any more.
 const CPU_MARGIN_S: u64 = 10;
@@ -100,7 +100,7 @@ fn arguments(spec: &GuestSpec, program: RawFd) -> Vec<String> {
     let mut arguments = vec![format!("mem={}M", spec.memory_mib)];
     if spec.clock == Clock::Virtual {
         arguments.push("time-travel=inf-cpu".into());
-        arguments.push(format!("time-travel-start={BEGIN_US}"));
+        arguments.push(format!("time-travel-start={BEGIN_NS}"));
     }
     // Taken away before the command line is kept.
     arguments.push(format!("quell_seed={}", spec.seed));

@@ -61,23 +61,28 @@ pub fn read(from: impl BufRead) -> Result<SeriesFile, SeriesError> {
 pub fn write(series: &LineSeries, to: &mut dyn Write) -> Result<Vec<String>, WriteError> {
     let rate = series.rate.as_ref().ok_or_else(|| WriteError::lacks("rate", Format::Mahimahi))?;
     let length = rate.end().nanos().div_ceil(1_000_000);
-    let mut written = 0;
+    let (mut written, mut last) = (0, 0);
     let times = (1..=length).map(|ms| Span::from_millis(ms).min(rate.end()));
     WriteError::count(rate.bits_until(rate.end()) / 12_000)?;
     for (ms, passed) in (1..).zip(rate.bits_at(times)) {
         let passed = passed / 12_000;
         for _ in written..passed {
             writeln!(to, "{ms}")?;
-        }
-        // The last line is the length.
-        if ms == length && passed == written {
-            return Err(WriteError::Lacks(format!(
-                "nothing passes in the last millisecond, {ms} ms; Mahimahi's last line is the length"
-            )));
+            last = ms;
         }
         written = passed;
     }
-    Ok(left_out(series, &["delay", "loss"]))
+    if last == 0 {
+        return Err(WriteError::Lacks("no packet passes in all its time".into()));
+    }
+    let mut notes = left_out(series, &["delay", "loss"]);
+    if last < length {
+        notes.push(format!(
+            "the last {} ms are left out: no packet passes in them, and Mahimahi's last line is the length",
+            length - last
+        ));
+    }
+    Ok(notes)
 }
 
 /// Sentences about what a format has no place for.
@@ -120,6 +125,17 @@ mod tests {
             write(&file.down.expect("one direction"), &mut again).expect("memory takes it");
             assert_eq!(String::from_utf8_lossy(&again), text);
         }
+    }
+
+    #[test]
+    fn a_time_at_the_end_in_which_no_packet_passes_is_left_out_and_said() {
+        let steps =
+            [(Span::ZERO, Rate::from_bps(12_000_000)), (Span::from_millis(5), Rate::from_bps(1))];
+        let rate = Steps::new(steps, Span::from_millis(8));
+        let (line, mut text) = (LineSeries { rate, ..LineSeries::default() }, Vec::new());
+        let notes = write(&line, &mut text).expect("memory takes it");
+        assert_eq!(String::from_utf8_lossy(&text), "1\n2\n3\n4\n5\n");
+        assert!(notes[0].starts_with("the last 3 ms are left out"), "{notes:?}");
     }
 
     #[test]
