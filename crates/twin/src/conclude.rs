@@ -248,12 +248,18 @@ fn over_time(
     let series = steps.iter().zip(&rates).map(|(step, bps)| (from(step.at_s), rate(*bps)));
     let series = Steps::new(series, from(steps.last()?.at_s + STEP_S))?;
     let mean = series.mean().bps() as f64;
-    let parts = rates.chunks(rates.len().div_ceil(PARTS)).filter_map(quell_stats::mean);
-    let spread = Interval::of_mean(&parts.collect::<Vec<_>>());
-    let spread = spread.map_or((0.0, 2.0 * mean), |spread| (spread.low, spread.high));
+    let spread = bounds_of_mean(&rates, mean);
     let how = "the mean of a rate that varies";
     found.rate = Some(bounded(Bounded::new(mean, spread), rate, how, at_s));
     Some(LineSeries { rate: Some(series), ..LineSeries::default() })
+}
+
+/// Not down to nothing: a line that carried something has a rate.
+fn bounds_of_mean(rates: &[f64], mean: f64) -> (f64, f64) {
+    let parts = rates.chunks(rates.len().div_ceil(PARTS)).filter_map(quell_stats::mean);
+    let spread = Interval::of_mean(&parts.collect::<Vec<_>>());
+    let (low, high) = spread.map_or((0.0, 2.0 * mean), |spread| (spread.low, spread.high));
+    (low.max(1e3).min(mean), high)
 }
 
 fn marks(way: &DirectionObservations) -> Property<MarkingThreshold> {
@@ -367,5 +373,21 @@ fn sharing(seen: &LineObservations) -> Property<bool> {
     match shared(parts) {
         Ok(is) => measured(is, None, "both directions full at once", together[0].at_s),
         Err(why) => Property::unknown(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_that_hardly_anything_tells_can_be_written_and_read() {
+        let rates = [40e6, 40e6, 1e3, 1e3, 30e6, 30e6, 1e3, 1e3];
+        let (low, high) = bounds_of_mean(&rates, 17.5e6);
+        assert!(high > 40e6, "{high}");
+        let told = bounded(Bounded::new(17.5e6, (low, high)), rate, "", 0.0);
+        let up = MeasuredDirection { rate: Some(told), ..MeasuredDirection::default() };
+        let line = MeasuredLine { version: 1, up, ..MeasuredLine::default() };
+        assert_eq!(MeasuredLine::parse(&line.to_string()).expect("it is read"), line);
     }
 }
