@@ -144,6 +144,10 @@ pub fn learn_line(args: &LearnArgs) -> Result<ExitCode, Failure> {
 }
 
 fn can_be_written(output: &Path) -> Result<(), Failure> {
+    // Pipes and devices are written to as they are.
+    if std::fs::metadata(output).is_ok_and(|of| !of.is_file() && !of.is_dir()) {
+        return Ok(());
+    }
     let folder = output.parent().filter(|path| !path.as_os_str().is_empty());
     nix::unistd::access(folder.unwrap_or(Path::new(".")), nix::unistd::AccessFlags::W_OK)
         .map_err(|error| refused(output, "-o", error.desc()))

@@ -492,8 +492,13 @@ fn beside(line: &MeasuredLine, twin: &[LoadFigures], proof: &DirectionProof) -> 
         ..twin.clone()
     };
     let all = compare(line, &[measured], std::slice::from_ref(twin));
-    let holds = all.iter().all(Comparison::holds);
-    let verdict = if holds { CheckVerdict::Pass } else { CheckVerdict::Fail };
+    let verdict = if all.iter().any(Comparison::errs) {
+        CheckVerdict::Fail
+    } else if all.iter().any(Comparison::is_open) {
+        CheckVerdict::Unknown
+    } else {
+        CheckVerdict::Pass
+    };
     let says =
         |one: &Comparison| format!("{} {:.2}, foretold {:.2}", one.figure, one.measured, one.twin);
     let says = all.iter().map(says).collect::<Vec<_>>().join("; ");
