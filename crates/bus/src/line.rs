@@ -121,6 +121,12 @@ async fn connection(config: &BusConfig, orders: &mut mpsc::Receiver<Order>, news
             Err(error) => return End::Never(refusal.refused(&error)),
         }
     }
+    // What is told of now must not be ahead of what was subscribed to.
+    match timeout(PATIENCE, client.flush()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => return End::Never(refusal.refused(&error)),
+        Err(_) => return End::Never(refusal.slow("take a subscription")),
+    }
     news.tell(BusEvent::Connected { version: info.version }).await;
     if config.subscriptions.keys {
         if !info.jetstream {

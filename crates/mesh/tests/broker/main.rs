@@ -331,9 +331,10 @@ fn a_hostile_agent_writes_no_others_rows_hears_no_others_plan_and_deletes_none()
     let mut agent = Daemon::agent("fra", fra_config, &folder.path().join("journal"));
     agent.until("measures");
     let mut hub = as_hub();
-    hub.subscriptions.subjects = vec![to_agent("*")];
+    (hub.subscriptions.subjects, hub.subscriptions.keys) = (vec![to_agent("*")], true);
     let mut hub = Bus::start(hub).expect("a thread");
-    until(&mut hub, |event| matches!(event, BusEvent::Connected { .. }).then_some(()));
+    // The broker has answered on this connection: it has taken the subscription before.
+    until(&mut hub, |event| matches!(event, BusEvent::AllKeys).then_some(()));
     let mut hostile = RawClient::login(broker.port, "collector", "secret");
     let own_key = format!("$JS.API.DIRECT.GET.KV_{BUCKET}.$KV.{BUCKET}.collector");
     let delete = format!("$JS.API.STREAM.DELETE.KV_{BUCKET}");

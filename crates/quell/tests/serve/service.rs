@@ -56,6 +56,38 @@ fn an_unmodified_iperf3_measures_tcp_in_every_direction() {
 }
 
 #[test]
+fn what_a_client_still_has_in_its_socket_when_it_is_done_is_waited_for_and_counted() {
+    let served = Served::new(&[]);
+    let mut control = served.begin(b'a');
+    let asked = r#"{"tcp":true,"parallel":1,"len":1000,"time":0,"num":3000}"#;
+    control.write_all(&parameters(asked)).expect("sent");
+    assert_eq!(byte(&mut control), Some(10), "it wants the stream");
+    let mut data = served.connect();
+    data.write_all(&cookie_of(b'a')).expect("sent");
+    assert_eq!([byte(&mut control), byte(&mut control)], [Some(1), Some(2)]);
+    data.write_all(&[1; 1000]).expect("data flows");
+    control.write_all(&[4]).expect("it says that it is done");
+    control.set_read_timeout(Some(Duration::from_millis(100))).expect("a limit");
+    control.read_exact(&mut [0]).expect_err("the server waits for the other two thirds");
+    control.set_read_timeout(Some(NEVER)).expect("a limit");
+    data.write_all(&[1; 2000]).expect("they come");
+    assert_eq!(byte(&mut control), Some(13), "results are exchanged");
+    control.write_all(&parameters("{}")).expect("its own");
+    let text = results_of(&mut control);
+    let results: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(number(&results, "/streams/0/bytes"), 3000.0, "{results:#}");
+}
+
+/// The results that come, behind their length.
+fn results_of(control: &mut TcpStream) -> String {
+    let mut length = [0; 4];
+    control.read_exact(&mut length).expect("a length");
+    let mut text = vec![0; u32::from_be_bytes(length) as usize];
+    control.read_exact(&mut text).expect("results");
+    String::from_utf8(text).expect("text")
+}
+
+#[test]
 fn a_kept_flow_in_both_directions_keeps_them_apart_in_results_and_figure() {
     let served = Served::new(&[]);
     let port = served.at.port().to_string();

@@ -17,8 +17,10 @@ pub struct ServePlan {
     pub omit_ns: u64,
     /// How long it takes after that, where the client says how long.
     pub time_ns: Option<u64>,
-    /// Bytes that this end sends, all streams together, where that is known: to a Quell, which has asked for an amount.
+    /// Bytes of the test, all streams together, where the client asks for an amount and not for a time.
     pub bytes: Option<u64>,
+    /// This end stops by itself when it has sent those: a Quell waits until they came.
+    pub bounded: bool,
     pub len: usize,
     pub window: Option<u32>,
     pub mss: Option<u32>,
@@ -39,9 +41,9 @@ pub struct ServePlan {
     pub reports_ns: Option<u64>,
     /// Datagrams at a rate that leave together.
     pub burst: u32,
-    /// What is sent is easy to compress.
     /// Each datagram that comes is logged, of one stream.
     pub log: bool,
+    /// What is sent is easy to compress.
     pub repeating: bool,
     pub whole: bool,
     /// The client wants what an iperf3 server would print.
@@ -161,9 +163,8 @@ impl ServePlan {
             down: down as usize,
             omit_ns,
             time_ns: Some(time_ns).filter(|t| *t > 0),
-            bytes: Some(asked.num).filter(|n| {
-                *n > 0 && time_ns == 0 && wishes.is_some_and(|w| asked.tcp || w.bounded)
-            }),
+            bytes: Some(asked.num).filter(|n| *n > 0 && time_ns == 0),
+            bounded: wishes.is_some_and(|w| asked.tcp || w.bounded),
             len: asked.len as usize,
             window: some(asked.window).map(|w| u32::try_from(w).unwrap_or(u32::MAX)),
             mss: asked.mss.filter(|m| *m > 0),
@@ -221,7 +222,8 @@ impl ServePlan {
     /// What the stream with this number has to send of the amount.
     pub fn bytes_of(&self, id: u32) -> Option<u64> {
         let place = stream_place(id).saturating_sub(self.up);
-        Some(part_of(self.bytes?, place, self.down, self.udp.then_some(self.len as u64)))
+        let bytes = self.bytes.filter(|_| self.bounded)?;
+        Some(part_of(bytes, place, self.down, self.udp.then_some(self.len as u64)))
     }
 
     /// When it ends, if its data began to flow at `start_ns`: so much after its own time, and never long after the longest that one may take. What

@@ -76,6 +76,7 @@ pub fn measure<'a>(
             Ok(()) if plan.udp && plan.up > 0 => {
                 await_rest(hub, (guest, pass), talk, lanes, measured)
             }
+            Ok(()) if plan.down == 0 => await_amount(hub, plan, lanes, measured),
             result => result,
         };
         stop.ring();
@@ -281,6 +282,33 @@ fn await_rest<'a>(
     };
     let round_trip = || tcp_info(&guest.stream).map_or(0, |info| u64::from(info.rtt) * 1000);
     measured.rest_is_lost = awaited.wait(&round_trip, hub.stop)? != Rest::Unknown;
+    Ok(())
+}
+
+/// Waits for what a client of TCP has handed to its kernel when it says that it is done, while it still comes.
+fn await_amount(
+    hub: &Hub<'_>,
+    plan: &ServePlan,
+    lanes: &[ServedLane],
+    measured: &mut Measurement,
+) -> Result<(), Break> {
+    let mut alarm = Alarm::new()?;
+    let (mut came_before, mut now) = (taken(lanes), measured.end_ns);
+    while came_before < plan.bytes.unwrap_or(0)
+        && now < measured.end_ns.saturating_add(TEST.still_ns)
+    {
+        alarm.set(Some(now.saturating_add(TEST.amount_ns)))?;
+        let mut fds = [readable(hub.stop), readable(&alarm)];
+        wait(&mut fds)?;
+        if came(&fds[0]) {
+            return Err(Break::ServerStopped);
+        }
+        now = monotonic_ns();
+        let came = taken(lanes);
+        if came > came_before {
+            (came_before, measured.end_ns) = (came, now);
+        }
+    }
     Ok(())
 }
 
