@@ -275,7 +275,9 @@ impl RateController {
 
     /// The longest packet's time on the line, or in our queue where that is slower.
     fn packet(&self) -> f64 {
-        PACKET_BITS / self.capacity.unwrap_or(self.rate).min(self.rate)
+        // What a trickle told of the capacity is over once more arrives.
+        let capacity = self.capacity.map_or(self.rate, |carried| carried.max(self.load_bps));
+        PACKET_BITS / capacity.min(self.rate)
     }
 
     /// The wait that is aimed at: more where packets take long, or delays are spread anyway.

@@ -280,6 +280,34 @@ fn grants_each_5_ms_are_no_queue_nor_is_the_packet_before_a_probe_at_a_low_rate(
     }
 }
 
+#[test]
+fn after_a_trickle_of_acknowledgements_a_wait_of_a_tenth_of_a_second_is_a_queue() {
+    let mbit = |n: u64| Rate::from_bps(n * 1_000_000);
+    let bounds = Bounds { floor: mbit(4), ceiling: mbit(50) };
+    let mut controller = RateController::new(Direction::Down, bounds, mbit(40));
+    let mut passed = 0;
+    for n in 0..600 {
+        let is_trickle = n < 300;
+        passed += if is_trickle { 60 } else { 20_000_000 / 8 * PROBE_NS / 1_000_000_000 };
+        let wait = if is_trickle { 6_000_000 * (n % 3) } else { 100_000_000 };
+        let now = 1_000_000_000 + n * PROBE_NS;
+        controller.sample(&LineSample {
+            counted_ns: now,
+            passed,
+            delay_ns: Some((ONE_WAY_NS + wait) as i64),
+            rtt_ns: 2 * ONE_WAY_NS + wait,
+            now_passed: passed,
+            now_ns: now,
+            is_waiting: is_trickle,
+        });
+        // What is less than half of what arrives lets the queue run empty.
+        if !is_trickle && controller.rate() < mbit(10) {
+            return;
+        }
+    }
+    panic!("{} though packets wait 100 ms", controller.rate());
+}
+
 /// A line of each of some seeds, followed and held at its mean.
 fn arena(way: Direction) -> Vec<(Outcome, Outcome)> {
     let of = |seed| {
