@@ -9,13 +9,14 @@
 //!   the line's queue is empty, and ours is not    the rate grows, in larger and larger steps
 //! ```
 //!
-//! While ours has a backlog and the line's has none, the rate goes half the way back to the most that the line carried in the last second.
+//! While ours has a backlog and the line's has none, the rate goes half the way back to what the line carried in half of the last second.
 //!
 //! A wait is what a delay is above the least of the last seconds. So that this is not one with a queue in it, the queue is let run empty now and then.
 //! A probe that is overdue tells a wait too, before its answer does.
 
 use quell_model::task::Direction;
 use quell_policy::{Bounds, FRAME};
+use quell_stats::quantile;
 use quell_units::Rate;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -360,15 +361,15 @@ impl RateController {
         let none = self.about_none();
         let last = self.points.back().filter(|last| last.wait > none)?;
         let busy = self.points.iter().rev().take_while(|point| point.wait > none).count();
-        // One more where they are few: it was empty for a part of the time at most, so that the line carries no less.
-        let count = if busy < 3 { busy + 1 } else { busy };
+        // One more where they are few: it was empty for a part of the time at most, so that the line carries no less. It is taken to carry the rate.
+        let (count, least) = if busy < 3 { (busy + 1, self.rate) } else { (busy, 0.0) };
         let first = self.points.get(self.points.len().checked_sub(count)?)?;
         let through = match self.way {
             Direction::Up => (last.at - first.at) + (last.wait - first.wait),
             Direction::Down => last.at - first.at,
         };
         let enough = through > 0.015 && last.passed > first.passed;
-        enough.then(|| (last.passed - first.passed) / through)
+        enough.then(|| ((last.passed - first.passed) / through).max(least))
     }
 
     fn steer(&mut self, now: f64, wait: f64, rtt: f64, sample: &LineSample) -> Option<NewRate> {
@@ -406,7 +407,8 @@ impl RateController {
                 self.rate * (1.0 + LEAST_STEP)
             } else {
                 let lately = self.carried.iter().filter(|(at, _)| now - at < CARRIED_S);
-                let carried = lately.map(|(_, rate)| *rate).fold(0.0, f64::max);
+                let lately: Vec<f64> = lately.map(|(_, rate)| *rate).collect();
+                let carried = quantile(&lately, 0.5).unwrap_or(0.0);
                 (self.rate * (1.0 + self.step)).max((self.rate + carried) / 2.0)
             };
             self.step = (2.0 * self.step).min(MOST_STEP);
