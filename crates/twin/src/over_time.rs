@@ -4,13 +4,14 @@
 //!   arrivals ──► bits until each (those that come at once are one) ──► mean of each 100 ms ──► steady │ changed once │ varies
 //! ```
 
+use crate::conclude::PING;
 use crate::flood::{Flood, FloodPacket};
 use crate::schedule::DirectionObservations;
 use quell_units::fmt;
 
 /// Seconds of a step: as fine as what packets of a slow line carry.
 pub const STEP_S: f64 = 0.1;
-/// By so much steps of a line that is steady differ: stamps, and packets of others such as of the control connection.
+/// By so much steps of a line that is steady differ: stamps. Of others, as the pings beside, a packet or two more come in one step than in another.
 pub const SLACK: f64 = 0.03;
 /// Fewest steps that differ, and of how many one may: in those a host was busy, or what both ends tell each other went before.
 const SOME: usize = 2;
@@ -23,7 +24,7 @@ pub struct RateStep {
     pub at_s: f64,
     /// Packets a second.
     pub rate: f64,
-    /// What chance may change of it, and the slack, as a part of it.
+    /// What chance and others may change of it, and the slack, as a part of it.
     slack: f64,
 }
 
@@ -66,7 +67,8 @@ pub fn steps(flood: &Flood, lost: f64, beside: f64) -> Vec<RateStep> {
         // What comes as fast as it is sent waits for no rate: only the delay grew.
         let part = count / STEP_S * flood.apart_s;
         if is_full && !(0.98..1.02).contains(&part) {
-            let slack = SLACK + 4.0 * (lost / count.max(1.0)).sqrt();
+            let others = 2.0 * PING / (count.max(1.0) * flood.wire());
+            let slack = SLACK + others + 4.0 * (lost / count.max(1.0)).sqrt();
             let at_s = flood.at_s + from_s - first.came_s;
             found.push(RateStep { at_s, rate: count / STEP_S + beside, slack });
         }
@@ -99,7 +101,7 @@ pub fn of_direction(way: &DirectionObservations) -> [Vec<RateStep>; 2] {
             Some(gentle) if gentle.at_s == flood.at_s => way.pings.len() as f64,
             _ => 0.0,
         };
-        let beside = pings * crate::conclude::PING / flood.wire() / flood.seconds.max(STEP_S);
+        let beside = pings * PING / flood.wire() / flood.seconds.max(STEP_S);
         let of_size = &mut found[usize::from(flood.packet != large)];
         of_size.extend(steps(flood, lost, beside));
     }
@@ -193,6 +195,15 @@ mod tests {
             assert_eq!(steadiness(&found), Steadiness::Steady, "{rate} {grid_s}");
             let most = found.iter().map(|step| (step.rate / rate - 1.0).abs());
             assert!(most.fold(0.0, f64::max) < 0.02, "{rate} {grid_s}");
+        }
+    }
+
+    #[test]
+    fn a_ping_more_in_one_step_than_in_another_is_no_other_rate_of_a_slow_line() {
+        for (rate, is_steady) in [(44.0, true), (860.0, false)] {
+            let less = |at: f64| if (at * 10.0) as u64 % 8 == 0 { 0.96 * rate } else { rate };
+            let found = steps(&flood(2.0 * rate, 8.0, 0.0, less), 0.0, 0.0);
+            assert_eq!(steadiness(&found) == Steadiness::Steady, is_steady, "{rate}");
         }
     }
 
