@@ -14,7 +14,7 @@ use crate::flood::{DropRun, Flood, drops, spacing};
 use quell_policy::FRAME;
 use quell_series::measured_line::QueueKind;
 
-/// Drops of a law that are looked at: later ones may be those of a queue that is full.
+/// Drops of a law that are looked at, and no more than there are before the queue is full: a fast line fills it before CoDel gets that far.
 const FIRST: usize = 12;
 /// Fewest times between drops that show a law.
 const FEWEST: usize = 4;
@@ -70,11 +70,12 @@ pub fn pattern(flood: &Flood, loss: Bounded) -> DropPattern {
         return DropPattern::NoQueue;
     }
     let each_s = spacing(&packets);
+    let brim = longest.saturating_sub((longest / 10).max(2));
+    let with_room = dropped.iter().take_while(|drop| drop.backlog < brim).count();
     let among = || law_among(&dropped, loss.high / flood.apart_s, each_s);
-    if let Some((law, off)) = law(&dropped).or_else(among) {
+    if let Some((law, off)) = law(&dropped).or_else(|| law(&dropped[..with_room])).or_else(among) {
         return DropPattern::Law(law, off);
     }
-    let brim = longest.saturating_sub((longest / 10).max(2));
     let early: u64 = dropped.iter().filter(|d| d.backlog < brim).map(|drop| drop.count).sum();
     // A line that loses nothing drops none early.
     let most_early = if loss.value > 0.0 { most_by_chance } else { 0.0 };
