@@ -248,8 +248,11 @@ pub fn changes(line: &Line, length: Span, clock: Punctuality) -> BTreeSet<Span> 
 
 /// Why a machine's own kernel can't have this line.
 pub fn too_fine(line: &Line) -> Option<String> {
-    let only =
-        |what: &str| Some(format!("{what}, which only the lab's kernel can do: --kernel guest"));
+    let only = |what: &str| {
+        Some(format!(
+            "{what}, which the lab's kernel can do in virtual time: --kernel guest, without --real-time"
+        ))
+    };
     if line.grid.is_some() {
         return only("its packets leave at a grid");
     }

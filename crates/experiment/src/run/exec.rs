@@ -87,11 +87,11 @@ pub fn lab_exec(
         ProcessEnd::Ended => {}
     }
     let place = folder.0.join("exit");
-    // The guest may have put anything there: no link is followed, no pipe waited for, and no more read than a line.
+    // The guest may have put anything there: no link is followed, no pipe waited for, and no more read than a page.
     let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK;
     let open = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(place);
     let mut text = String::new();
-    open.and_then(|file| file.take(64).read_to_string(&mut text))
+    open.and_then(|file| file.take(4096).read_to_string(&mut text))
         .map_err(|_| "the program's end was not reported".to_string())?;
     match text.strip_prefix("error ") {
         Some(error) => Err(error.to_string()),

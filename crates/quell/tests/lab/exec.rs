@@ -86,11 +86,11 @@ fn what_is_lost_with_the_guest_is_told_once() {
 
 #[test]
 fn a_program_that_is_not_there_is_named() {
-    let output =
-        TestFolder::new().quell(&["lab", "exec", "home-link", "b", "--", "/no/such/program"]);
+    let program = "/no/such/program/at/the/end/of/a/long/path/of/many/folders";
+    let output = TestFolder::new().quell(&["lab", "exec", "home-link", "b", "--", program]);
     assert_eq!(output.status.code(), Some(3));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("/no/such/program") && said.contains('b'), "{said}");
+    assert!(said.contains(program) && said.contains("`b`"), "{said}");
 }
 
 #[test]
