@@ -58,7 +58,8 @@ pub fn judge(
     let least = idle.iter().copied().fold(f64::INFINITY, f64::min);
     let from_least = |delays: &[f64], q| quantile(delays, q).map(|value| value - least);
     let (idle_ms, loaded_ms) = (from_least(idle, 0.5), from_least(loaded, 0.5));
-    let spread = from_least(idle, 0.95).unwrap_or(0.0);
+    // An outage while it is idle is no spread.
+    let spread = from_least(idle, 0.75).unwrap_or(0.0);
     let probes = loaded.len() + lost;
     let missing = 1.0 - arrived.bps() as f64 / offered.bps().max(1) as f64;
     // A fair queue lets a probe wait for the packet that is being sent.
@@ -189,6 +190,15 @@ mod tests {
                 (50, 50),
                 Unknown,
                 "the line carried the whole load",
+            ),
+            (
+                "an outage while it was idle",
+                &[around(20.0, 1.0, 80), around(400.0, 100.0, 16)].concat(),
+                around(270.0, 40.0, 140),
+                8,
+                (50, 20),
+                Sees,
+                "rose by",
             ),
             ("the far end went", &idle, Vec::new(), 3, (50, 0), Unknown, "too few"),
             ("a deep buffer", &idle, vec![1100.0; 10], 115, (50, 20), Sees, "rose by 1080"),
