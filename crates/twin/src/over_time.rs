@@ -201,7 +201,8 @@ mod tests {
     #[test]
     fn a_ping_more_in_one_step_than_in_another_is_no_other_rate_of_a_slow_line() {
         for (rate, is_steady) in [(44.0, true), (860.0, false)] {
-            let less = |at: f64| if (at * 10.0) as u64 % 8 == 0 { 0.96 * rate } else { rate };
+            let less =
+                |at: f64| if ((at * 10.0) as u64).is_multiple_of(8) { 0.96 * rate } else { rate };
             let found = steps(&flood(2.0 * rate, 8.0, 0.0, less), 0.0, 0.0);
             assert_eq!(steadiness(&found) == Steadiness::Steady, is_steady, "{rate}");
         }
