@@ -59,11 +59,7 @@ pub fn bench(options: &BenchOptions) -> Result<(), String> {
         runs.sort_by_key(|(line, ..)| *line);
         for (at, way) in ["up", "down"].into_iter().enumerate() {
             print_way(name, way, at, &runs);
-            points.extend(
-                runs.iter().map(|(_, means, rows, _)| {
-                    (name, 100.0 * rows[at][0] / means[at], rows[at][3])
-                }),
-            );
+            points.extend(KINDS.into_iter().filter_map(|kind| point(name, at, kind, &runs)));
         }
         if LED.contains(&name) {
             println!("{name:>13}   CPU  {}", cpu(options, name, seconds)?);
@@ -107,17 +103,34 @@ fn print_way(name: &str, way: &str, at: usize, runs: &[LineRun]) {
     );
 }
 
-/// Goodput against delay, a point a line and direction.
-fn figure(points: &[(&str, f64, f64)]) -> Figure {
-    let x = Axis::linear("Goodput of the line's mean rate").unit("%");
-    let mut panel = Panel::new(x, Axis::log10("99 % of packets wait less than").unit("ms"));
-    let mut names: Vec<&str> = points.iter().map(|(name, ..)| *name).collect();
-    names.dedup();
-    for of in names {
-        let own = points.iter().filter(|(name, ..)| *name == of);
-        panel = panel.mark(Scatter::new(of, own.map(|(_, share, ms)| (*share, ms.max(0.1)))));
+/// Who led, up or down, and of the lines of a kind the means of goodput, in per cent of the line's mean, and of the 99 % quantile.
+type ArenaPoint = (&'static str, usize, f64, f64);
+
+/// None of who carried nothing.
+fn point(name: &'static str, at: usize, of_kind: &str, runs: &[LineRun]) -> Option<ArenaPoint> {
+    let own = || runs.iter().filter(|(line, ..)| kind(*line) == of_kind);
+    let mean = |of: &dyn Fn(&LineRun) -> f64| own().map(of).sum::<f64>() / own().count() as f64;
+    let share = mean(&|(_, means, rows, _)| 100.0 * rows[at][0] / means[at]);
+    (share > 0.0).then(|| (name, at, share, mean(&|(_, _, rows, _)| rows[at][3])))
+}
+
+/// Goodput against delay, a point a kind of line.
+fn figure(points: &[ArenaPoint]) -> Figure {
+    let mut figure = Figure::new("What leads a shaper over a line that varies").columns(2);
+    for (at, way) in ["up", "down"].into_iter().enumerate() {
+        let x = Axis::linear("Goodput of the line's mean rate").unit("%");
+        let y = Axis::log10("99 % of packets wait less than").unit("ms");
+        let mut panel = Panel::new(x, y).title(way);
+        let mut names: Vec<&str> = points.iter().map(|(name, ..)| *name).collect();
+        names.dedup();
+        for of in names {
+            let own = points.iter().filter(|(name, to, ..)| (*name, *to) == (of, at));
+            let own = own.map(|(.., share, ms)| (*share, ms.max(0.1)));
+            panel = panel.mark(Scatter::new(of, own));
+        }
+        figure = figure.panel(panel);
     }
-    Figure::new("What leads a shaper over a line that varies").panel(panel)
+    figure
 }
 
 fn all(options: &BenchOptions, name: &str, seconds: u64) -> Result<Vec<LineRun>, String> {
