@@ -356,31 +356,35 @@ impl RateController {
         self.load_bps < 0.3 * self.rate
     }
 
-    /// What the line carries, reckoned from a window in which its queue was never empty.
-    fn measured(&self) -> Option<f64> {
+    /// What the line carries, reckoned from a window in which its queue was never empty; and whether it may be more, since it was empty for a part of it.
+    fn measured(&self) -> Option<(f64, bool)> {
         let none = self.about_none();
         let last = self.points.back().filter(|last| last.wait > none)?;
         let busy = self.points.iter().rev().take_while(|point| point.wait > none).count();
-        // One more where they are few: it was empty for a part of the time at most, so that the line carries no less. It is taken to carry the rate.
-        let (count, least) = if busy < 3 { (busy + 1, self.rate) } else { (busy, 0.0) };
+        // One more where they are few: it was empty for a part of the time at most, so that the line carries no less.
+        let (count, is_least) = if busy < 3 { (busy + 1, true) } else { (busy, false) };
         let first = self.points.get(self.points.len().checked_sub(count)?)?;
         let through = match self.way {
             Direction::Up => (last.at - first.at) + (last.wait - first.wait),
             Direction::Down => last.at - first.at,
         };
         let enough = through > 0.015 && last.passed > first.passed;
-        enough.then(|| ((last.passed - first.passed) / through).max(least))
+        enough.then(|| ((last.passed - first.passed) / through, is_least))
     }
 
     fn steer(&mut self, now: f64, wait: f64, rtt: f64, sample: &LineSample) -> Option<NewRate> {
-        if let Some(measured) = self.measured() {
+        if let Some((measured, is_least)) = self.measured() {
             // Of a trickle nobody knows what the line could carry.
             if !self.is_loaded && self.is_trickle() {
                 return None;
             }
-            self.capacity = Some(measured);
-            self.carried.push_back((now, measured));
-            self.carried.retain(|(at, _)| now - at < CARRIED_S);
+            // Until more is known, it is taken to carry the rate.
+            let measured = if is_least { measured.max(self.rate) } else { measured };
+            if !is_least {
+                self.capacity = Some(measured);
+                self.carried.push_back((now, measured));
+                self.carried.retain(|(at, _)| now - at < CARRIED_S);
+            }
             self.step = LEAST_STEP;
             self.next_step_at = now + rtt;
             let queue = self.queue_now(wait, measured, sample);
@@ -391,6 +395,9 @@ impl RateController {
                 return self.change(now, 0.8 * measured, RateReason::Drained);
             }
             let factor = self.factor(queue);
+            if is_least && factor >= 1.0 {
+                return None;
+            }
             let (wait_ms, capacity_bps) = (wait * 1e3, measured as u64);
             let (rate, reason) = match factor < 1.0 {
                 true => (measured * factor, RateReason::Waits { wait_ms, capacity_bps }),

@@ -355,10 +355,10 @@ fn a_mobile_line_carries_more_than_at_its_mean_and_packets_wait_a_fifth_as_long(
     for way in [Direction::Up, Direction::Down] {
         for (seed, (followed, fixed)) in (1..).zip(arena(way)) {
             let said = format!("{way:?}, seed {seed}: {followed:?}, at the mean {fixed:?}");
-            assert!(followed.goodput > 1.02 * fixed.goodput, "{said}");
-            assert!(followed.p50 < 13.0 && followed.p99 < 115.0, "{said}");
+            assert!(followed.goodput > 1.01 * fixed.goodput, "{said}");
+            assert!(followed.p50 < 10.0 && followed.p99 < 90.0, "{said}");
             assert!(followed.changes < 60 * 60 && fixed.changes == 0, "{said}");
-            assert!(followed.p99 < fixed.p99 / 2.5 && followed.rebased <= 2, "{said}");
+            assert!(followed.p99 < fixed.p99 / 4.0 && followed.rebased <= 2, "{said}");
         }
     }
 }
