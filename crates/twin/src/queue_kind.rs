@@ -22,8 +22,9 @@ const FEWEST: usize = 4;
 const INTERVAL_S: f64 = 0.1;
 /// Losses by chance a second among which a law's are not seen.
 const HIDING: f64 = 20.0;
-/// By how much these may differ from it, in the mean: a drop is seen with the next packet.
+/// By how much these may differ from it, in the mean: a drop is seen with the next packet. On a fast line that is soon, and few drops have to do.
 const OFF: f64 = 0.1;
+const OFF_OF_FEW: f64 = 0.02;
 
 /// By which each drop comes sooner behind the last.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -73,7 +74,8 @@ pub fn pattern(flood: &Flood, loss: Bounded) -> DropPattern {
     let brim = longest.saturating_sub((longest / 10).max(2));
     let with_room = dropped.iter().take_while(|drop| drop.backlog < brim).count();
     let among = || law_among(&dropped, loss.high / flood.apart_s, each_s);
-    if let Some((law, off)) = law(&dropped).or_else(|| law(&dropped[..with_room])).or_else(among) {
+    let of_few = || law(&dropped[..with_room]).filter(|(_, off)| *off < OFF_OF_FEW);
+    if let Some((law, off)) = law(&dropped).or_else(of_few).or_else(among) {
         return DropPattern::Law(law, off);
     }
     let early: u64 = dropped.iter().filter(|d| d.backlog < brim).map(|drop| drop.count).sum();
@@ -135,8 +137,8 @@ fn law_among(dropped: &[DropRun], by_chance: f64, each_s: f64) -> Option<(DropLa
         let end_s = times[FIRST - 1] + each_s;
         let all = dropped.iter().filter(|drop| (begun_s..end_s).contains(&drop.came_s)).count();
         let chance = by_chance * (end_s - begun_s);
-        let kept = times.iter().filter(|at| near(**at)).count();
-        kept + 1 >= FIRST && all as f64 <= FIRST as f64 + chance + 3.0 * chance.sqrt() + 3.0
+        times.iter().all(|at| near(*at))
+            && all as f64 <= FIRST as f64 + chance + 3.0 * chance.sqrt() + 3.0
     };
     let laws = [DropLaw::Codel, DropLaw::Cobalt].into_iter();
     let mut kept =
@@ -229,6 +231,28 @@ mod tests {
             queue_kind(&[DropPattern::AtTheBrim], Some(false), 0.0),
             Ok(QueueKind::TailDrop)
         );
+    }
+
+    #[test]
+    fn codel_is_known_by_few_drops_before_a_fast_line_is_full_and_drops_about_so_are_not() {
+        for (off_s, is_codel) in [(0.0, true), (0.008, false)] {
+            let mut due = (1..).scan(0.1, |at, k| {
+                let this = *at + if k % 2 == 0 { off_s } else { 0.0 };
+                *at += 0.1 * DropLaw::Codel.step(k);
+                Some(this)
+            });
+            let mut next_s = due.next().expect("a drop");
+            let flood = line(1200.0, 1.08, 1.0, (1.25e7, 0.0), |queue| {
+                if queue.now_s < next_s {
+                    return queue.packets < 500;
+                }
+                next_s = due.next().expect("a drop");
+                false
+            });
+            let told = pattern(&flood, Bounded::new(0.0, (0.0, 0.0)));
+            let law = matches!(told, DropPattern::Law(DropLaw::Codel, _));
+            assert_eq!(law, is_codel, "{told:?}");
+        }
     }
 
     #[test]
