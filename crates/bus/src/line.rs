@@ -121,7 +121,7 @@ async fn connection(config: &BusConfig, orders: &mut mpsc::Receiver<Order>, news
             Err(error) => return End::Never(refusal.refused(&error)),
         }
     }
-    // What is told of now must not be ahead of what was subscribed to.
+    // Whoever is told of the connection may rely on its subscriptions.
     match timeout(PATIENCE, client.flush()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => return End::Never(refusal.refused(&error)),

@@ -11,7 +11,7 @@ use quell_units::fmt;
 
 /// Seconds of a step: as fine as what packets of a slow line carry.
 pub const STEP_S: f64 = 0.1;
-/// By so much steps of a line that is steady differ: stamps. Of others, as the pings beside, a packet or two more come in one step than in another.
+/// By so much steps of a line that is steady differ: stamps. Others' packets beside come on top, of which one step has two more than another.
 pub const SLACK: f64 = 0.03;
 /// Fewest steps that differ, and of how many one may: in those a host was busy, or what both ends tell each other went before.
 const SOME: usize = 2;

@@ -14,7 +14,7 @@ use crate::flood::{DropRun, Flood, drops, spacing};
 use quell_policy::FRAME;
 use quell_series::measured_line::QueueKind;
 
-/// Drops of a law that are looked at, and no more than there are before the queue is full: a fast line fills it before CoDel gets that far.
+/// Drops of a law that are looked at: later ones may be those of a queue that is full.
 const FIRST: usize = 12;
 /// Fewest times between drops that show a law.
 const FEWEST: usize = 4;
@@ -22,8 +22,9 @@ const FEWEST: usize = 4;
 const INTERVAL_S: f64 = 0.1;
 /// Losses by chance a second among which a law's are not seen.
 const HIDING: f64 = 20.0;
-/// By how much these may differ from it, in the mean: a drop is seen with the next packet. On a fast line that is soon, and few drops have to do.
+/// By how much these may differ from it, in the mean: a drop is seen with the next packet.
 const OFF: f64 = 0.1;
+/// The same of the few drops before a queue is full: it is so early on a fast line, where the next packet comes at once.
 const OFF_OF_FEW: f64 = 0.02;
 
 /// By which each drop comes sooner behind the last.

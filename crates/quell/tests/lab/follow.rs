@@ -51,12 +51,13 @@ fn documents(said: &str) -> Vec<Value> {
 
 #[test]
 fn a_line_that_varies_is_used_and_packets_do_not_wait_in_it() {
+    // Flows begin between two steps of the line: those that begin as it steps down find a rate that is too high by then.
     let said = on_the_line(
         "buffer = \"500kB\"",
         POLICY,
         "apply() { $Q shape apply --dev wan --confirm-within never $* >/dev/null; }; \
          flows() { $Q flow server -t 20 --json; $Q flow server -t 20 -R --json; }; \
-         apply --file $P; sleep 15; flows; \
+         apply --file $P; sleep 15.3; flows; \
          apply --policy cake --up 10Mbit --down 25Mbit; flows; \
          apply --policy cake --up 2Mbit --down 4Mbit; flows",
     );

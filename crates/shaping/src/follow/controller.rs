@@ -9,7 +9,7 @@
 //!   the line's queue is empty, and ours is not    the rate grows, in larger and larger steps
 //! ```
 //!
-//! While ours has a backlog and the line's has none, the rate goes half the way back to what the line carried in half of the last second.
+//! While ours has a backlog and the line's has none, the rate goes half the way back to the median of what the line carried in the last second.
 //!
 //! A wait is what a delay is above the least of the last seconds. So that this is not one with a queue in it, the queue is let run empty now and then.
 //! A probe that is overdue tells a wait too, before its answer does.
