@@ -116,12 +116,10 @@ fn direction(
     };
     let is_policed = kind == Ok(QueueKind::Policer);
     let change = if is_policed { None } else { change(seen, way, up) };
-    let kind = match (kind, &change) {
+    let kind = match kind {
         // Where the rate rises, waits fall by themselves.
-        (Ok(QueueKind::Pie), Some(_)) => {
-            Err("it drops before it is full, and the rate varies".into())
-        }
-        (kind, _) => kind,
+        Ok(QueueKind::Pie) if change.is_some() => Err("it drops early, and the rate varies".into()),
+        kind => kind,
     };
     let extra = rates(&mut found, small, large, is_policed, change.is_none());
     let series = if is_policed { None } else { over_time(&mut found, way, change, extra) };
