@@ -18,7 +18,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Line N is of kind N mod 5, its seed is N. The follower was made on 1 to 10.
+/// Line N is of kind N mod 5, its seed is N. The follower was made on 1 to 10 and 101 to 110.
 const KINDS: [&str; 5] = ["wifi", "lte", "5g", "leo", "docsis"];
 /// Lines that are run at once.
 const JOBS: usize = 2;

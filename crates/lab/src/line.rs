@@ -246,7 +246,7 @@ pub fn changes(line: &Line, length: Span, clock: Punctuality) -> BTreeSet<Span> 
     all
 }
 
-/// Why a machine's own kernel can't have this line.
+/// Why this line can't be had in real time, as on a machine's own kernel.
 pub fn too_fine(line: &Line) -> Option<String> {
     let only = |what: &str| {
         Some(format!(

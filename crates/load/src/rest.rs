@@ -19,7 +19,7 @@ use quell_sys::wait::{Alarm, Bell, came, readable, wait};
 /// Quiet is nothing for so long at least.
 const QUIET_NS: u64 = 50_000_000;
 /// How often it is looked at whether the last one came.
-const LOOK_NS: u64 = 5_000_000;
+pub const LOOK_NS: u64 = 5_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {

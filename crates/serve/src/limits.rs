@@ -200,8 +200,6 @@ pub struct TestLimits {
     pub late_ns: u64,
     /// After that time, how often it is looked at whether data still comes.
     pub still_ns: u64,
-    /// How often it is looked at whether an amount came in whole.
-    pub amount_ns: u64,
     /// Datagrams that are still on their way when the client says that it is done are waited for so long at most: it waits for the results.
     pub rest_ns: u64,
     /// Datagrams can't be held back: a test that gets more of them than it may ends when they are so far ahead, …
@@ -246,7 +244,6 @@ pub const TEST: TestLimits = TestLimits {
     drain_ns: 60_000_000_000,
     late_ns: 1_000_000_000,
     still_ns: 2_000_000_000,
-    amount_ns: 5_000_000,
     rest_ns: 10_000_000_000,
     too_fast_ns: 250_000_000,
     meter_ns: 50_000_000,

@@ -10,7 +10,7 @@ use crate::hub::{Accepted, Hub, Pass};
 use crate::limits::{PACE, TEST, Throttle};
 use quell_load::bulk::Gate;
 use quell_load::connection_sample::tcp_info;
-use quell_load::rest::{Awaited, Rest};
+use quell_load::rest::{Awaited, LOOK_NS, Rest};
 use quell_sys::SysError;
 use quell_sys::clock::monotonic_ns;
 use quell_sys::wait::{Alarm, Bell, came, readable, wait};
@@ -297,7 +297,7 @@ fn await_amount(
     while came_before < plan.bytes.unwrap_or(0)
         && now < measured.end_ns.saturating_add(TEST.still_ns)
     {
-        alarm.set(Some(now.saturating_add(TEST.amount_ns)))?;
+        alarm.set(Some(now.saturating_add(LOOK_NS)))?;
         let mut fds = [readable(hub.stop), readable(&alarm)];
         wait(&mut fds)?;
         if came(&fds[0]) {

@@ -248,10 +248,9 @@ impl Flows {
     }
 }
 
-/// What it does with probes, each so much delayed, of a line on which flows fill such a part of its rate, in per cent.
-fn of_delays(controller: &mut RateController, ms: impl Fn(u64) -> f64, percent: u64) {
-    let bits = controller.rate().bps() / 100_000 * percent;
-    let is_waiting = percent > 0;
+/// What it does with probes of a loaded line, each so much delayed.
+fn of_delays(controller: &mut RateController, ms: impl Fn(u64) -> f64, is_waiting: bool) {
+    let bits = if is_waiting { controller.rate().bps() / 1000 } else { 0 };
     for n in 0..200 {
         let now = 5_000_000_000 * (1 + u64::from(is_waiting)) + n * PROBE_NS;
         let passed = n * bits * PROBE_NS / 8_000_000;
@@ -275,8 +274,8 @@ fn grants_each_5_ms_are_no_queue_nor_is_the_packet_before_a_probe_at_a_low_rate(
     let bounds = Bounds { floor: mbit(2), ceiling: mbit(40) };
     for ms in [|n: u64| 20.0 + (n * 7 % 5) as f64, |n: u64| 20.0 + if n > 0 { 3.0 } else { 0.0 }] {
         let mut controller = RateController::new(Direction::Up, bounds, mbit(4));
-        of_delays(&mut controller, ms, 0);
-        of_delays(&mut controller, ms, 100);
+        of_delays(&mut controller, ms, false);
+        of_delays(&mut controller, ms, true);
         assert!(controller.rate() > mbit(8), "{}", controller.rate());
     }
 }
@@ -287,7 +286,7 @@ fn flows_that_begin_on_a_line_with_grants_fill_a_part_of_it_and_tell_nothing_of_
     let bounds = Bounds { floor: mbit(3), ceiling: mbit(40) };
     let mut controller = RateController::new(Direction::Up, bounds, mbit(16));
     let grant = |n: u64| 20.0 + (n * 7 % 5) as f64;
-    of_delays(&mut controller, grant, 0);
+    of_delays(&mut controller, grant, false);
     // Half of each 50 ms nothing leaves, and 16 Mbit/s in the other half.
     let passed = |ns: u64| {
         let (whole, part) = (ns / 50_000_000, ns % 50_000_000);
